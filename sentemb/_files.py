@@ -1,0 +1,132 @@
+"""Files that are either the old or the new one, whatever dies when."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from sentemb.errors import InputError
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a text file atomically: a reader sees the old content or the new, never a part.
+
+    Args:
+        path: The file; its folder is made when absent.
+        text: The content, written as UTF-8.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".partial", dir=path.parent)
+    partial = Path(name)
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        # mkstemp makes files for the owner alone; a result is as readable as any other file.
+        partial.chmod(0o666 & ~_umask())
+        partial.replace(path)
+    except BaseException:
+        partial.unlink(missing_ok=True)
+        raise
+    sync_folder(path.parent)
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write `value` as indented JSON, atomically; NaN and infinities are refused.
+
+    Args:
+        path: The file.
+        value: Anything `json` can write.
+    """
+    write_text(path, json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def read_json(path: Path) -> Any:
+    """Read a JSON file.
+
+    Args:
+        path: The file.
+
+    Returns:
+        The value.
+
+    Raises:
+        InputError: The file is absent or no JSON.
+    """
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise InputError(f"no such file: {path}") from None
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"{path} is not valid JSON: {error}") from error
+
+
+def sha256_of(path: Path) -> str:
+    """Checksum of a file's bytes.
+
+    Args:
+        path: The file.
+
+    Returns:
+        The SHA-256 in hexadecimal.
+    """
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while block := file.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+@contextlib.contextmanager
+def new_folder(path: Path) -> Iterator[Path]:
+    """Fill a folder beside `path` and give it that name only when everything in it is complete.
+
+    Args:
+        path: The folder to make; it must not exist, or be empty.
+
+    Yields:
+        The hidden folder to write into.
+
+    Raises:
+        InputError: `path` is taken.
+    """
+    if path.exists() and (not path.is_dir() or any(path.iterdir())):
+        raise InputError(f"{path} already exists", "choose another output or remove it")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".partial", dir=path.parent))
+    try:
+        yield partial
+        partial.chmod(0o777 & ~_umask())
+        partial.replace(path)
+    except BaseException:
+        shutil.rmtree(partial, ignore_errors=True)
+        raise
+    sync_folder(path.parent)
+
+
+def sync_folder(path: Path) -> None:
+    """Make a rename inside `path` survive a power cut, where the system offers it.
+
+    Args:
+        path: The folder.
+    """
+    with contextlib.suppress(OSError):
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

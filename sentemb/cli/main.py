@@ -1,0 +1,66 @@
+"""The `sentemb` command."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import typer
+
+from sentemb import __version__
+from sentemb.cli import data, evaluate, index, train
+from sentemb.errors import InputError
+
+# Without rich's help pages `sentemb --help` answers in half the time.
+app = typer.Typer(
+    name="sentemb",
+    help="Train, judge and serve sentence embeddings.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+app.add_typer(data.app, name="data")
+app.add_typer(train.app, name="train")
+app.add_typer(evaluate.app, name="eval")
+app.add_typer(index.app, name="index")
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"sentemb {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: bool = typer.Option(
+        False, "--version", callback=_print_version, is_eager=True, help="Print the version and leave."
+    ),
+) -> None:
+    pass
+
+
+def run(arguments: list[str] | None = None) -> None:
+    """Run the command; a mistake of the user's is one line on standard error and exit code 2.
+
+    Args:
+        arguments: The command line without the program's name; `sys.argv` by default.
+    """
+    try:
+        app(args=arguments)
+    except InputError as error:
+        _leave(str(error), 2)
+    except OSError as error:
+        place = f"{error.filename}: " if error.filename else ""
+        _leave(f"{place}{error.strerror or error}", 2)
+    except KeyboardInterrupt:
+        _leave("interrupted", 130)
+
+
+def _leave(message: str, code: int) -> None:
+    sys.stdout.flush()
+    sys.stderr.write(f"sentemb: error: {' '.join(message.split())}\n")
+    sys.stderr.flush()
+    # A worker thread of an interrupted library call must not hold the process.
+    os._exit(code) if code == 130 else sys.exit(code)

@@ -1,0 +1,3 @@
+"""The room of data."""
+
+from __future__ import annotations

@@ -1,0 +1,3 @@
+"""The room of encoding."""
+
+from __future__ import annotations

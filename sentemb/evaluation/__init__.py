@@ -1,0 +1,3 @@
+"""The room of evaluation."""
+
+from __future__ import annotations

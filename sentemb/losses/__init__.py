@@ -1,0 +1,3 @@
+"""The room of losses."""
+
+from __future__ import annotations

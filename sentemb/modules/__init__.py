@@ -1,0 +1,3 @@
+"""The room of modules."""
+
+from __future__ import annotations

@@ -1,0 +1,3 @@
+"""The room of search."""
+
+from __future__ import annotations

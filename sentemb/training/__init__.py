@@ -1,0 +1,3 @@
+"""The room of training."""
+
+from __future__ import annotations
