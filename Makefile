@@ -1,0 +1,36 @@
+# A fresh clone needs Python 3.11 or later and a package index; the virtual environment is made here.
+PYTHON ?= python3
+VENV ?= .venv
+BIN = $(VENV)/bin
+INSTALLED = $(VENV)/.installed
+
+.DEFAULT_GOAL := help
+.PHONY: help install quickstart test check fix
+
+help:  ## Show this list
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "%-12s %s\n", $$1, $$2}'
+
+install: $(INSTALLED)  ## Make the virtual environment
+
+# torch first and by itself: resolved along with the rest, pip may take a build with gigabytes of CUDA.
+$(INSTALLED): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet torch==2.13.0
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev]'
+	touch $@
+
+quickstart: $(INSTALLED)  ## Train, judge and search with an encoder
+	$(BIN)/sentemb quickstart --output runs/quickstart --overwrite
+
+test: $(INSTALLED)  ## Run the tests
+	$(BIN)/python -m pytest
+
+check: $(INSTALLED)  ## Lint and type-check
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+fix: $(INSTALLED)  ## Repair what ruff can repair
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
