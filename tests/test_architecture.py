@@ -15,6 +15,8 @@ ALLOWED = {
     "data": {"errors", "_files"},
     "encoding": {"_compat", "modules", "errors", "_files"},
     "evaluation": {"encoding", "data", "_compat", "errors", "_files"},
+    "pretraining": {"data", "_compat", "errors", "_files"},
+    "report": {"errors", "_files"},
     "training": {"losses", "modules", "data", "evaluation", "_compat", "errors", "_files"},
     "search": {"encoding", "data", "errors", "_files"},
 }

@@ -1,0 +1,131 @@
+"""Figures as matplotlib objects, drawn without pyplot so that no global state or display is touched."""
+
+from __future__ import annotations
+
+import base64
+import io
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+# Okabe and Ito's palette, distinguishable with the common colour vision deficiencies.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#F0E442", "#000000")
+
+
+def curve_figure(
+    curves: Mapping[str, tuple[Sequence[float], Sequence[float]]], *, x_label: str, y_label: str
+) -> Figure:
+    """Draw one line per named curve.
+
+    Args:
+        curves: Name → (x values, y values) of equal lengths.
+        x_label: What the horizontal axis shows, with its unit.
+        y_label: What the vertical axis shows, with its unit.
+
+    Returns:
+        The figure.
+    """
+    figure = Figure(figsize=(6.4, 3.4), layout="constrained")
+    axes = figure.subplots()
+    for position, (name, (x, y)) in enumerate(curves.items()):
+        axes.plot(x, y, marker="o", markersize=3, color=COLOURS[position % len(COLOURS)], label=name)
+    axes.set_xlabel(x_label)
+    axes.set_ylabel(y_label)
+    _plain_frame(axes)
+    if len(curves) > 1:
+        axes.legend(frameon=False)
+    return figure
+
+
+def map_figure(
+    panels: Mapping[str, NDArray[np.float64]],
+    groups: Sequence[str],
+    links: Sequence[tuple[int, int]] = (),
+) -> Figure:
+    """Draw two-dimensional maps of the same texts side by side.
+
+    Args:
+        panels: Title → coordinates (n, 2) of the n texts.
+        groups: The group of each text (n), shown by colour.
+        links: Pairs of texts joined by a line, as positions among the n.
+
+    Returns:
+        The figure.
+    """
+    names = sorted(set(groups))
+    figure = Figure(figsize=(5.2 * len(panels), 5.4), layout="constrained")
+    all_axes = figure.subplots(1, len(panels), squeeze=False)[0]
+    membership = np.array([names.index(group) for group in groups])
+    for axes, (title, points) in zip(all_axes, panels.items(), strict=True):
+        for first, second in links:
+            axes.plot(*points[[first, second]].T, color="#999999", linewidth=0.6, zorder=1)
+        for index, name in enumerate(names):
+            # Twice the palette's length is told apart by the marker.
+            marker = "o" if index < len(COLOURS) else "^"
+            chosen = points[membership == index]
+            axes.scatter(
+                *chosen.T, s=14, marker=marker, color=COLOURS[index % len(COLOURS)], label=name, zorder=2
+            )
+        axes.set_title(title)
+        axes.set_xticks([])
+        axes.set_yticks([])
+        _plain_frame(axes)
+    handles, labels = all_axes[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=min(len(names), 6), frameon=False)
+    return figure
+
+
+def project_to_plane(vectors: NDArray[np.float32], *, seed: int = 0) -> NDArray[np.float64]:
+    """Map vectors to the plane by t-SNE on cosine distances.
+
+    Args:
+        vectors: Embeddings (n, dim), n at least 3.
+        seed: Of the random start.
+
+    Returns:
+        Coordinates (n, 2).
+    """
+    from sklearn.manifold import TSNE
+
+    # Perplexity has to stay below the number of points.
+    perplexity = min(30.0, (len(vectors) - 1) / 3)
+    projection = TSNE(2, metric="cosine", init="random", perplexity=perplexity, random_state=seed)
+    return np.asarray(projection.fit_transform(np.asarray(vectors, dtype=np.float64)))
+
+
+def png_of(figure: Figure, *, dots_per_inch: int = 130) -> bytes:
+    """Render a figure.
+
+    Args:
+        figure: The figure.
+        dots_per_inch: Resolution.
+
+    Returns:
+        The bytes of a PNG file.
+    """
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", dpi=dots_per_inch)
+    return buffer.getvalue()
+
+
+def data_uri(png: bytes) -> str:
+    """A picture as a URI, so that a page needs no second file.
+
+    Args:
+        png: The bytes of a PNG file.
+
+    Returns:
+        A `data:` URI.
+    """
+    return "data:image/png;base64," + base64.b64encode(png).decode("ascii")
+
+
+def _plain_frame(axes: Axes) -> None:
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
