@@ -1,0 +1,154 @@
+"""The configuration of a run: one frozen dataclass, filled from recipe, file and flags, in that order."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, Literal
+
+from sentemb.errors import InputError
+from sentemb.training.values import checked
+
+Precision = Literal["float32", "bf16"]
+Preset = Literal["paper", "released"]
+Schedule = Literal["linear", "constant"]
+OptionValue = str | int | float | bool | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainConfig:
+    """Everything that decides a run's weights, and where they go.
+
+    Recipes fill the fields; `sentemb train RECIPE --explain` prints each value with its source. Fields without a
+    source in a paper are explained here.
+
+    Args:
+        recipe: Name of the recipe that the other values come from.
+        preset: `paper`, or `released` for what the published code really does where that differs.
+        base: Base model: a folder or a hub id.
+        data: Training text: a file, a folder, a hub id, or a name from the catalogue.
+        output: Folder of the run; the finished model lies at its top.
+        columns: Columns of `data` in the order of the loss's inputs; `None` takes them all.
+        deduplicate: Drop repeated rows.
+        pooling: How token vectors become a sentence vector, a name of `sentemb.modules.Poolings`.
+        loss: Class name in `sentemb.losses`.
+        loss_options: Arguments of the loss.
+        batch_size: Rows per optimizer step and process.
+        epochs: Passes over the data.
+        max_steps: Stop after this many optimizer steps; the learning rate then decays over these.
+        learning_rate: Peak learning rate.
+        weight_decay: Decoupled decay of all weights but biases and normalisation.
+        betas: Decay rates of AdamW's moments.
+        epsilon: AdamW's epsilon.
+        schedule: Course of the learning rate after the warm-up.
+        warmup: Share of the steps over which the learning rate rises.
+        clip: Largest global gradient norm over the model's and the loss's weights; 0 does not clip.
+        max_length: Longest training input in tokens. Evaluation and the saved model do not truncate to it.
+        precision: `float32`, or `bf16` for automatic mixed precision with float32 weights.
+        dev: Dev set that chooses the best checkpoint: a catalogue name (`stsb`), a file of scored pairs, or `none`.
+        eval_steps: Optimizer steps between two evaluations, and between two checkpoints.
+        stopping: Stopping rule, see `StoppingRule`.
+        stopping_limit: The count at which the rule stops.
+        use_last: Keep the last weights, not those of the best dev score.
+        seeds: One run per seed.
+        data_dir: Folder of local data sets; `None` means the environment variable `SENTEMB_DATA`.
+
+    Raises:
+        InputError: A value has the wrong type or lies outside its range.
+    """
+
+    recipe: str
+    base: str
+    data: str
+    output: str
+    pooling: str
+    loss: str
+    max_length: int
+    batch_size: int
+    epochs: int
+    learning_rate: float
+    weight_decay: float
+    betas: tuple[float, float]
+    epsilon: float
+    schedule: Schedule
+    warmup: float
+    clip: float
+    eval_steps: int
+    stopping: Literal["drops", "patience", "none"]
+    stopping_limit: int
+    use_last: bool
+    preset: Preset = "paper"
+    columns: tuple[str, ...] | None = None
+    deduplicate: bool = False
+    loss_options: Mapping[str, OptionValue] = field(default_factory=dict)
+    max_steps: int | None = None
+    precision: Precision = "float32"
+    dev: str = "stsb"
+    seeds: tuple[int, ...] = (1,)
+    data_dir: str | None = None
+
+    def __post_init__(self) -> None:
+        for name, kind in field_types().items():
+            object.__setattr__(self, name, checked(name, getattr(self, name), kind))
+        object.__setattr__(self, "loss_options", MappingProxyType(dict(self.loss_options)))
+        for name in ("batch_size", "epochs", "max_length", "eval_steps", "stopping_limit", "max_steps"):
+            _require(name, getattr(self, name), at_least=1)
+        for name in ("learning_rate", "weight_decay", "epsilon", "clip"):
+            _require(name, getattr(self, name), at_least=0)
+        _require("warmup", self.warmup, at_least=0, at_most=1)
+        for beta in self.betas:
+            _require("betas", beta, at_least=0, at_most=1)
+        for seed in self.seeds:
+            _require("seeds", seed, at_least=0, at_most=2**32 - 1)
+        if not self.seeds or len(set(self.seeds)) != len(self.seeds):
+            raise InputError("seeds must be one or more different numbers", "for example --seeds 1,2,3")
+
+    def __hash__(self) -> int:
+        return hash(tuple(str(value) for value in self.values().values()))
+
+    def values(self) -> dict[str, Any]:
+        """The fields as plain values, for TOML and JSON.
+
+        Returns:
+            Field name to value; tuples are lists, the loss's options a dict.
+        """
+        plain = {item.name: getattr(self, item.name) for item in dataclasses.fields(self)}
+        plain["loss_options"] = dict(self.loss_options)
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in plain.items()}
+
+    def replace(self, **changes: Any) -> TrainConfig:
+        """A copy with some fields changed, checked like a new one.
+
+        Args:
+            **changes: Field name to new value.
+
+        Returns:
+            The copy.
+        """
+        return dataclasses.replace(self, **changes)
+
+
+def field_types() -> dict[str, Any]:
+    """Types of the fields of `TrainConfig`.
+
+    Returns:
+        Field name to type.
+    """
+    if not _FIELD_TYPES:
+        from typing import get_type_hints
+
+        _FIELD_TYPES.update(get_type_hints(TrainConfig))
+    return _FIELD_TYPES
+
+
+_FIELD_TYPES: dict[str, Any] = {}
+
+
+def _require(name: str, value: float | None, *, at_least: float, at_most: float | None = None) -> None:
+    # Written so that NaN fails as well.
+    if value is None or (value >= at_least and (at_most is None or value <= at_most)):
+        return
+    bounds = f"at least {at_least}" if at_most is None else f"between {at_least} and {at_most}"
+    raise InputError(f"{name} is {value}", f"it must be {bounds}")

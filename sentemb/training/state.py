@@ -1,0 +1,86 @@
+"""Training state as safetensors: tensors in the file's body, everything else as JSON in its header.
+
+`torch.save` writes pickles, which run code when they are read; these files cannot. A nested state (an optimizer's,
+a scheduler's, the random generators') comes back equal to the last bit, tuples and integer keys included.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+
+from sentemb.errors import InputError
+
+_HEADER = "sentemb.state"
+
+
+def save_state(path: Path, state: Any) -> None:
+    """Write a nested state of dicts, lists, tuples, tensors and plain values.
+
+    Args:
+        path: The file; its folder must exist.
+        state: The state. Keys of dicts are strings or integers.
+
+    Raises:
+        TypeError: Something in `state` is neither a container, a tensor nor a plain value.
+    """
+    tensors: dict[str, torch.Tensor] = {}
+    header = json.dumps(_encode(state, tensors))
+    save_file(tensors, path, metadata={_HEADER: header})
+
+
+def load_state(path: Path) -> Any:
+    """Read what `save_state` wrote; tensors are on the CPU.
+
+    Args:
+        path: The file.
+
+    Returns:
+        The state.
+
+    Raises:
+        InputError: The file is absent, damaged or of another kind.
+    """
+    try:
+        with safe_open(path, framework="pt", device="cpu") as file:
+            header = (file.metadata() or {})[_HEADER]
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - no mapping
+        return _decode(json.loads(header), tensors)
+    except (OSError, SafetensorError, KeyError, json.JSONDecodeError) as error:
+        raise InputError(
+            f"{path} holds no training state: {error}", "resume from another checkpoint"
+        ) from error
+
+
+def _encode(value: Any, tensors: dict[str, torch.Tensor]) -> Any:
+    if isinstance(value, torch.Tensor):
+        name = str(len(tensors))
+        tensors[name] = value.detach().cpu().contiguous()
+        return {"tensor": name}
+    if isinstance(value, dict):
+        return {"dict": [[key, _encode(item, tensors)] for key, item in value.items()]}
+    if isinstance(value, tuple):
+        return {"tuple": [_encode(item, tensors) for item in value]}
+    if isinstance(value, list):
+        return [_encode(item, tensors) for item in value]
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    raise TypeError(f"cannot keep a {type(value).__name__} in a training state")
+
+
+def _decode(value: Any, tensors: dict[str, torch.Tensor]) -> Any:
+    if isinstance(value, list):
+        return [_decode(item, tensors) for item in value]
+    if isinstance(value, dict):
+        ((kind, content),) = value.items()
+        if kind == "tensor":
+            return tensors[content]
+        if kind == "tuple":
+            return tuple(_decode(item, tensors) for item in content)
+        return {key: _decode(item, tensors) for key, item in content}
+    return value
