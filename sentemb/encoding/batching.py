@@ -1,0 +1,140 @@
+"""Tokenise once, sort by tokens, pad little."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+# A tokenizer call costs a fixed amount, and its Python lists take about 100 bytes a token.
+_TEXTS_PER_CALL = 4096
+_SEQUENCE_KEYS = ("input_ids", "token_type_ids")
+
+
+@dataclass(frozen=True)
+class TokenisedTexts:
+    """Texts as token numbers, without padding.
+
+    Attributes:
+        columns: What the model reads per token (`input_ids`, for some models `token_type_ids`), all texts
+            joined.
+        starts: Where each text begins in a column; one more entry for the end of the last.
+        padding: The padding value of each column.
+        pad_left: Whether the model wants padding before the text.
+    """
+
+    columns: dict[str, NDArray[np.int32]]
+    starts: NDArray[np.int64]
+    padding: dict[str, int]
+    pad_left: bool
+
+    @property
+    def lengths(self) -> NDArray[np.int64]:
+        """Number of tokens of each text, special tokens included."""
+        return np.diff(self.starts)
+
+    def batch(self, indices: NDArray[np.intp]) -> dict[str, torch.Tensor]:
+        """Assemble some texts as a padded batch.
+
+        Args:
+            indices: Which texts.
+
+        Returns:
+            Columns and `attention_mask`, each of shape (len(indices), longest of them).
+        """
+        lengths = self.lengths[indices]
+        width = int(lengths.max())
+        offsets = np.arange(width)[None, :]
+        if self.pad_left:
+            offsets = offsets - (width - lengths)[:, None]  # (batch, width), negative where padded
+        real = (offsets >= 0) & (offsets < lengths[:, None])  # (batch, width)
+        where = np.where(real, self.starts[indices][:, None] + offsets, 0)
+        features = {
+            key: torch.from_numpy(np.where(real, column[where], self.padding[key]).astype(np.int64))
+            for key, column in self.columns.items()
+        }
+        features["attention_mask"] = torch.from_numpy(real.astype(np.int64))
+        return features
+
+
+def tokenise(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str]) -> TokenisedTexts:
+    """Tokenise texts in a few large calls, cut to the tokenizer's own limit.
+
+    Args:
+        tokenizer: A fast tokenizer.
+        texts: At least one text.
+
+    Returns:
+        The tokens of all texts.
+    """
+    keys = [key for key in _SEQUENCE_KEYS if key in tokenizer.model_input_names]
+    pieces: dict[str, list[NDArray[np.int32]]] = {key: [] for key in keys}
+    lengths: list[int] = []
+    for first in range(0, len(texts), _TEXTS_PER_CALL):
+        encoded: Any = tokenizer(
+            list(texts[first : first + _TEXTS_PER_CALL]),
+            truncation="longest_first",
+            return_attention_mask=False,
+        )
+        lengths.extend(map(len, encoded["input_ids"]))
+        for key in keys:
+            pieces[key].append(np.fromiter((token for row in encoded[key] for token in row), dtype=np.int32))
+    return TokenisedTexts(
+        columns={key: np.concatenate(arrays) for key, arrays in pieces.items()},
+        starts=np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
+        padding={"input_ids": tokenizer.pad_token_id, "token_type_ids": tokenizer.pad_token_type_id},
+        pad_left=tokenizer.padding_side == "left",
+    )
+
+
+def batches(
+    lengths: NDArray[np.int64], *, token_budget: int, max_texts: int = 512
+) -> Iterator[NDArray[np.intp]]:
+    """Cut texts into batches of similar length.
+
+    Longest first, so that a batch that does not fit the memory fails at once and not at the end.
+
+    Args:
+        lengths: Tokens of each text.
+        token_budget: Largest number of tokens in a batch, padding included; a longer text goes alone.
+        max_texts: Largest number of texts in a batch.
+
+    Yields:
+        Indices into `lengths`; every index once.
+    """
+    order = np.argsort(-lengths, kind="stable")
+    start = 0
+    while start < len(order):
+        width = max(1, int(lengths[order[start]]))
+        end = start + max(1, min(max_texts, token_budget // width))
+        batch = order[start:end]
+        # A batch of one length needs no mask and no padding: end it where the length changes, once it is
+        # large enough that the matrix products do not suffer.
+        same = int(np.searchsorted(-lengths[batch], -lengths[batch[0]], side="right"))
+        if same * width >= token_budget // 2:
+            batch = batch[:same]
+        yield batch
+        start += len(batch)
+
+
+def padding_share(lengths: NDArray[np.int64], *, token_budget: int) -> float:
+    """Part of all positions that is padding.
+
+    Args:
+        lengths: Tokens of each text.
+        token_budget: As for `batches`.
+
+    Returns:
+        Between 0 and 1.
+    """
+    positions = sum(
+        len(batch) * int(lengths[batch].max()) for batch in batches(lengths, token_budget=token_budget)
+    )
+    return 1.0 - int(lengths.sum()) / positions if positions else 0.0

@@ -1,0 +1,101 @@
+"""What the rest of sentemb asks of anything that turns texts into vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sentemb.errors import InputError
+
+Precision = Literal["float32", "reduced"]
+"""`float32` equals `SentenceTransformer.encode` to rounding; `reduced` may use fewer bits where that is
+faster here."""
+
+Vectors = NDArray[np.float32]
+
+
+class TextEncoder(Protocol):
+    """Anything that turns texts into vectors."""
+
+    @property
+    def name(self) -> str:
+        """What tables and records call it."""
+        ...
+
+    @property
+    def fingerprint(self) -> str:
+        """Changes whenever the vectors of a text may change; names the content, not the place."""
+        ...
+
+    @property
+    def dimension(self) -> int:
+        """Length of a vector."""
+        ...
+
+    def encode(self, texts: Sequence[str], *, progress: bool = False) -> Vectors:
+        """Encode texts.
+
+        Args:
+            texts: The texts; empty strings are legal, repetitions cost nothing.
+            progress: Show a progress bar.
+
+        Returns:
+            float32 array of shape (len(texts), dimension), in the order of `texts`; equal texts have equal
+            vectors.
+
+        Raises:
+            InputError: A text is no string, or its vector is not finite; the message has its index.
+        """
+        ...
+
+    def describe(self) -> dict[str, Any]:
+        """Say how vectors are made: backend, precision, versions; JSON values only, for records."""
+        ...
+
+
+def unique_texts(texts: Sequence[str]) -> tuple[list[str], NDArray[np.intp]]:
+    """Reduce texts to the different ones.
+
+    Args:
+        texts: The caller's texts.
+
+    Returns:
+        The different texts in order of first appearance, and for each of `texts` its place among them.
+
+    Raises:
+        InputError: `texts` is one string, or holds something else than strings.
+    """
+    if isinstance(texts, str):
+        raise InputError("encode takes a sequence of texts, not one string", "wrap it in a list")
+    places: dict[str, int] = {}
+    positions = np.empty(len(texts), dtype=np.intp)
+    for index, text in enumerate(texts):
+        if not isinstance(text, str):
+            raise InputError(
+                f"text {index} is {type(text).__name__}, not a string", "drop or convert it before encoding"
+            )
+        positions[index] = places.setdefault(text, len(places))
+    return list(places), positions
+
+
+def check_finite(vectors: Vectors, texts: Sequence[str], *, name: str) -> None:
+    """Refuse vectors with NaN or infinities.
+
+    Args:
+        vectors: Shape (len(texts), dimension).
+        texts: What they were made from.
+        name: Of the encoder, for the message.
+
+    Raises:
+        InputError: A vector is not finite; names the first such text's index and beginning.
+    """
+    bad = np.flatnonzero(~np.isfinite(vectors).all(axis=1))
+    if len(bad):
+        index = int(bad[0])
+        raise InputError(
+            f"{name} gives NaN or infinity for text {index} ({texts[index][:40]!r}), {len(bad)} in all",
+            "check the model's weights, or encode in float32",
+        )

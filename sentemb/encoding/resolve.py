@@ -1,0 +1,113 @@
+"""From whatever the user calls a model to an encoder."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from inspect import getattr_static
+from pathlib import Path
+from typing import Any, get_args
+
+from sentence_transformers import SentenceTransformer
+
+from sentemb.encoding.encoder import Precision, TextEncoder
+from sentemb.encoding.function import FunctionEncoder
+from sentemb.encoding.sentence import SentenceEncoder
+from sentemb.encoding.words import SUFFIXES, WordVectorEncoder
+from sentemb.errors import InputError
+from sentemb.modules import Poolings, build_encoder
+
+
+def load_encoder(
+    model: str | Path | SentenceTransformer | TextEncoder | Callable[[list[str]], Any],
+    *,
+    pooling: Poolings | None = None,
+    precision: Precision = "float32",
+    device: str | None = None,
+    cache_dir: str | Path | None = None,
+    data_dir: str | Path | None = None,
+    max_length: int | None = None,
+) -> TextEncoder:
+    """Make an encoder of a model in any of its forms.
+
+    Args:
+        model: Folder or hub id of a model, a `SentenceTransformer`, a function `list[str] -> array`, a file
+            of word vectors (`.txt`, `.vec`, also `.gz`), or an encoder, which is handed through.
+        pooling: For a folder or hub id; a raw transformer needs one.
+        precision: `float32` gives what `SentenceTransformer.encode` gives; `reduced` may use fewer bits
+            where that is faster on this machine, and says in `describe()` whether it did.
+        device: For a folder or hub id; None lets sentence-transformers choose.
+        cache_dir: Keep vectors in this folder and take them from there; None keeps nothing.
+        data_dir: Where a file of word vectors named by a relative path is looked for second; None means
+            `SENTEMB_DATA`.
+        max_length: Longest input in tokens, for a folder or hub id; None keeps the model's own limit.
+
+    Returns:
+        The encoder.
+
+    Raises:
+        InputError: There is no such model, it cannot be read, or an option does not fit it.
+    """
+    if precision not in get_args(Precision):
+        raise InputError(
+            f"unknown precision {precision!r}", f"choose one of {', '.join(get_args(Precision))}"
+        )
+    if isinstance(model, (str, Path)) and not _is_word_vectors(str(model)):
+        built = build_encoder(model, pooling=pooling, max_length=max_length, device=device)
+        encoder: TextEncoder = SentenceEncoder(built, name=_name_of(str(model)), precision=precision)
+    else:
+        for option, value in (("pooling", pooling), ("max_length", max_length), ("device", device)):
+            if value is not None:
+                raise InputError(
+                    f"{option} does not apply to {_kind_of(model)}",
+                    f"leave {option} out, or name a model folder",
+                )
+        encoder = _wrap(model, precision=precision, data_dir=data_dir)
+    return encoder
+
+
+def _wrap(model: Any, *, precision: Precision, data_dir: str | Path | None) -> TextEncoder:
+    if isinstance(model, (str, Path)):
+        return WordVectorEncoder(_find_file(Path(model), data_dir))
+    if isinstance(model, SentenceTransformer):
+        return SentenceEncoder(model, name=_name_of_live(model), precision=precision)
+    if _is_encoder(model):
+        return model  # type: ignore[no-any-return]
+    if callable(model):
+        return FunctionEncoder(model)
+    raise InputError(
+        f"cannot encode with {type(model).__name__}",
+        "give a model folder, a hub id, a SentenceTransformer, a function or a word-vector file",
+    )
+
+
+def _is_word_vectors(model: str) -> bool:
+    path = Path(model)
+    return model.lower().endswith(SUFFIXES) and not path.is_dir()
+
+
+def _is_encoder(model: Any) -> bool:
+    # Not isinstance: that would evaluate the properties, and a fingerprint reads every weight.
+    members = ("name", "fingerprint", "dimension", "encode", "describe")
+    return all(getattr_static(model, member, None) is not None for member in members)
+
+
+def _find_file(path: Path, data_dir: str | Path | None) -> Path:
+    folder = data_dir if data_dir is not None else os.environ.get("SENTEMB_DATA")
+    if not path.exists() and not path.is_absolute() and folder is not None:
+        return Path(folder) / path
+    return path.expanduser()
+
+
+def _name_of(model: str) -> str:
+    path = Path(model).expanduser()
+    return path.resolve().name if path.is_dir() else model
+
+
+def _name_of_live(model: SentenceTransformer) -> str:
+    base = model.model_card_data.base_model or getattr(model[0], "name_or_path", "")
+    return Path(str(base)).name or "SentenceTransformer"
+
+
+def _kind_of(model: Any) -> str:
+    return f"the word vectors {model}" if isinstance(model, (str, Path)) else f"a {type(model).__name__}"

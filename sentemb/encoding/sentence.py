@@ -1,0 +1,177 @@
+"""The encoder over a SentenceTransformer: every different text once, in token-sorted batches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import sentence_transformers
+import torch
+import transformers
+from sentence_transformers import SentenceTransformer
+from torch import nn
+
+from sentemb._compat import Dense, Normalize, Pooling, Transformer, WeightedLayerPooling, get_world_size
+from sentemb.encoding.batching import batches, tokenise
+from sentemb.encoding.encoder import Precision, Vectors, check_finite, unique_texts
+from sentemb.encoding.fingerprint import fingerprint_of
+from sentemb.encoding.view import inference_view
+
+_PLAIN_MODULES = (Transformer, Pooling, WeightedLayerPooling, Dense, Normalize)
+
+
+class SentenceEncoder:
+    """Encodes with a SentenceTransformer, to float32 rounding as its own `encode` does.
+
+    A plain text pipeline (transformer, pooling, dense, normalise) is tokenised, sorted and batched here. Any
+    other model, and any model in a distributed run, where sentence-transformers shares the work among the
+    ranks, goes through `SentenceTransformer.encode`.
+
+    The model may be in training: its mode is left as it is, and its weights are read anew at every call.
+
+    Args:
+        model: The model.
+        name: What records call it.
+        precision: See `Precision`.
+    """
+
+    def __init__(self, model: SentenceTransformer, *, name: str, precision: Precision = "float32") -> None:
+        self.model = model
+        self._name = name
+        self._precision: Precision = precision
+
+    @property
+    def name(self) -> str:
+        """What records call the encoder."""
+        return self._name
+
+    @property
+    def fingerprint(self) -> str:
+        """Hash of weights, tokenizer and modules, taken anew each time: the model may be in training.""" return fingerprint_of(self.model)
+
+    @property
+    def dimension(self) -> int:
+        """Length of a vector."""
+        dimension = self.model.get_embedding_dimension()
+        return int(dimension) if dimension is not None else self.encode([""]).shape[1]
+
+    def encode(self, texts: Sequence[str], *, progress: bool = False) -> Vectors:
+        """Encode texts; see `TextEncoder.encode`."""
+        unique, positions = unique_texts(texts)
+        if not unique:
+            return np.zeros((0, self.dimension), dtype=np.float32)
+        if get_world_size() == 1 and is_plain_text_model(self.model):
+            vectors = self._encode_plain(unique, progress=progress)
+        else:
+            with training_flags_kept(self.model):
+                vectors = self.model.encode(unique, show_progress_bar=progress, convert_to_numpy=True)
+            vectors = np.asarray(vectors, dtype=np.float32)
+        check_finite(vectors, unique, name=self.name)
+        return vectors[positions]
+
+    def describe(self) -> dict[str, Any]:
+        """Say how vectors are made; see `TextEncoder.describe`."""
+        return {
+            "encoder": "sentence-transformers",
+            "backend": "torch" if is_plain_text_model(self.model) else "SentenceTransformer.encode",
+            "precision": "float32",
+            "device": str(self.model.device),
+            "threads": torch.get_num_threads(),
+            "max_length": self.model.max_seq_length,
+            "versions": {
+                "sentence-transformers": sentence_transformers.__version__,
+                "transformers": transformers.__version__,
+                "torch": torch.__version__,
+            },
+        }
+
+    @torch.inference_mode()
+    def _encode_plain(self, texts: list[str], *, progress: bool) -> Vectors:
+        model = inference_view(self.model)
+        prompt = _default_prompt(model)
+        tokens = tokenise(model[0].tokenizer, [prompt + text for text in texts] if prompt else texts)
+        lengths = tokens.lengths
+        vectors: Vectors | None = None
+        with _progress_bar(len(texts), shown=progress) as advance:
+            for indices in batches(lengths, token_budget=_token_budget(model.device)):
+                features: dict[str, Any] = {
+                    key: column.to(model.device) for key, column in tokens.batch(indices).items()
+                }
+                output = model({**features, "modality": "text"})["sentence_embedding"]  # (batch, dimension)
+                output = output[:, : model.truncate_dim].float().cpu().numpy()
+                if vectors is None:
+                    vectors = np.empty((len(texts), output.shape[1]), dtype=np.float32)
+                vectors[indices] = output
+                advance(len(indices))
+        assert vectors is not None  # there is at least one text
+        return vectors
+
+
+def is_plain_text_model(model: SentenceTransformer) -> bool:
+    """Whether a model is a text transformer with ordinary modules after it, fed by a fast tokenizer.
+
+    Args:
+        model: The model.
+
+    Returns:
+        False where `SentenceTransformer.encode` does something that the batches here would not.
+    """
+    modules = list(model)
+    if not modules or any(type(module) not in _PLAIN_MODULES for module in modules):
+        return False
+    transformer = modules[0]
+    if type(transformer) is not Transformer:
+        return False
+    prompt = _default_prompt(model)
+    return (
+        transformer.backend == "torch"
+        and transformer.transformer_task == "feature-extraction"
+        and list(transformer.modality_config) == ["text"]
+        and transformer.modality_config["text"]["method"] == "forward"
+        and not transformer.processing_kwargs
+        and not transformer.can_flatten_inputs
+        and bool(getattr(transformer.tokenizer, "is_fast", False))
+        and transformer.tokenizer.pad_token_id is not None
+        # Leaving the prompt's tokens out of the pooling is upstream's business.
+        and (not prompt or all(getattr(module, "include_prompt", True) for module in modules))
+    )
+
+
+@contextmanager
+def training_flags_kept(model: nn.Module) -> Iterator[None]:
+    """Restore what `SentenceTransformer.encode` switches off: modules that were training train again.
+
+    Args:
+        model: The model.
+    """
+    training = [module for module in model.modules() if module.training]
+    try:
+        yield
+    finally:
+        for module in training:
+            module.training = True
+
+
+def _default_prompt(model: SentenceTransformer) -> str:
+    name = model.default_prompt_name
+    return (model.prompts.get(name) or "") if name is not None else ""
+
+
+def _token_budget(device: torch.device) -> int:
+    # A CPU is fastest while the activations of a layer stay in its caches; an accelerator wants large
+    # batches.
+    return 4096 if device.type == "cpu" else 32768
+
+
+@contextmanager
+def _progress_bar(total: int, *, shown: bool) -> Iterator[Any]:
+    if not shown:
+        yield lambda count: None
+        return
+    from rich.progress import Progress
+
+    with Progress(transient=True) as bar:
+        task = bar.add_task("encoding", total=total)
+        yield lambda count: bar.advance(task, count)

@@ -1,0 +1,39 @@
+"""An inference view of a model: the same weights, always in eval mode, free to have modules replaced."""
+
+from __future__ import annotations
+
+import copy
+from typing import TypeVar
+
+from torch import nn
+
+ModuleType = TypeVar("ModuleType", bound=nn.Module)
+
+
+def inference_view(module: ModuleType) -> ModuleType:
+    """Copy the tree of modules without copying any weight.
+
+    The view reads the parameters of the original, so a training step is seen at once; its own mode is eval,
+    so the training flags of the original are never touched; a child replaced in the view stays in place in
+    the original.
+
+    Args:
+        module: A model, perhaps in training.
+
+    Returns:
+        The view.
+    """
+    return _copy(module, {})
+
+
+def _copy(module: ModuleType, done: dict[int, nn.Module]) -> ModuleType:
+    if id(module) in done:  # a module used in two places stays one module
+        return done[id(module)]  # type: ignore[return-value]
+    view = copy.copy(module)
+    done[id(module)] = view
+    object.__setattr__(view, "training", False)
+    children = {
+        name: None if child is None else _copy(child, done) for name, child in module._modules.items()
+    }
+    view.__dict__["_modules"] = type(module._modules)(children)
+    return view

@@ -1,0 +1,148 @@
+"""Word vectors from a text file (GloVe, word2vec, fastText): a sentence is the mean of its words."""
+
+from __future__ import annotations
+
+import gzip
+import logging
+import re
+import zlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, TextIO
+
+import numpy as np
+
+from sentemb._files import sha256_of
+from sentemb.encoding.encoder import Vectors, unique_texts
+from sentemb.errors import InputError
+
+logger = logging.getLogger(__name__)
+
+SUFFIXES = (".txt", ".vec", ".txt.gz", ".vec.gz", ".gz")
+
+# Runs of letters and digits, with inner apostrophes and hyphens, or single other signs: "don't",
+# "well-known", ",".
+_TOKEN = re.compile(r"\w+(?:['’-]\w+)*|[^\w\s]")
+
+
+class WordVectorEncoder:
+    """Mean of the vectors of a text's known words.
+
+    Tokens are runs of letters and digits (inner apostrophes and hyphens kept) and single punctuation marks.
+    A token that the file does not hold is tried in lower case, then left out; a text without a known word is
+    the zero vector.
+
+    Args:
+        path: Lines of `word v1 v2 ...`, perhaps after a `count dimension` header, perhaps gzipped.
+
+    Raises:
+        InputError: The file is absent or empty, or a line does not fit; the message has its number.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._places, self._table = _read(path)
+        self._fingerprint: str | None = None
+
+    @property
+    def name(self) -> str:
+        """The file's name."""
+        return self._path.name
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 of the file."""
+        if self._fingerprint is None:
+            self._fingerprint = sha256_of(self._path)
+        return self._fingerprint
+
+    @property
+    def dimension(self) -> int:
+        """Length of a vector."""
+        return int(self._table.shape[1])
+
+    def encode(self, texts: Sequence[str], *, progress: bool = False) -> Vectors:
+        """Encode texts; see `TextEncoder.encode`. Too fast to need a progress bar."""
+        unique, positions = unique_texts(texts)
+        vectors = np.zeros((len(unique), self.dimension), dtype=np.float32)
+        unknown = 0
+        for row, text in enumerate(unique):
+            places = [place for token in _TOKEN.findall(text) if (place := self._place(token)) is not None]
+            if places:
+                vectors[row] = self._table[places].mean(axis=0)
+            else:
+                unknown += 1
+        if unknown:
+            logger.warning(
+                "%s: %d of %d texts hold no known word and are zero", self.name, unknown, len(unique)
+            )
+        return vectors[positions]
+
+    def describe(self) -> dict[str, Any]:
+        """Say how vectors are made; see `TextEncoder.describe`."""
+        return {
+            "encoder": "word vectors",
+            "backend": "numpy",
+            "precision": "float32",
+            "words": len(self._places),
+            "pooling": "mean of known words",
+        }
+
+    def _place(self, token: str) -> int | None:
+        place = self._places.get(token)
+        return self._places.get(token.lower()) if place is None else place
+
+
+def _read(path: Path) -> tuple[dict[str, int], Vectors]:
+    places: dict[str, int] = {}
+    rows: list[Vectors] = []
+    for number, line in _lines(path):
+        fields = line.rstrip().split(" ")
+        if number == 1 and len(fields) == 2 and all(field.isdigit() for field in fields):
+            continue  # the header that word2vec and fastText write
+        if not rows:
+            dimension = _dimension_of(fields, path, number)
+        # A few words of the large GloVe files hold spaces: the numbers are counted from the end.
+        word, numbers = " ".join(fields[:-dimension]), fields[-dimension:]
+        try:
+            vector = np.array(numbers, dtype=np.float32)
+        except ValueError:
+            raise InputError(
+                f"{path}, line {number}: not {dimension} numbers after the word", _FORMAT
+            ) from None
+        if not word or not np.isfinite(vector).all():
+            raise InputError(f"{path}, line {number}: no word, or a number that is not finite", _FORMAT)
+        if word not in places:
+            places[word] = len(rows)
+            rows.append(vector)
+    if not rows:
+        raise InputError(f"{path} holds no word vectors", _FORMAT)
+    return places, np.stack(rows)
+
+
+_FORMAT = "expected lines of `word v1 v2 ...`, as GloVe and word2vec write them"
+
+
+def _dimension_of(fields: list[str], path: Path, number: int) -> int:
+    if len(fields) < 3:
+        raise InputError(f"{path}, line {number}: {len(fields) - 1} numbers after the word", _FORMAT)
+    return len(fields) - 1
+
+
+def _lines(path: Path) -> Iterator[tuple[int, str]]:
+    try:
+        with _open(path) as file:
+            # Not `for line in file` over splitlines: words may hold exotic line separators.
+            yield from ((number, line) for number, line in enumerate(file, start=1) if line.strip())
+    except FileNotFoundError:
+        raise InputError(f"no such file: {path}", "check the path") from None
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path} is not UTF-8 text: {error.reason} at byte {error.start}", _FORMAT) from None
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise InputError(f"{path} is a damaged gzip file: {error}", "download it again") from None
+
+
+def _open(path: Path) -> TextIO:
+    if path.suffix == ".gz":
+        return gzip.open(path, "rt", encoding="utf-8", newline="\n")
+    return path.open(encoding="utf-8", newline="\n")

@@ -1,0 +1,126 @@
+"""Put a SentenceTransformer together from a base model and a pooling, with native modules only."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Any, get_args
+
+from sentence_transformers import SentenceTransformer
+from torch import nn
+
+from sentemb._compat import Transformer
+from sentemb.errors import InputError
+from sentemb.modules.poolings import (
+    Poolings,
+    freeze_fixed_layer_weights,
+    needs_hidden_states,
+    pooling_modules,
+)
+from sentemb.modules.simcse import head_key_mapping, load_head, published_pooling
+from sentemb.modules.source import ModelSource, find_source, loading
+
+logger = logging.getLogger(__name__)
+
+
+def build_encoder(
+    base: str | Path,
+    *,
+    pooling: Poolings | None = None,
+    max_length: int | None = None,
+    device: str | None = None,
+    revision: str | None = None,
+) -> SentenceTransformer:
+    """Load a base model as an encoder whose saved folder plain sentence-transformers can load.
+
+    A sentence-transformers model keeps its own modules unless a pooling is named; then its transformer (with
+    its prompts) goes on with that pooling alone. A raw transformer has no pooling of its own, so one must be
+    named; only the published SimCSE checkpoints, whose pooling their paper settles, are recognised.
+
+    Args:
+        base: Folder or hub id of a transformers or a sentence-transformers model.
+        pooling: How token embeddings become the sentence embedding; see `Poolings`.
+        max_length: Longest input in tokens, special tokens included; None keeps the model's own limit.
+        device: Where to put it; None lets sentence-transformers choose.
+        revision: Branch, tag or commit of a hub id.
+
+    Returns:
+        The encoder. No code from the model's folder is run.
+
+    Raises:
+        InputError: There is no such model, it cannot be read, or pooling or length do not fit it.
+
+    Example:
+        >>> encoder = build_encoder("bert-base-uncased", pooling="cls", max_length=32)  # doctest: +SKIP
+    """
+    if pooling is not None and pooling not in get_args(Poolings):
+        raise InputError(f"unknown pooling {pooling!r}", f"choose one of {', '.join(get_args(Poolings))}")
+    source = find_source(str(base), revision=revision)
+    if pooling is None and not source.has_modules:
+        pooling = published_pooling(source)
+    if pooling is None:
+        with loading(source.address):
+            model = SentenceTransformer(source.address, device=device, revision=source.revision)
+        freeze_fixed_layer_weights(model)
+    else:
+        transformer, options = _load_transformer(source)
+        transformer.model.config.output_hidden_states = needs_hidden_states(pooling)
+        modules: list[nn.Module] = [transformer, *pooling_modules(transformer, pooling)]
+        if pooling == "cls-mlp":
+            load_head(modules[-1], transformer, source)
+        model = SentenceTransformer(modules=modules, device=device, **options)
+    if max_length is not None:
+        _limit_length(model, max_length)
+    return model
+
+
+def _load_transformer(source: ModelSource) -> tuple[Transformer, dict[str, Any]]:
+    """Load the transformer of a model and the options that belong to its text, not to its pooling."""
+    if not source.has_modules:
+        options = {"revision": source.revision}
+        weights = {**options, "key_mapping": mapping} if (mapping := head_key_mapping(source)) else options
+        with loading(source.address):
+            transformer = Transformer(
+                source.address, model_kwargs=weights, processor_kwargs=options, config_kwargs=options
+            )
+        return transformer, {}
+    with loading(source.address):
+        model = SentenceTransformer(source.address, device="cpu", revision=source.revision)
+    if not isinstance(model[0], Transformer):
+        raise InputError(
+            f"{source.address} starts with {type(model[0]).__name__}, not with a transformer",
+            "leave the pooling out to use the model as it is",
+        )
+    dropped = [type(module).__name__ for module in list(model)[1:]]
+    logger.info(
+        "%s: its own %s gives way to the pooling asked for", source.address, ", ".join(dropped) or "nothing"
+    )
+    return model[0], {"prompts": model.prompts, "default_prompt_name": model.default_prompt_name}
+
+
+def _limit_length(model: SentenceTransformer, max_length: int) -> None:
+    tokenizer: Any = getattr(model[0], "tokenizer", None)
+    if not hasattr(tokenizer, "num_special_tokens_to_add"):
+        raise InputError(
+            f"max_length {max_length} cannot be set on {type(model[0]).__name__}", "leave it out"
+        )
+    shortest = tokenizer.num_special_tokens_to_add() + 1
+    longest = model.max_seq_length
+    positions = getattr(model[0].config, "max_position_embeddings", None)
+    if positions is not None and positions > 0:
+        longest = max(longest or 0, positions - _reserved_positions(model[0]))
+    if max_length < shortest or (longest is not None and max_length > longest):
+        raise InputError(
+            f"max_length {max_length} does not fit the model, which takes {shortest} to {longest} tokens",
+            "choose a length in that range",
+        )
+    model.max_seq_length = max_length
+
+
+def _reserved_positions(transformer: Transformer) -> int:
+    """Count the rows of the position table that no token can use: RoBERTa starts after its padding index."""
+    for module in transformer.model.modules():
+        index = getattr(module, "padding_idx", None)
+        if isinstance(index, int) and isinstance(getattr(module, "position_embeddings", None), nn.Embedding):
+            return 0 if module.position_embeddings.padding_idx is None else index + 1
+    return 0

@@ -1,0 +1,93 @@
+"""From token embeddings to a sentence embedding, in modules that every sentence-transformers can load."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from torch import nn
+
+from sentemb._compat import Dense, Pooling, Transformer, WeightedLayerPooling
+
+Poolings = Literal["cls", "cls-mlp", "mean", "max", "last-2", "first-last", "first-last-static"]
+"""How a sentence embedding is made; averages and maxima include [CLS] and [SEP] and exclude padding.
+
+- `cls`: last layer at position 0. `cls-mlp`: the same through Dense + tanh (supervised SimCSE).
+- `mean`, `max`: over the tokens of the last layer.
+- `last-2`: mean over the last two layers, then over tokens (BERT-flow, SimCSE's `avg_top2`).
+- `first-last`: layer 1 and the last (the SimCSE code as it is today).
+- `first-last-static`: embedding output and the last (the SimCSE paper's baseline table).
+"""
+
+_LAYER_POOLINGS = ("last-2", "first-last", "first-last-static")
+
+
+def needs_hidden_states(pooling: Poolings) -> bool:
+    """Whether a pooling reads more than the last layer.
+
+    Args:
+        pooling: The pooling.
+
+    Returns:
+        True where the transformer has to return every hidden state.
+    """
+    return pooling in _LAYER_POOLINGS
+
+
+def pooling_modules(transformer: Transformer, pooling: Poolings) -> list[nn.Module]:
+    """Make the modules that follow the transformer.
+
+    Args:
+        transformer: The transformer module; its width and depth are read.
+        pooling: The pooling.
+
+    Returns:
+        Native modules in order, ready for `SentenceTransformer(modules=[transformer, *these])`.
+    """
+    width = transformer.get_embedding_dimension()
+    if pooling == "cls-mlp":
+        return [Pooling(width, "cls"), _head(transformer, width)]
+    if needs_hidden_states(pooling):
+        return [
+            _mean_of_layers(width, transformer.model.config.num_hidden_layers, pooling),
+            Pooling(width, "mean"),
+        ]
+    return [Pooling(width, pooling)]
+
+
+def freeze_fixed_layer_weights(model: nn.Module) -> None:
+    """Keep a fixed choice of layers fixed.
+
+    sentence-transformers loads the layer weights of a saved folder as trainable. Weights that are exactly 0
+    or 1 are a choice of layers, not something learnt, and stay what they are when the model is trained
+    further.
+
+    Args:
+        model: A sentence-transformers model.
+    """
+    for module in model.children():
+        if isinstance(module, WeightedLayerPooling):
+            weights = module.layer_weights
+            if bool(((weights == 0) | (weights == 1)).all()):
+                weights.requires_grad_(False)
+
+
+def _mean_of_layers(width: int, layers: int, pooling: Poolings) -> WeightedLayerPooling:
+    # Hidden states are numbered 0 (embedding output) to `layers`; the module slices from `start`.
+    start = {"last-2": layers - 1, "first-last": min(1, layers), "first-last-static": 0}[pooling]
+    weights = torch.zeros(layers + 1 - start)
+    weights[0] = weights[-1] = 1.0
+    return WeightedLayerPooling(
+        width,
+        num_hidden_layers=layers,
+        layer_start=start,
+        layer_weights=nn.Parameter(weights, requires_grad=False),
+    )
+
+
+def _head(transformer: Transformer, width: int) -> Dense:
+    head = Dense(width, width, activation_function=nn.Tanh())
+    # SimCSE initialises its MLP as BERT initialises every linear layer.
+    nn.init.normal_(head.linear.weight, std=getattr(transformer.model.config, "initializer_range", 0.02))
+    nn.init.zeros_(head.linear.bias)
+    return head

@@ -1,0 +1,90 @@
+"""The published SimCSE checkpoints: which pooling they were made for, and where their MLP is.
+
+A wrong pooling does not fail, it scores 20 points less. The unsupervised models use their MLP in training
+only, the supervised ones keep it; converted checkpoints carry it as the pooler, folders straight from the
+training script under a name that transformers leaves out.
+"""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import get_args
+
+import torch
+
+from sentemb._compat import Dense, Transformer
+from sentemb.errors import InputError
+from sentemb.modules.poolings import Poolings
+from sentemb.modules.source import ModelSource
+
+logger = logging.getLogger(__name__)
+
+
+def published_pooling(source: ModelSource) -> Poolings:
+    """Choose the pooling of a raw transformer where its own publication settles it.
+
+    Args:
+        source: The raw transformer.
+
+    Returns:
+        `cls` for `unsup-simcse-*` and `cls-mlp` for `sup-simcse-*`.
+
+    Raises:
+        InputError: Nothing settles it, so the user has to.
+    """
+    name = Path(source.address).name
+    if "unsup-simcse" in name:
+        return "cls"
+    if "sup-simcse" in name:
+        return "cls-mlp"
+    if _is_training_output(source):
+        raise InputError(
+            f"{source.address} comes straight from SimCSE's training, which alone knows its pooling",
+            "choose cls where it was unsupervised, cls-mlp where it was supervised",
+        )
+    raise InputError(
+        f"{source.address} is a raw transformer without a pooling",
+        f"choose one of {', '.join(get_args(Poolings))}",
+    )
+
+
+def head_key_mapping(source: ModelSource) -> dict[str, str]:
+    """Name under which transformers should load the MLP of a folder from SimCSE's training script.
+
+    Args:
+        source: The raw transformer.
+
+    Returns:
+        A `key_mapping` for `from_pretrained`; empty for every other model.
+    """
+    if not _is_training_output(source):
+        return {}
+    return {r"^mlp\.dense\.": f"{source.config.get('model_type', 'bert')}.pooler.dense."}
+
+
+def load_head(head: Dense, transformer: Transformer, source: ModelSource) -> None:
+    """Give the Dense + tanh of `cls-mlp` the weights that the checkpoint has for it.
+
+    Args:
+        head: The new head.
+        transformer: The loaded transformer.
+        source: Where it came from. Anything but a SimCSE checkpoint leaves the head as initialised: BERT's
+            pretrained pooler is another network, which supervised SimCSE does not start from.
+    """
+    name = Path(source.address).name
+    pooler = getattr(transformer.model, "pooler", None)
+    if pooler is None or not (_is_training_output(source) or "sup-simcse" in name):
+        logger.warning("cls-mlp: the Dense + tanh head of %s is new and has to be trained", source.address)
+        return
+    if "unsup-simcse" in name:
+        logger.warning(
+            "%s was published for cls pooling; its MLP was meant for training only", source.address
+        )
+    with torch.no_grad():
+        head.linear.weight.copy_(pooler.dense.weight)
+        head.linear.bias.copy_(pooler.dense.bias)
+
+
+def _is_training_output(source: ModelSource) -> bool:
+    return source.architecture.endswith("ForCL")  # BertForCL and RobertaForCL

@@ -1,0 +1,185 @@
+"""What lies at a base model's address, read before anything is loaded, so that a mistake is one line."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from huggingface_hub import hf_hub_download, try_to_load_from_cache
+from huggingface_hub.errors import (
+    EntryNotFoundError,
+    GatedRepoError,
+    HfHubHTTPError,
+    HFValidationError,
+    LocalEntryNotFoundError,
+    OfflineModeIsEnabled,
+    RepositoryNotFoundError,
+    RevisionNotFoundError,
+)
+from safetensors import SafetensorError
+
+from sentemb.errors import InputError
+
+_MODULES = "modules.json"
+_CONFIG = "config.json"
+_ORGANISATION = "sentence-transformers"  # its models may be named without it, as upstream allows
+
+
+@dataclass(frozen=True)
+class ModelSource:
+    """Where a base model is and what it is.
+
+    Attributes:
+        address: A folder or a hub id that upstream loaders accept.
+        revision: Branch, tag or commit of a hub id.
+        has_modules: It is a sentence-transformers model, with its own pooling.
+        config: The transformer's `config.json`; empty where a sentence-transformers model keeps it elsewhere.
+    """
+
+    address: str
+    revision: str | None
+    has_modules: bool
+    config: dict[str, Any]
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the address is a folder."""
+        return Path(self.address).is_dir()
+
+    @property
+    def architecture(self) -> str:
+        """The first architecture that `config.json` names, or an empty string."""
+        return str((self.config.get("architectures") or [""])[0])
+
+    def file(self, name: str) -> Path | None:
+        """Find a file of the model.
+
+        Args:
+            name: Its name inside the folder or repository.
+
+        Returns:
+            A local path, or None where the model has no such file.
+
+        Raises:
+            InputError: The hub cannot be asked, or refuses.
+        """
+        if self.is_local:
+            path = Path(self.address) / name
+            return path if path.is_file() else None
+        return _hub_file(self.address, name, self.revision)
+
+
+def find_source(base: str, *, revision: str | None = None) -> ModelSource:
+    """Look at a folder or a hub id without loading any weights.
+
+    Args:
+        base: The folder or hub id; `~` is expanded.
+        revision: Branch, tag or commit of a hub id.
+
+    Returns:
+        What is there.
+
+    Raises:
+        InputError: Nothing is there, it is no model, or the hub cannot be reached.
+    """
+    path = Path(base).expanduser()
+    if path.is_dir():
+        source = ModelSource(str(path), None, (path / _MODULES).is_file(), _read_config(path / _CONFIG))
+        if not source.has_modules and not source.config:
+            raise InputError(
+                f"{base} holds neither {_CONFIG} nor {_MODULES}, so it is no model folder",
+                "give the folder that save_pretrained wrote",
+            )
+        return source
+    if path.is_file():
+        raise InputError(f"{base} is a file, not a model folder", "give the folder that holds it")
+    if base.startswith((".", "/", "~")) or base.count("/") > 1 or not base.strip():
+        raise InputError(f"no such model folder: {base!r}", "check the path, or give a hub id (owner/name)")
+    return _find_on_hub(base, revision)
+
+
+@contextmanager
+def loading(address: str) -> Iterator[None]:
+    """Turn upstream's ways of saying "this model cannot be read" into one line.
+
+    Wrap nothing but the loading call: the same exceptions from elsewhere are bugs.
+
+    Args:
+        address: The folder or hub id being loaded, for the message.
+
+    Raises:
+        InputError: A file is missing or damaged, or the architecture is unknown or would run its own code.
+    """
+    try:
+        yield
+    except (OSError, ValueError, KeyError, RuntimeError, ImportError, SafetensorError) as error:
+        if isinstance(error, InputError):
+            raise
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise InputError(
+            f"cannot load {address}: {reason[:300]}", "check that the download or the save was complete"
+        ) from error
+
+
+def _find_on_hub(base: str, revision: str | None) -> ModelSource:
+    names = [base] if "/" in base else [base, f"{_ORGANISATION}/{base}"]
+    for name in names:
+        try:
+            config = _hub_file(name, _CONFIG, revision)
+            modules = _hub_file(name, _MODULES, revision)
+        except _UnknownRepositoryError:
+            continue
+        if config is None and modules is None:
+            raise InputError(f"{name} on the hub holds neither {_CONFIG} nor {_MODULES}", "check the hub id")
+        return ModelSource(name, revision, modules is not None, _read_config(config) if config else {})
+    raise InputError(
+        f"no model {base!r}: neither a folder here nor a repository on the hub that you may read",
+        "check the spelling, or log in with `hf auth login` where it is private",
+    )
+
+
+class _UnknownRepositoryError(Exception):
+    """The hub knows no such repository."""
+
+
+def _hub_file(name: str, file: str, revision: str | None) -> Path | None:
+    try:
+        return Path(hf_hub_download(name, file, revision=revision))
+    except (LocalEntryNotFoundError, OfflineModeIsEnabled) as error:
+        # Offline, a repository that is in the cache without this file has none.
+        if isinstance(try_to_load_from_cache(name, _CONFIG, revision=revision), str):
+            return None
+        raise InputError(
+            f"{name!r} is neither a folder here nor in the hub's cache, and the hub cannot be reached",
+            "give a local folder, or download the model once while online",
+        ) from error
+    except GatedRepoError as error:
+        raise InputError(
+            f"{name} is gated", "ask for access on its hub page, then `hf auth login`"
+        ) from error
+    except RevisionNotFoundError as error:
+        raise InputError(f"{name} has no revision {revision!r}", "check the branch, tag or commit") from error
+    except RepositoryNotFoundError as error:
+        raise _UnknownRepositoryError from error
+    except EntryNotFoundError:
+        return None
+    except HFValidationError as error:
+        raise InputError(f"{name!r} is neither a folder nor a hub id", "check the path") from error
+    except HfHubHTTPError as error:
+        raise InputError(f"the hub refused {name}: {error}", "try again, or give a local folder") from error
+
+
+def _read_config(path: Path) -> dict[str, Any]:
+    try:
+        config = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"{path} is not valid JSON: {error}", "save or download the model again") from error
+    if not isinstance(config, dict):
+        raise InputError(f"{path} is no JSON object", "save or download the model again")
+    return config
