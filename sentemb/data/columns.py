@@ -1,0 +1,149 @@
+"""Columns of text for training, as an Arrow-backed `datasets.Dataset`."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator, Sequence
+from functools import cache
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from sentemb.data.catalogue import get
+from sentemb.data.record import Record
+from sentemb.data.text import kind_of, read_records
+from sentemb.errors import InputError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from datasets import Dataset
+
+LABEL = "label"
+"""Name of the label column, which sentence-transformers' collator looks for."""
+_BATCH = 8192
+_MEMORY = 256 << 20
+_SINGLE_COLUMNS = ("text", "sentence")
+
+
+def load_columns(
+    source: str | os.PathLike[str],
+    columns: Sequence[str] | None = None,
+    *,
+    data_dir: str | os.PathLike[str] | None = None,
+    label: str | None = None,
+    limit: int | None = None,
+    encoding: str = "utf-8",
+    check_rows: bool = True,
+) -> Dataset:
+    """Load text columns for training; their order decides their roles, their names do not.
+
+    The rows go into Arrow as they are read. Up to 256 MiB stay in memory, more go to a file that is mapped
+    into memory and removed when the process ends. Nothing is cached between runs, so no run can see old data.
+
+    Args:
+        source: What `read_records` takes: a file, a folder, a hub id, or a data set of the catalogue.
+        columns: The text columns in the order of their roles: anchor, positive, hard negatives. By default
+            those of the catalogue's entry, the only column, or the one called `text` or `sentence`.
+        data_dir: Where the catalogue's sets lie; `SENTEMB_DATA` by default.
+        label: Column of numbers to add as `label`.
+        limit: Use only the first so many rows.
+        encoding: Text encoding of the files.
+        check_rows: Refuse a catalogue's set whose row count differs.
+
+    Returns:
+        A data set with the text columns in the given order and, if asked for, `label` (float64).
+
+    Raises:
+        InputError: The source, a column or a row is missing or broken, or a text is empty; with the line.
+    """
+    if limit is not None and limit < 1:
+        raise InputError(f"a limit of {limit} rows leaves nothing to train on", "give 1 or more")
+    if columns is not None and (not columns or len(set(columns)) != len(columns)):
+        raise InputError(f"text columns {', '.join(columns) or '(none)'}", "name each column once, in order")
+    names = tuple(columns) if columns else None
+    if names is None and kind_of(source) == "entry":
+        names = get(str(source)).text_columns
+    wanted = [*names, label] if names and label else names
+    records = read_records(
+        source, columns=wanted, encoding=encoding, data_dir=data_dir, check_rows=check_rows and limit is None
+    )
+    first = next(records, None)
+    if first is None:
+        raise InputError(f"{source} holds no rows")
+    names = names or _default_columns(first, source, label)
+    rows = islice(_chain(first, records), limit)
+    return _to_dataset(rows, names, label)
+
+
+def _default_columns(first: Record, source: str | os.PathLike[str], label: str | None) -> tuple[str, ...]:
+    present = [name for name in first.values if name != label]
+    if len(present) == 1:
+        return tuple(present)
+    for name in _SINGLE_COLUMNS:
+        if name in present:
+            return (name,)
+    raise InputError(
+        f"{source} has the columns {', '.join(present)}",
+        "name those with texts in the order of their roles: anchor, positive, hard negatives",
+    )
+
+
+def _chain(first: Record, rest: Iterator[Record]) -> Iterator[Record]:
+    yield first
+    yield from rest
+
+
+def _to_dataset(rows: Iterator[Record], names: Sequence[str], label: str | None) -> Dataset:
+    import pyarrow as pa
+    from datasets import Dataset
+    from datasets.table import InMemoryTable
+
+    batches: list[pa.RecordBatch] = []
+    held = 0
+    for batch in _batches(rows, names, label):
+        batches.append(batch)
+        held += batch.nbytes
+        if held > _MEMORY:
+            return _to_mapped_dataset(batches, _batches(rows, names, label))
+    return Dataset(InMemoryTable(pa.Table.from_batches(batches)))
+
+
+def _to_mapped_dataset(held: list[pa.RecordBatch], rest: Iterator[pa.RecordBatch]) -> Dataset:
+    import pyarrow as pa
+    from datasets import Dataset
+
+    descriptor, name = tempfile.mkstemp(suffix=".arrow", dir=_spill_folder().name)
+    with os.fdopen(descriptor, "wb") as file, pa.ipc.new_stream(file, held[0].schema) as writer:
+        while held:
+            writer.write_batch(held.pop(0))
+        for batch in rest:
+            writer.write_batch(batch)
+    return Dataset.from_file(name)
+
+
+@cache
+def _spill_folder() -> tempfile.TemporaryDirectory[str]:
+    """One folder a process, removed when it ends; the mapped files must live as long as the data sets."""
+    return tempfile.TemporaryDirectory(prefix="sentemb-")
+
+
+def _batches(rows: Iterator[Record], names: Sequence[str], label: str | None) -> Iterator[pa.RecordBatch]:
+    import pyarrow as pa
+
+    fields = [pa.field(name, pa.string()) for name in names]
+    schema = pa.schema([*fields, pa.field(LABEL, pa.float64())] if label else fields)
+    while block := list(islice(rows, _BATCH)):
+        arrays: list[Any] = [[_filled(row, name) for row in block] for name in names]
+        if label:
+            arrays.append([row.number(label) for row in block])
+        yield pa.record_batch(
+            [pa.array(values, field.type) for values, field in zip(arrays, schema, strict=True)],
+            schema=schema,
+        )
+
+
+def _filled(row: Record, name: str) -> str:
+    text = row.text(name)
+    if not text.strip():
+        raise InputError(f"{row.location}: column {name!r} is empty", "remove the row or fill it in")
+    return text

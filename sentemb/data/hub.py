@@ -1,0 +1,144 @@
+"""Data sets on the hub, or on whatever `HF_ENDPOINT` names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from sentemb.data.formats import require_columns
+from sentemb.errors import InputError
+
+_OR_LOCAL = "or name a folder that holds the data (--data-dir, SENTEMB_DATA)"
+
+
+def download(
+    hub_id: str,
+    filename: str,
+    *,
+    revision: str | None,
+    needed_for: str,
+    local_dir: Path | None = None,
+) -> Path:
+    """Download one file of a data set, or find it in the hub's cache.
+
+    Args:
+        hub_id: The repository, `owner/name`.
+        filename: The file's path in it.
+        revision: A commit, branch or tag; None for the newest.
+        needed_for: What errors say the file is for.
+        local_dir: Folder to put the file in; by default it stays in the hub's cache.
+
+    Returns:
+        The file's path.
+
+    Raises:
+        InputError: The hub is off or out of reach, or has no such repository, revision or file.
+    """
+    from huggingface_hub import hf_hub_download
+
+    try:
+        path = hf_hub_download(hub_id, filename, repo_type="dataset", revision=revision, local_dir=local_dir)
+    except Exception as error:
+        raise _explain(error, hub_id, revision, needed_for) from error
+    return Path(path)
+
+
+def stream(
+    hub_id: str, *, revision: str | None = None, columns: Sequence[str] | None = None
+) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Stream the rows of a data set on the hub, without downloading it first.
+
+    The split is `train`, or the only one there is.
+
+    Args:
+        hub_id: The repository, `owner/name`.
+        revision: A commit, branch or tag; None for the newest.
+        columns: Columns to keep, in this order; all by default.
+
+    Yields:
+        Row number, from 1, and values.
+
+    Raises:
+        InputError: The hub is off or out of reach, or has no such repository, revision, split or column.
+    """
+    try:
+        from datasets import load_dataset
+    except ImportError:
+        raise InputError("reading from the hub needs datasets", "pip install 'sentemb[train]'") from None
+    try:
+        splits = load_dataset(hub_id, revision=revision, streaming=True)
+    except Exception as error:
+        raise _explain(error, hub_id, revision, hub_id) from error
+    names = list(splits)
+    if "train" not in names and len(names) != 1:
+        raise InputError(f"{hub_id} has no split 'train' but {', '.join(names)}", "download the one you want")
+    rows = iter(splits["train" if "train" in names else names[0]])
+    number = 0
+    while True:
+        try:
+            values = next(rows)
+        except StopIteration:
+            return
+        except Exception as error:
+            raise _explain(error, hub_id, revision, hub_id) from error
+        number += 1
+        if number == 1:
+            require_columns(columns, list(values), hub_id)
+        yield number, ({name: values[name] for name in columns} if columns else values)
+
+
+def _explain(error: Exception, hub_id: str, revision: str | None, needed_for: str) -> InputError:
+    """The user's side of an error of the hub's clients; an error that is not theirs is raised again."""
+    from huggingface_hub import constants
+    from huggingface_hub.errors import (
+        EntryNotFoundError,
+        GatedRepoError,
+        HFValidationError,
+        LocalEntryNotFoundError,
+        OfflineModeIsEnabled,
+        RepositoryNotFoundError,
+        RevisionNotFoundError,
+    )
+
+    place = f"{hub_id} at {revision}" if revision else hub_id
+    chain = list(_causes(error))
+
+    def is_a(*kinds: type[BaseException]) -> bool:
+        return any(isinstance(cause, kinds) for cause in chain)
+
+    if constants.HF_HUB_OFFLINE or is_a(OfflineModeIsEnabled):
+        return InputError(
+            f"{needed_for} needs {place} from the hub, which is switched off",
+            f"unset HF_HUB_OFFLINE, {_OR_LOCAL}",
+        )
+    if is_a(GatedRepoError):
+        return InputError(
+            f"{hub_id} is closed to you", f"accept its terms at {constants.ENDPOINT} and log in"
+        )
+    if is_a(RevisionNotFoundError):
+        return InputError(f"{hub_id} has no revision {revision}", "check the name of the commit or branch")
+    if is_a(RepositoryNotFoundError) or type(error).__name__ == "DatasetNotFoundError":
+        return InputError(
+            f"no data set {hub_id} at {constants.ENDPOINT}", "check the name; a private one needs a login"
+        )
+    if is_a(EntryNotFoundError) and not is_a(LocalEntryNotFoundError):
+        return InputError(f"{place} lacks the file for {needed_for}", "check the revision")
+    if is_a(HFValidationError):
+        return InputError(f"{hub_id!r} is no hub id", "write owner/name")
+    if is_a(OSError) or any(type(cause).__module__.startswith("httpx") for cause in chain):
+        return InputError(
+            f"{needed_for} needs {place}, but {constants.ENDPOINT} cannot be reached "
+            f"({type(chain[-1]).__name__})",
+            f"check the network and HF_ENDPOINT, {_OR_LOCAL}",
+        )
+    if type(error).__module__.startswith("datasets"):
+        return InputError(f"{place} cannot be read: {error}", "download it and give the files")
+    raise error
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    current: BaseException | None = error
+    while current is not None:
+        yield current
+        current = current.__cause__ or current.__context__

@@ -1,0 +1,137 @@
+"""Where a data set of the catalogue lies: in the data folder, or nowhere."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from sentemb.data.catalogue import Entry, get
+from sentemb.data.tree import ARCHIVES, ROOTS, Tree, find_tree
+from sentemb.errors import InputError
+
+VARIABLE = "SENTEMB_DATA"
+"""Environment variable that names the data folder."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a set was found: in SentEval's layout, or as a file or folder of its own.
+
+    Attributes:
+        tree: The SentEval tree, if it lies in one.
+        path: Otherwise the file, or the folder of hub files.
+    """
+
+    tree: Tree | None = None
+    path: Path | None = None
+
+    def __str__(self) -> str:
+        return self.tree.path_of("").rstrip("/") if self.tree else str(self.path)
+
+
+def resolve_data_dir(data_dir: str | os.PathLike[str] | None) -> Path | None:
+    """The data folder: the argument, or else `SENTEMB_DATA`.
+
+    Args:
+        data_dir: A folder, or an archive such as SimCSE's `senteval.tar`.
+
+    Returns:
+        The path, or None where neither is given.
+
+    Raises:
+        InputError: It does not exist.
+    """
+    given = data_dir if data_dir is not None else os.environ.get(VARIABLE) or None
+    if given is None:
+        return None
+    path = Path(given)
+    if not path.exists():
+        source = "" if data_dir is not None else f" (from {VARIABLE})"
+        raise InputError(f"no such data folder: {path}{source}")
+    return path
+
+
+def find(entry: Entry, data_dir: Path) -> Place | None:
+    """Find a set in a data folder.
+
+    Args:
+        entry: The set.
+        data_dir: The data folder or archive.
+
+    Returns:
+        Where it is, or None.
+
+    Raises:
+        InputError: An archive in the data folder is damaged.
+    """
+    if entry.derived_from:
+        return find(get(entry.derived_from), data_dir)
+    if entry.senteval and (tree := find_tree(data_dir, entry.senteval)):
+        return Place(tree=tree)
+    for layout in entry.layouts:
+        if (path := data_dir / layout).exists():
+            return Place(path=path)
+    return None
+
+
+def candidates(entry: Entry) -> tuple[str, ...]:
+    """Every place where a set is looked for, relative to the data folder.
+
+    Args:
+        entry: The set.
+
+    Returns:
+        Paths in the order of the search.
+    """
+    if entry.derived_from:
+        return candidates(get(entry.derived_from))
+    folders = tuple(f"{root}/{entry.senteval}".lstrip("/") for root in ROOTS) if entry.senteval else ()
+    archives = tuple(f"{name}:{entry.senteval}" for name in ARCHIVES) if entry.senteval else ()
+    return (*folders, *archives, *entry.layouts)
+
+
+def missing(entry: Entry, data_dir: Path) -> InputError:
+    """The error for a set that is not in the data folder.
+
+    Args:
+        entry: The set.
+        data_dir: The data folder.
+
+    Returns:
+        An error that names the places looked at and the next step.
+    """
+    looked = candidates(entry)
+    shown = ", ".join(looked[:3]) + (f" and {len(looked) - 3} more" if len(looked) > 3 else "")
+    source = get(entry.derived_from) if entry.derived_from else entry
+    step = (
+        f"sentemb data fetch {source.name} --data-dir {data_dir}" if source.hub_id else "give another folder"
+    )
+    return InputError(f"{data_dir} holds no {entry.name} (looked for {shown})", step)
+
+
+def local_files(entry: Entry, data_dir: Path) -> list[Path]:
+    """The files on disk that make up a set, for checksums.
+
+    Args:
+        entry: The set.
+        data_dir: The data folder.
+
+    Returns:
+        Sorted paths; the archive itself where the set lies in one; none where the set is absent.
+
+    Raises:
+        InputError: An archive in the data folder is damaged.
+    """
+    base = get(entry.derived_from) if entry.derived_from else entry
+    place = find(base, data_dir)
+    if place is None:
+        return []
+    if place.tree is not None:
+        if place.tree.prefix is not None:
+            return [place.tree.place]
+        folder = place.tree.place / str(base.senteval)
+        names = ("STS.input.*.txt", "STS.gs.*.txt", "sts-*.csv", "SICK_*.txt")
+        return sorted(path for name in names for path in folder.glob(name))
+    path = place.path or data_dir
+    return sorted(file for file in path.iterdir() if file.is_file()) if path.is_dir() else [path]

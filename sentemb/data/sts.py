@@ -1,0 +1,236 @@
+"""Pairs of sentences with a gold similarity: the STS sets, and users' own."""
+
+from __future__ import annotations
+
+import logging
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from sentemb.data.catalogue import Entry, check_row_count, entries, get
+from sentemb.data.formats import read_rows
+from sentemb.data.locate import Place, find, missing, resolve_data_dir
+from sentemb.data.record import Record
+from sentemb.data.senteval import Pair, read_parts
+from sentemb.errors import InputError
+
+logger = logging.getLogger(__name__)
+
+STS_SETS = ("sts12", "sts13", "sts14", "sts15", "sts16", "stsb", "sickr")
+"""The seven sets that the papers report, in their order."""
+
+
+@dataclass(frozen=True)
+class Subset:
+    """A part of a set, as a range of its pairs.
+
+    Attributes:
+        name: The part's name, such as `headlines`.
+        start: Index of its first pair.
+        stop: Index after its last.
+    """
+
+    name: str
+    start: int
+    stop: int
+
+
+@dataclass(frozen=True, eq=False)
+class ScoredPairs:
+    """Sentence pairs with their gold scores.
+
+    Attributes:
+        name: The set.
+        split: `train`, `dev` or `test`; for a user's own pairs whatever they say.
+        first: First sentences; empty ones count.
+        second: Second sentences, as many.
+        gold: Gold scores, float64 (n,), finite.
+        subsets: Parts that cover all pairs in order; a single one where the set has no parts.
+        undivided: True for a copy of a set with parts that does not say which pair belongs to which part, as
+            MTEB's: the protocols `mean` and `wmean` are not defined on it.
+        source: Where the pairs were read, for records.
+
+    Raises:
+        InputError: The lengths differ, there is no pair, a score is not finite, or the parts leave gaps.
+    """
+
+    name: str
+    split: str
+    first: list[str]
+    second: list[str]
+    gold: npt.NDArray[np.float64]
+    subsets: tuple[Subset, ...] = ()
+    undivided: bool = False
+    source: str = ""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "gold", np.asarray(self.gold, dtype=np.float64))
+        if not self.subsets:
+            object.__setattr__(self, "subsets", (Subset(self.name, 0, len(self.first)),))
+        size = len(self.first)
+        if len(self.second) != size or self.gold.shape != (size,):
+            raise InputError(
+                f"{self.name}: {size} first sentences, {len(self.second)} second ones and "
+                f"gold scores of shape {self.gold.shape}"
+            )
+        if size == 0:
+            raise InputError(f"{self.name} {self.split}: no scored pair")
+        if not np.isfinite(self.gold).all():
+            index = int(np.flatnonzero(~np.isfinite(self.gold))[0])
+            raise InputError(f"{self.name} {self.split}: the score of pair {index} is {self.gold[index]}")
+        edges = [edge for subset in self.subsets for edge in (subset.start, subset.stop)]
+        if edges[0] != 0 or edges[-1] != size or edges[1:-1:2] != edges[2::2]:
+            raise InputError(f"{self.name} {self.split}: the parts do not cover its {size} pairs in order")
+
+    def __len__(self) -> int:
+        return len(self.first)
+
+
+def load_scored_pairs(
+    name: str,
+    *,
+    split: str = "test",
+    data_dir: str | os.PathLike[str] | None = None,
+    check_rows: bool = True,
+) -> ScoredPairs:
+    """Load one of the STS sets.
+
+    Args:
+        name: One of `STS_SETS`, or `sickr-mteb`: SICK-R with MTEB's 9,927 pairs, which are the train, trial
+            and test pairs together.
+        split: `train`, `dev` or `test`, as far as the set has it.
+        data_dir: Folder (or archive) that holds the set in SentEval's layout or as fetched from the hub;
+            `SENTEMB_DATA` by default. Where neither is given, the set comes from the hub.
+        check_rows: Refuse a copy whose row counts differ from the catalogue's.
+
+    Returns:
+        The pairs that have a gold score.
+
+    Raises:
+        InputError: The set, the split or the files are not there, are broken, or have other row counts.
+    """
+    entry = get(name)
+    if entry.kind != "scored-pairs":
+        known = ", ".join(other.name for other in entries("scored-pairs"))
+        raise InputError(f"{name} holds no scored pairs", f"the sets that do are {known}")
+    if split not in entry.splits:
+        raise InputError(f"{name} has no split {split!r}", f"it has {', '.join(entry.splits)}")
+    root = resolve_data_dir(data_dir)
+    if root is None:
+        place = _from_hub(entry, split)
+    elif (found := find(entry, root)) is not None:
+        place = found
+    else:
+        raise missing(entry, root)
+    pairs = _from_tree(entry, split, place) if place.tree else _from_file(entry, split, place)
+    _check(entry, pairs, refuse=check_rows)
+    return pairs
+
+
+def read_scored_pairs(
+    path: str | os.PathLike[str],
+    *,
+    first: str = "sentence1",
+    second: str = "sentence2",
+    score: str = "score",
+    name: str | None = None,
+    split: str = "test",
+    encoding: str = "utf-8",
+) -> ScoredPairs:
+    """Read scored pairs of one's own from a table.
+
+    Args:
+        path: A `.csv`, `.tsv`, `.jsonl` or `.parquet` file, also with `.gz` or `.xz`.
+        first: Column of the first sentences.
+        second: Column of the second sentences.
+        score: Column of the scores: finite numbers on any scale, higher for more similar.
+        name: What results call the set; the file's name without suffixes by default.
+        split: What results call the split.
+        encoding: Text encoding.
+
+    Returns:
+        The pairs, in one part.
+
+    Raises:
+        InputError: The file, a column, a text or a score is missing or broken; with the line.
+    """
+    source = Path(path)
+    firsts: list[str] = []
+    seconds: list[str] = []
+    scores: list[float] = []
+    for number, values in read_rows(source, columns=(first, second, score), encoding=encoding):
+        record = Record(f"{source}:{number}", values)
+        firsts.append(record.text(first))
+        seconds.append(record.text(second))
+        scores.append(record.number(score))
+    return ScoredPairs(
+        name=name or source.name.split(".")[0],
+        split=split,
+        first=firsts,
+        second=seconds,
+        gold=np.array(scores, dtype=np.float64),
+        source=str(source),
+    )
+
+
+def _from_tree(entry: Entry, split: str, place: Place) -> ScoredPairs:
+    assembled: list[Pair] = []
+    subsets = []
+    for part, pairs in read_parts(entry, split, place):
+        subsets.append(Subset(part, len(assembled), len(assembled) + len(pairs)))
+        assembled.extend(pairs)
+    return ScoredPairs(
+        name=entry.name,
+        split=split,
+        first=[pair.first for pair in assembled],
+        second=[pair.second for pair in assembled],
+        gold=np.array([pair.score for pair in assembled], dtype=np.float64),
+        subsets=tuple(subsets),
+        source=str(place),
+    )
+
+
+def _from_file(entry: Entry, split: str, place: Place) -> ScoredPairs:
+    folder = place.path or Path()
+    path = folder / entry.files[split] if folder.is_dir() else folder
+    first, second, score = entry.columns
+    pairs = read_scored_pairs(path, first=first, second=second, score=score, name=entry.name, split=split)
+    return ScoredPairs(
+        name=entry.name,
+        split=split,
+        first=pairs.first,
+        second=pairs.second,
+        gold=pairs.gold,
+        undivided=bool(entry.parts),
+        source=pairs.source,
+    )
+
+
+def _from_hub(entry: Entry, split: str) -> Place:
+    from sentemb.data.hub import download
+
+    path = download(str(entry.hub_id), entry.files[split], revision=entry.revision, needed_for=entry.name)
+    if path.suffix != ".tar":
+        return Place(path=path)
+    place = find(entry, path)
+    if place is None:
+        raise missing(entry, path)
+    return place
+
+
+def _check(entry: Entry, pairs: ScoredPairs, *, refuse: bool) -> None:
+    where = f"{entry.name} {pairs.split} ({pairs.source})"
+    try:
+        if not pairs.undivided and pairs.split == "test":
+            for subset in pairs.subsets:
+                if subset.name in entry.parts:
+                    count = subset.stop - subset.start
+                    check_row_count(f"{where}, part {subset.name}", count, entry.parts[subset.name])
+        check_row_count(where, len(pairs), entry.rows[pairs.split])
+    except InputError as error:
+        if refuse:
+            raise
+        logger.warning("%s", error.message)

@@ -1,0 +1,190 @@
+"""Texts from wherever they are: a file, a folder, a data set of the catalogue, a repository on the hub."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+from collections.abc import Iterator, Sequence
+from itertools import chain
+from pathlib import Path
+from typing import Any, Literal
+
+from sentemb.data.catalogue import Entry, check_row_count, entries, get
+from sentemb.data.formats import READERS, TEXT_COLUMN, format_of, read_rows, require_columns
+from sentemb.data.locate import find, missing, resolve_data_dir
+from sentemb.data.record import Record
+from sentemb.data.sts import load_scored_pairs
+from sentemb.errors import InputError
+
+__all__ = ["Record", "read_records"]
+
+logger = logging.getLogger(__name__)
+
+_HUB_ID = re.compile(r"[\w.-]+/[\w.-]+(@[\w./-]+)?")
+
+
+def read_records(
+    source: str | os.PathLike[str],
+    *,
+    columns: Sequence[str] | None = None,
+    encoding: str = "utf-8",
+    data_dir: str | os.PathLike[str] | None = None,
+    check_rows: bool = True,
+) -> Iterator[Record]:
+    """Read rows of text as a stream, whatever the source's size.
+
+    Formats: `.txt` has one text a line, in column `text`, and lines that are blank are passed over with a
+    warning that counts them; `.csv` follows RFC 4180; `.tsv` knows no quoting; `.jsonl` has an object a line;
+    `.parquet`. Each may be packed as `.gz` or `.xz`. Tables start with a header. Empty cells are kept.
+
+    Args:
+        source: A file; a folder, whose files of these formats are read in the order of their paths; a data
+            set of the catalogue; or a data set on the hub, `owner/name` or `owner/name@revision`.
+        columns: Columns to keep, in this order; all by default.
+        encoding: Text encoding of the files.
+        data_dir: Where the catalogue's sets lie; `SENTEMB_DATA` by default, the hub where neither is given.
+        check_rows: Refuse a catalogue's set whose row count differs, once its last row was read.
+
+    Yields:
+        The rows.
+
+    Raises:
+        InputError: The source or a column is not there, or the content is broken; with file and line.
+    """
+    kind = kind_of(source)
+    if kind == "folder":
+        for file in files_of(Path(source)):
+            yield from _read_file(file, columns, encoding)
+    elif kind == "file":
+        yield from _read_file(Path(source), columns, encoding)
+    elif kind == "entry":
+        yield from _read_entry(get(str(source)), columns, data_dir, check_rows=check_rows)
+    else:
+        from sentemb.data.hub import stream
+
+        hub_id, _, revision = str(source).partition("@")
+        for number, values in stream(hub_id, revision=revision or None, columns=columns):
+            yield Record(f"{source}:{number}", values)
+
+
+def kind_of(source: str | os.PathLike[str]) -> Literal["file", "folder", "entry", "hub"]:
+    """Tell what a source is; what exists on disk goes before what only has the same name.
+
+    Args:
+        source: A path, a name of the catalogue, or a hub id.
+
+    Returns:
+        The kind; a path with a known suffix is a file even where there is none.
+
+    Raises:
+        InputError: It is none of these.
+    """
+    path = Path(source)
+    if path.is_dir():
+        return "folder"
+    if path.exists() or format_of(path) in READERS:
+        return "file"
+    if any(entry.name == str(source) for entry in entries()):
+        return "entry"
+    if _HUB_ID.fullmatch(str(source)) and not path.parent.is_dir():
+        return "hub"
+    raise InputError(
+        f"no such file, folder, or data set: {source}",
+        "give a path, a hub id owner/name, or a name that `sentemb data list` shows",
+    )
+
+
+def _read_file(path: Path, columns: Sequence[str] | None, encoding: str) -> Iterator[Record]:
+    for number, values in read_rows(path, columns=columns, encoding=encoding):
+        yield Record(f"{path}:{number}", values)
+
+
+def files_of(folder: Path) -> list[Path]:
+    """The files of a folder and its subfolders that have a known format; hidden ones are left out.
+
+    Args:
+        folder: The folder.
+
+    Returns:
+        Their paths, sorted.
+
+    Raises:
+        InputError: There is none.
+    """
+    files = sorted(
+        path
+        for path in folder.rglob("*")
+        if path.is_file() and not any(part.startswith(".") for part in path.relative_to(folder).parts)
+    )
+    readable = [path for path in files if format_of(path) in READERS]
+    if not readable:
+        raise InputError(
+            f"{folder} holds no file to read", f"wanted {', '.join(READERS)}, or these as .gz or .xz"
+        )
+    if len(readable) < len(files):
+        logger.warning("%s: passed over %d files of other formats", folder, len(files) - len(readable))
+    return readable
+
+
+def _read_entry(
+    entry: Entry, columns: Sequence[str] | None, data_dir: str | os.PathLike[str] | None, *, check_rows: bool
+) -> Iterator[Record]:
+    if "train" not in entry.splits:
+        raise InputError(f"{entry.name} is a test set: it has no texts to train on or to search")
+    require_columns(columns, entry.columns, entry.name)
+    chosen = tuple(columns or entry.columns)
+    count = 0
+    for values in _entry_values(entry, data_dir, check_rows=check_rows):
+        count += 1
+        yield Record(f"{entry.name}:{count}", {name: values[name] for name in chosen})
+    if check_rows and "train" in entry.rows:
+        check_row_count(entry.name, count, entry.rows["train"])
+
+
+def _entry_values(
+    entry: Entry, data_dir: str | os.PathLike[str] | None, *, check_rows: bool
+) -> Iterator[dict[str, Any]]:
+    if entry.derived_from:
+        parts = [
+            load_scored_pairs(entry.derived_from, split=split, data_dir=data_dir, check_rows=check_rows)
+            for split in get(entry.derived_from).splits
+        ]
+        for pairs in parts:
+            for text in chain.from_iterable(zip(pairs.first, pairs.second, strict=True)):
+                yield {TEXT_COLUMN: text}
+    elif entry.kind == "scored-pairs":
+        pairs = load_scored_pairs(entry.name, split="train", data_dir=data_dir, check_rows=check_rows)
+        for row in zip(pairs.first, pairs.second, pairs.gold.tolist(), strict=True):
+            yield dict(zip(entry.columns, row, strict=True))
+    else:
+        for _, values in read_rows(locate_file(entry, data_dir), columns=entry.columns):
+            yield values
+
+
+def locate_file(entry: Entry, data_dir: str | os.PathLike[str] | None) -> Path:
+    """The one file of a set of sentences or triples, downloaded where no data folder is given.
+
+    Args:
+        entry: The set.
+        data_dir: The data folder; `SENTEMB_DATA` by default.
+
+    Returns:
+        The file.
+
+    Raises:
+        InputError: It is not in the data folder, or cannot be downloaded.
+    """
+    root = resolve_data_dir(data_dir)
+    if root is not None:
+        place = find(entry, root)
+        if place is None or place.path is None:
+            raise missing(entry, root)
+        return place.path
+    if entry.hub_id is None:
+        raise InputError(
+            f"{entry.name} is on no hub", "name the folder that holds it: --data-dir or SENTEMB_DATA"
+        )
+    from sentemb.data.hub import download
+
+    return download(entry.hub_id, entry.files["train"], revision=entry.revision, needed_for=entry.name)

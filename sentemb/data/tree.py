@@ -1,0 +1,135 @@
+"""A SentEval `downstream` folder, on disk or inside a tar archive, seen the same way."""
+
+from __future__ import annotations
+
+import lzma
+import tarfile
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+
+from sentemb.errors import InputError
+
+# Untokenized text before SentEval's own layout before SimCSE's (sets at the root) before tokenized text.
+ROOTS = (
+    "senteval/downstream",
+    "SentEval/data/downstream",
+    "data/downstream",
+    "downstream",
+    "",
+    "senteval_tok/downstream",
+)
+ARCHIVES = ("senteval.tar", "senteval.tar.gz", "senteval.tgz", "senteval.tar.xz")
+
+
+@dataclass(frozen=True)
+class Tree:
+    """Files below one folder, or below one folder of an archive.
+
+    Members of an archive are read where they are and never unpacked, so their names cannot reach other files.
+
+    Attributes:
+        place: The folder, or the archive.
+        prefix: The folder inside the archive, `""` for its root; None for a folder on disk.
+    """
+
+    place: Path
+    prefix: str | None = None
+
+    def path_of(self, name: str) -> str:
+        """What errors and records call a file.
+
+        Args:
+            name: Its path below the tree.
+
+        Returns:
+            A path, with a colon between the archive and its member.
+        """
+        if self.prefix is None:
+            return str(self.place / name)
+        return f"{self.place}:{_join(self.prefix, name)}"
+
+    def read(self, name: str) -> bytes:
+        """Read one file whole; the largest set's is under a megabyte.
+
+        Args:
+            name: Its path below the tree.
+
+        Returns:
+            Its bytes.
+
+        Raises:
+            InputError: There is no such file, or the archive is damaged.
+        """
+        if self.prefix is None:
+            try:
+                return (self.place / name).read_bytes()
+            except (FileNotFoundError, IsADirectoryError):
+                raise InputError(f"no such file: {self.path_of(name)}") from None
+        wanted = _join(self.prefix, name)
+        with _open_archive(self.place) as archive:
+            for member in _members(archive, self.place):
+                if _normal(member.name) == wanted and member.isfile():
+                    file = archive.extractfile(member)
+                    content = file.read() if file else b""
+                    if len(content) == member.size:
+                        return content
+                    raise InputError(f"{self.place} is cut off in {member.name}", "copy the archive again")
+        raise InputError(f"no such file: {self.path_of(name)}")
+
+
+def find_tree(data_dir: Path, folder: str) -> Tree | None:
+    """Find the tree that holds a set's folder.
+
+    Args:
+        data_dir: A data folder or a tar archive.
+        folder: The set's folder below `downstream`, such as `STS/STS12-en-test`.
+
+    Returns:
+        The tree, or None.
+
+    Raises:
+        InputError: An archive is damaged.
+    """
+    if data_dir.is_file():
+        return _find_in_archive(data_dir, folder)
+    for root in ROOTS:
+        if (data_dir / root / folder).is_dir():
+            return Tree(data_dir / root)
+    for name in ARCHIVES:
+        for archive in (data_dir / name, data_dir / "senteval" / name):
+            if archive.is_file() and (tree := _find_in_archive(archive, folder)):
+                return tree
+    return None
+
+
+def _find_in_archive(path: Path, folder: str) -> Tree | None:
+    with _open_archive(path) as archive:
+        names = {_normal(member.name) for member in _members(archive, path) if member.isfile()}
+    for root in ROOTS:
+        start = _join(root, folder) + "/"
+        if any(name.startswith(start) for name in names):
+            return Tree(path, root)
+    return None
+
+
+def _open_archive(path: Path) -> tarfile.TarFile:
+    try:
+        return tarfile.open(path)
+    except (tarfile.TarError, EOFError, lzma.LZMAError, zlib.error) as error:
+        raise InputError(f"{path} is neither a data folder nor a tar archive: {error}") from None
+
+
+def _members(archive: tarfile.TarFile, path: Path) -> list[tarfile.TarInfo]:
+    try:
+        return archive.getmembers()
+    except (tarfile.TarError, EOFError, lzma.LZMAError, zlib.error) as error:
+        raise InputError(f"{path} is cut off or damaged: {error}", "copy the archive again") from None
+
+
+def _normal(name: str) -> str:
+    return name.removeprefix("./")
+
+
+def _join(root: str, name: str) -> str:
+    return f"{root}/{name}" if root else name
