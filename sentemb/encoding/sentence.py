@@ -49,7 +49,8 @@ class SentenceEncoder:
 
     @property
     def fingerprint(self) -> str:
-        """Hash of weights, tokenizer and modules, taken anew each time: the model may be in training.""" return fingerprint_of(self.model)
+        """Hash of weights, tokenizer and modules, taken anew each time: the model may have changed."""
+        return fingerprint_of(self.model)
 
     @property
     def dimension(self) -> int:
