@@ -1,0 +1,69 @@
+"""Correlation of predicted similarities with gold scores, in float64, never NaN.
+
+A side counts as constant when its values differ by no more than `EQUAL_WITHIN` of the largest.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+from scipy import stats
+
+Floats = npt.NDArray[np.floating]
+
+# Cosines of one and the same vector differ in their last bits; ranking them would correlate rounding noise.
+EQUAL_WITHIN = 1e-12
+
+
+class CorrelationError(ValueError):
+    """A correlation does not exist; the text says why, without a name for the data."""
+
+
+def pearson(similarities: Floats, gold: Floats) -> float:
+    """Pearson's correlation.
+
+    Args:
+        similarities: Predicted similarities, shape (pairs,).
+        gold: Gold scores, shape (pairs,).
+
+    Returns:
+        A number in [-1, 1].
+
+    Raises:
+        CorrelationError: Fewer than two pairs, a value that is not finite, or a side without variation.
+    """
+    first, second = _checked(similarities, gold)
+    return float(stats.pearsonr(first, second).statistic)
+
+
+def spearman(similarities: Floats, gold: Floats) -> float:
+    """Spearman's rank correlation; equal values share the mean of their ranks.
+
+    Args:
+        similarities: Predicted similarities, shape (pairs,).
+        gold: Gold scores, shape (pairs,).
+
+    Returns:
+        A number in [-1, 1].
+
+    Raises:
+        CorrelationError: Fewer than two pairs, a value that is not finite, or a side without variation.
+    """
+    first, second = _checked(similarities, gold)
+    return float(stats.spearmanr(first, second).statistic)
+
+
+def _checked(similarities: Floats, gold: Floats) -> tuple[Floats, Floats]:
+    first = np.asarray(similarities, dtype=np.float64)
+    second = np.asarray(gold, dtype=np.float64)
+    if first.shape != second.shape or first.ndim != 1:
+        raise CorrelationError(f"{first.size} similarities do not match {second.size} gold scores")
+    if first.size < 2:
+        raise CorrelationError(f"a correlation needs at least 2 pairs, not {first.size}")
+    for values, noun in ((first, "similarities"), (second, "gold scores")):
+        broken = int(np.count_nonzero(~np.isfinite(values)))
+        if broken:
+            raise CorrelationError(f"{broken} of {values.size} {noun} are not finite numbers")
+        if np.ptp(values) <= EQUAL_WITHIN * np.abs(values).max():
+            raise CorrelationError(f"all {values.size} {noun} are equal")
+    return first, second

@@ -1,0 +1,171 @@
+"""STS as a sentence-transformers evaluator."""
+
+from __future__ import annotations
+
+import csv
+import logging
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sentemb._compat import BaseEvaluator, get_rank
+from sentemb.data.sts import ScoredPairs, Subset
+from sentemb.encoding import load_encoder
+from sentemb.errors import InputError
+from sentemb.evaluation.correlation import CorrelationError, spearman
+from sentemb.evaluation.scoring import Correlations, UndefinedScoreError
+from sentemb.evaluation.sts import load_sets, score_sets
+
+if TYPE_CHECKING:
+    from sentence_transformers import SentenceTransformer
+
+logger = logging.getLogger(__name__)
+
+_METRICS = ("spearman_cosine", "pearson_cosine")
+
+
+class STSEvaluator(BaseEvaluator):
+    """Cosine similarity against gold scores, for any sentence-transformers trainer.
+
+    Metrics are named and scaled as by sentence-transformers' own evaluator: `<name>_spearman_cosine` and
+    `<name>_pearson_cosine` in [-1, 1], under the protocol `all` (subsets concatenated). With several sets
+    these are the mean over the sets, and each set has `<name>_<set>_spearman_cosine` and
+    `<name>_<set>_pearson_cosine` beside.
+
+    The data is read and checked in the constructor, so that a mistake shows before training starts. An
+    encoder that has collapsed or diverged has no correlation: it scores 0.0 with a warning, since NaN
+    compares as neither better nor worse and would leave a run without a best checkpoint.
+
+    Args:
+        sets: Names of sets; by default STS-B, whose dev split the papers select on.
+        split: The split, `dev` by default.
+        data_dir: The folder of data; `SENTEMB_DATA` by default.
+        pairs: Sets of your own, in place of `sets`, `split` and `data_dir`.
+        name: Prefix of every metric; `sts-<split>` by default.
+        write_csv: Append each result to `<name>_results.csv` where the trainer gives an output folder.
+
+    Raises:
+        InputError: Unknown set, unusable data, or gold scores that are all equal.
+
+    Example:
+        ::
+
+            evaluator = STSEvaluator(data_dir="data")
+            arguments = SentenceTransformerTrainingArguments(
+                ..., load_best_model_at_end=True, metric_for_best_model=evaluator.best_metric_key
+            )
+    """
+
+    def __init__(
+        self,
+        sets: Sequence[str] = ("stsb",),
+        *,
+        split: str = "dev",
+        data_dir: str | Path | None = None,
+        pairs: Sequence[ScoredPairs] | None = None,
+        name: str | None = None,
+        write_csv: bool = True,
+    ) -> None:
+        super().__init__()
+        self.pairs = load_sets(sets, split=split, data_dir=data_dir) if pairs is None else list(pairs)
+        if not self.pairs:
+            raise InputError("pairs is empty", "give at least one ScoredPairs")
+        for one in self.pairs:
+            _check_gold(one)
+        self.name = name if name is not None else f"sts-{self.pairs[0].split}"
+        self.write_csv = write_csv
+        self.csv_file = f"{re.sub(r'[^0-9A-Za-z._-]+', '_', self.name or 'sts')}_results.csv"
+        self.primary_metric = self._prefixed("spearman_cosine")
+
+    @property
+    def best_metric_key(self) -> str:
+        """The exact value for `metric_for_best_model`."""
+        return f"eval_{self._prefixed('spearman_cosine')}"
+
+    def __call__(
+        self,
+        model: SentenceTransformer,
+        output_path: str | None = None,
+        epoch: float = -1,
+        steps: int = -1,
+    ) -> dict[str, float]:
+        """Evaluate, in the way every sentence-transformers trainer calls it.
+
+        Args:
+            model: The encoder; `load_encoder` leaves the training mode of every module as it was.
+            output_path: Folder of the CSV file, or None for no file.
+            epoch: Where training stands; -1 outside training.
+            steps: Steps so far; -1 at the end of an epoch or outside training.
+
+        Returns:
+            The metrics, prefixed with the evaluator's name.
+        """
+        metrics = self._metrics(model)
+        # Trainers other than sentence-transformers' run an evaluator on every rank; one of them writes.
+        if output_path is not None and self.write_csv and get_rank() == 0:
+            self._append_csv(Path(output_path), metrics, epoch, steps)
+        prefixed: dict[str, float] = self.prefix_name_to_metrics(metrics, self.name)
+        self.store_metrics_in_model_card_data(model, prefixed, epoch, steps)
+        return prefixed
+
+    def _metrics(self, model: SentenceTransformer) -> dict[str, float]:
+        try:
+            scores = [score.scores["all"] for score in score_sets(load_encoder(model), self.pairs).sets]
+        except UndefinedScoreError as error:
+            logger.warning("%s: %s; every score of this evaluation is set to 0.0", self.name, error.message)
+            scores = [Correlations(0.0, 0.0)] * len(self.pairs)
+        metrics = {
+            "spearman_cosine": sum(score.spearman for score in scores) / len(scores) / 100,
+            "pearson_cosine": sum(score.pearson for score in scores) / len(scores) / 100,
+        }
+        if len(scores) > 1:
+            for one, score in zip(self.pairs, scores, strict=True):
+                metrics[f"{one.name}_spearman_cosine"] = score.spearman / 100
+                metrics[f"{one.name}_pearson_cosine"] = score.pearson / 100
+        return metrics
+
+    def _append_csv(self, folder: Path, metrics: dict[str, float], epoch: float, steps: int) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        path = folder / self.csv_file
+        fresh = not path.exists()
+        with path.open("a", newline="", encoding="utf-8") as file:
+            writer = csv.writer(file)
+            if fresh:
+                writer.writerow(["epoch", "steps", *metrics])
+            writer.writerow([epoch, steps, *metrics.values()])
+
+    def _prefixed(self, metric: str) -> str:
+        return f"{self.name}_{metric}" if self.name else metric
+
+    @property
+    def description(self) -> str:
+        """The evaluator's title in a model card."""
+        return "Semantic Textual Similarity"
+
+    def get_config_dict(self) -> dict[str, Any]:
+        """What was evaluated, for the model card.
+
+        Returns:
+            Sets, split, protocol and number of pairs.
+        """
+        return {
+            "sets": [one.name for one in self.pairs],
+            "split": self.pairs[0].split,
+            "protocol": "all",
+            "pairs": sum(len(one.gold) for one in self.pairs),
+        }
+
+
+def _check_gold(pairs: ScoredPairs) -> None:
+    """A set whose gold scores cannot be ranked would score 0.0 for ever, as if the encoder had collapsed."""
+    whole = Subset(pairs.name, 0, len(pairs))
+    for part in (whole, *pairs.subsets):
+        gold = pairs.gold[part.start : part.stop]
+        try:
+            spearman(gold, gold)
+        except CorrelationError:
+            raise InputError(
+                f"{pairs.name} {pairs.split}: the {len(gold)} gold scores of {part.name} do not differ",
+                "give pairs with at least two different scores",
+            ) from None

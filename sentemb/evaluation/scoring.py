@@ -1,0 +1,184 @@
+"""The score of one set of pairs: cosines, correlations, and the three ways to treat its subsets.
+
+A year of STS is several subsets. `all` concatenates them and takes one correlation (SBERT, SimCSE, SG-BERT),
+`mean` averages the subsets' correlations (SentEval), `wmean` weighs that average by their sizes (BERT-flow).
+A set without subsets has the same score under all three; a copy that does not say which pair belongs to which
+subset, as MTEB's, has `all` alone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from sentemb.data.sts import ScoredPairs, Subset
+from sentemb.errors import InputError
+from sentemb.evaluation.correlation import CorrelationError, pearson, spearman
+
+Protocol = Literal["all", "mean", "wmean"]
+Similarities = npt.NDArray[np.float64]
+PROTOCOLS: tuple[Protocol, ...] = ("all", "mean", "wmean")
+
+# Rows per step: two float64 blocks of 4,096 x 768 are 48 MiB.
+_BATCH = 4096
+# The floor under each norm, as in torch.nn.functional.cosine_similarity.
+_EPS = 1e-8
+
+
+class UndefinedScoreError(InputError):
+    """A set has no score: its similarities are constant or not finite."""
+
+
+@dataclass(frozen=True)
+class Correlations:
+    """Correlations x 100.
+
+    Attributes:
+        spearman: Spearman's rank correlation x 100, the papers' figure.
+        pearson: Pearson's correlation x 100.
+    """
+
+    spearman: float
+    pearson: float
+
+
+@dataclass(frozen=True, eq=False)
+class Predictions:
+    """What was predicted for each pair, kept so that two encoders can be compared pair by pair.
+
+    Attributes:
+        similarities: Cosines, float64, shape (pairs,).
+        gold: Gold scores, float64, shape (pairs,).
+        subsets: Consecutive ranges that cover all pairs.
+    """
+
+    similarities: Similarities
+    gold: Similarities
+    subsets: tuple[Subset, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class SetScore:
+    """One encoder on one set.
+
+    Attributes:
+        name: The set, such as `sts12`.
+        split: The split, such as `test`.
+        scores: Correlations x 100 by protocol.
+        predictions: The similarity of every pair.
+        checksum: SHA-256 of the pairs, see `checksum_of`.
+        source: Where the pairs were read.
+    """
+
+    name: str
+    split: str
+    scores: Mapping[Protocol, Correlations]
+    predictions: Predictions
+    checksum: str
+    source: str
+
+    @property
+    def pairs(self) -> int:
+        """Number of scored pairs."""
+        return len(self.predictions.gold)
+
+
+def pair_cosines(
+    vectors: npt.NDArray[np.floating], first: npt.NDArray[np.intp], second: npt.NDArray[np.intp]
+) -> Similarities:
+    """Cosine of each pair of rows, in float64.
+
+    A row paired with itself gives exactly 1, so that identical sentences tie whatever the rounding of their
+    norm. A zero vector gives 0 with everything, itself included, as in torch.
+
+    Args:
+        vectors: Shape (sentences, dim), any floating type.
+        first: Row of each pair's first sentence, shape (pairs,).
+        second: Row of each pair's second sentence, shape (pairs,).
+
+    Returns:
+        Cosines, shape (pairs,).
+    """
+    cosines = np.empty(len(first), dtype=np.float64)
+    for start in range(0, len(first), _BATCH):
+        rows = slice(start, start + _BATCH)
+        left = vectors[first[rows]].astype(np.float64)  # (batch, dim)
+        right = vectors[second[rows]].astype(np.float64)  # (batch, dim)
+        norms = [np.maximum(np.linalg.norm(side, axis=1), _EPS) for side in (left, right)]
+        cosines[rows] = np.einsum("bd,bd->b", left, right) / (norms[0] * norms[1])  # (batch,)
+    identical = (first == second) & np.isfinite(cosines) & (cosines > 0)
+    cosines[identical] = 1.0
+    return cosines
+
+
+def score_pairs(pairs: ScoredPairs, similarities: Similarities) -> SetScore:
+    """Score one set under every protocol.
+
+    Args:
+        pairs: The set with its gold scores.
+        similarities: Predicted similarities, shape (pairs,).
+
+    Returns:
+        The score with its predictions.
+
+    Raises:
+        UndefinedScoreError: A correlation does not exist, for the set or for one of its subsets.
+    """
+    spearmans = _aggregate(spearman, similarities, pairs)
+    pearsons = _aggregate(pearson, similarities, pairs)
+    return SetScore(
+        name=pairs.name,
+        split=pairs.split,
+        scores={protocol: Correlations(spearmans[protocol], pearsons[protocol]) for protocol in spearmans},
+        predictions=Predictions(similarities, pairs.gold, pairs.subsets),
+        checksum=checksum_of(pairs),
+        source=pairs.source,
+    )
+
+
+def checksum_of(pairs: ScoredPairs) -> str:
+    """Checksum of what is scored, whatever file it came from.
+
+    Args:
+        pairs: The set.
+
+    Returns:
+        SHA-256, in hexadecimal, over each pair's two sentences and its gold score, in order.
+    """
+    digest = hashlib.sha256()
+    for first, second, gold in zip(pairs.first, pairs.second, pairs.gold, strict=True):
+        for text in (first, second):
+            encoded = text.encode("utf-8", "surrogatepass")
+            digest.update(len(encoded).to_bytes(8, "little") + encoded)
+        digest.update(float(gold).hex().encode("ascii"))
+    return digest.hexdigest()
+
+
+def _aggregate(
+    correlation: Callable[[Similarities, Similarities], float], similarities: Similarities, pairs: ScoredPairs
+) -> dict[Protocol, float]:
+    def correlate(place: str, rows: slice) -> float:
+        try:
+            return 100 * correlation(similarities[rows], pairs.gold[rows])
+        except CorrelationError as error:
+            raise UndefinedScoreError(
+                f"{place}: {error}", "check the encoder's vectors, or leave the set out"
+            ) from error
+
+    whole = correlate(pairs.name, slice(None))
+    if pairs.undivided:
+        return {"all": whole}
+    if len(pairs.subsets) == 1:
+        return dict.fromkeys(PROTOCOLS, whole)
+    parts = [correlate(f"{pairs.name}/{part.name}", slice(part.start, part.stop)) for part in pairs.subsets]
+    sizes = [part.stop - part.start for part in pairs.subsets]
+    return {
+        "all": whole,
+        "mean": float(np.mean(parts)),
+        "wmean": float(np.average(parts, weights=sizes)),
+    }

@@ -1,0 +1,249 @@
+"""The STS suite: any encoder on STS12 to STS16, STS-B and SICK-R, every sentence encoded once."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sentemb.data.sts import STS_SETS, ScoredPairs, load_scored_pairs
+from sentemb.encoding import TextEncoder, load_encoder
+from sentemb.errors import InputError
+from sentemb.evaluation.scoring import (
+    Correlations,
+    Protocol,
+    SetScore,
+    UndefinedScoreError,
+    pair_cosines,
+    score_pairs,
+)
+
+if TYPE_CHECKING:
+    from sentence_transformers import SentenceTransformer
+
+
+@dataclass(frozen=True, eq=False)
+class ScoredSets:
+    """Scores of sets whose sentences were encoded together.
+
+    Attributes:
+        sets: One score per set.
+        unique: Sentences encoded.
+        seconds: Wall time of `encode` and of `score`.
+    """
+
+    sets: tuple[SetScore, ...]
+    unique: int
+    seconds: Mapping[str, float]
+
+
+@dataclass(frozen=True, eq=False)
+class StsReport:
+    """One encoder on one or more sets.
+
+    Attributes:
+        model: The encoder's name.
+        fingerprint: The encoder's fingerprint.
+        encoder: What `TextEncoder.describe()` says: backend, precision, versions.
+        sets: One score per set, in the order asked for.
+        sentences: Sentences in all pairs, repeats counted.
+        unique: Sentences encoded: the distinct ones among them.
+        seconds: Wall time of `encode` and of `score`.
+    """
+
+    model: str
+    fingerprint: str
+    encoder: Mapping[str, Any]
+    sets: tuple[SetScore, ...]
+    sentences: int
+    unique: int
+    seconds: Mapping[str, float]
+
+    def score(self, name: str, protocol: Protocol = "all") -> Correlations:
+        """Correlations x 100 of one set.
+
+        Args:
+            name: The set.
+            protocol: How subsets are treated.
+
+        Returns:
+            The correlations.
+
+        Raises:
+            InputError: The set is not in this report, or has no such score.
+        """
+        for score in self.sets:
+            if score.name == name and protocol in score.scores:
+                return score.scores[protocol]
+        present = ", ".join(f"{score.name} ({', '.join(score.scores)})" for score in self.sets)
+        raise InputError(f"{name} under {protocol} is not in this report", f"it holds {present}")
+
+    def average(self, protocol: Protocol = "all") -> Correlations | None:
+        """The papers' "Avg.": the mean over the seven sets.
+
+        Args:
+            protocol: How subsets are treated.
+
+        Returns:
+            The average, or None where one of the seven is missing: an average over fewer sets is another
+            number.
+        """
+        return average(
+            {score.name: score.scores[protocol] for score in self.sets if protocol in score.scores}
+        )
+
+
+def average(scores: Mapping[str, Correlations]) -> Correlations | None:
+    """Mean over the seven sets of the papers, other sets left aside.
+
+    Args:
+        scores: Correlations by set, under one protocol.
+
+    Returns:
+        The mean, or None where one of the seven is missing.
+    """
+    if not all(name in scores for name in STS_SETS):
+        return None
+    seven = [scores[name] for name in STS_SETS]
+    return Correlations(
+        spearman=float(np.mean([score.spearman for score in seven])),
+        pearson=float(np.mean([score.pearson for score in seven])),
+    )
+
+
+def load_sets(
+    sets: Sequence[str] = STS_SETS,
+    *,
+    split: str = "test",
+    data_dir: str | Path | None = None,
+    check_rows: bool = True,
+) -> list[ScoredPairs]:
+    """Read the sets of a suite.
+
+    Args:
+        sets: Their names: `sts12` to `sts16`, `stsb`, `sickr` (4,927 pairs), `sickr-mteb` (9,927 pairs).
+        split: The split.
+        data_dir: The folder of data; `SENTEMB_DATA` by default.
+        check_rows: Refuse a set whose number of pairs differs from the catalogue's.
+
+    Returns:
+        One `ScoredPairs` per name.
+
+    Raises:
+        InputError: No name, a name twice, an unknown set, or data that cannot be used.
+    """
+    if isinstance(sets, str) or not sets:
+        raise InputError("no list of sets was given", f"choose among {', '.join(STS_SETS)}, sickr-mteb")
+    twice = sorted({name for name in sets if list(sets).count(name) > 1})
+    if twice:
+        raise InputError(f"set {twice[0]} is named twice", "name each set once")
+    return [load_scored_pairs(name, split=split, data_dir=data_dir, check_rows=check_rows) for name in sets]
+
+
+def evaluate_pairs(
+    encoder: TextEncoder | SentenceTransformer | str | Path | Any,
+    pairs: Sequence[ScoredPairs],
+    *,
+    progress: bool = False,
+) -> StsReport:
+    """Judge an encoder on sets that are already read.
+
+    Args:
+        encoder: Anything that `load_encoder` takes.
+        pairs: The sets.
+        progress: Show a progress bar.
+
+    Returns:
+        The report.
+
+    Raises:
+        InputError: The encoder cannot be loaded.
+        UndefinedScoreError: A set has no score: its vectors cannot be made, or its similarities are constant.
+    """
+    loaded = load_encoder(encoder)
+    scored = score_sets(loaded, pairs, progress=progress)
+    return StsReport(
+        model=loaded.name,
+        fingerprint=loaded.fingerprint,
+        encoder=loaded.describe(),
+        sets=scored.sets,
+        sentences=2 * sum(score.pairs for score in scored.sets),
+        unique=scored.unique,
+        seconds=scored.seconds,
+    )
+
+
+def score_sets(encoder: TextEncoder, pairs: Sequence[ScoredPairs], *, progress: bool = False) -> ScoredSets:
+    """Score sets without looking at the encoder's identity, which costs a pass over all weights.
+
+    Args:
+        encoder: The encoder.
+        pairs: The sets.
+        progress: Show a progress bar.
+
+    Returns:
+        The scores.
+
+    Raises:
+        InputError: There is no set.
+        UndefinedScoreError: A set has no score: its vectors cannot be made, or its similarities are constant.
+    """
+    if not pairs:
+        raise InputError("there are no pairs to score", "name at least one set")
+    # One row per distinct string, shared by all sets: three quarters of STS-B's test sentences are in
+    # STS12-16.
+    rows: dict[str, int] = {}
+    places = [tuple(_rows_of(side, rows) for side in (one.first, one.second)) for one in pairs]
+    began = time.perf_counter()
+    try:
+        vectors = encoder.encode(list(rows), progress=progress)  # (unique, dim)
+    except InputError as error:
+        names = ", ".join(one.name for one in pairs)
+        raise UndefinedScoreError(f"{names}: {error.message}", error.hint) from error
+    encoded = time.perf_counter()
+    scores = tuple(
+        score_pairs(one, pair_cosines(vectors, first, second))
+        for one, (first, second) in zip(pairs, places, strict=True)
+    )
+    seconds = {"encode": encoded - began, "score": time.perf_counter() - encoded}
+    return ScoredSets(sets=scores, unique=len(rows), seconds=seconds)
+
+
+def _rows_of(texts: Sequence[str], rows: dict[str, int]) -> npt.NDArray[np.intp]:
+    return np.array([rows.setdefault(text, len(rows)) for text in texts], dtype=np.intp)
+
+
+def evaluate_sts(
+    encoder: TextEncoder | SentenceTransformer | str | Path | Any,
+    sets: Sequence[str] = STS_SETS,
+    *,
+    data_dir: str | Path | None = None,
+    progress: bool = False,
+    check_rows: bool = True,
+) -> StsReport:
+    """Judge an encoder on the STS suite: cosine similarity, no training, Spearman and Pearson x 100.
+
+    The sentences of all sets are encoded in one call, each distinct one once.
+
+    Args:
+        encoder: Anything that `load_encoder` takes: a path, a hub id, a `SentenceTransformer`, a callable, ….
+        sets: Names of sets; the papers' seven by default.
+        data_dir: The folder of data; `SENTEMB_DATA` by default.
+        progress: Show a progress bar.
+        check_rows: Refuse a set whose number of pairs differs from the catalogue's.
+
+    Returns:
+        The report, with correlations under `all`, `mean` and `wmean`.
+
+    Raises:
+        InputError: Unknown set, unusable data, unknown encoder.
+        UndefinedScoreError: A set has no score: its vectors cannot be made, or its similarities are constant.
+    """
+    return evaluate_pairs(
+        encoder, load_sets(sets, data_dir=data_dir, check_rows=check_rows), progress=progress
+    )

@@ -1,0 +1,195 @@
+from __future__ import annotations
+
+import csv
+import logging
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from datasets import Dataset
+from sentence_transformers import (
+    SentenceTransformer,
+    SentenceTransformerTrainer,
+    SentenceTransformerTrainingArguments,
+)
+from sentence_transformers.sentence_transformer.evaluation import (
+    EmbeddingSimilarityEvaluator,
+    SequentialEvaluator,
+)
+from sentence_transformers.sentence_transformer.losses import MultipleNegativesRankingLoss
+
+from sentemb.data.sts import ScoredPairs
+from sentemb.errors import InputError
+from sentemb.evaluation import STSEvaluator
+
+
+def test_agrees_with_the_upstream_evaluator(tiny_encoder: SentenceTransformer, pairs: ScoredPairs) -> None:
+    ours = STSEvaluator(pairs=[pairs], name="dev")(tiny_encoder)
+    theirs = EmbeddingSimilarityEvaluator(pairs.first, pairs.second, list(pairs.gold), name="dev")(
+        tiny_encoder
+    )
+    assert set(ours) == set(theirs)
+    for key, value in theirs.items():
+        assert ours[key] == pytest.approx(value, abs=1e-5), key
+
+
+def test_names_prefix_and_primary_metric(tiny_encoder: SentenceTransformer, pairs: ScoredPairs) -> None:
+    evaluator = STSEvaluator(pairs=[pairs])
+    assert evaluator.primary_metric == "sts-dev_spearman_cosine"
+    assert evaluator.best_metric_key == "eval_sts-dev_spearman_cosine"
+    metrics = evaluator(tiny_encoder)
+    assert list(metrics) == ["sts-dev_spearman_cosine", "sts-dev_pearson_cosine"]
+    assert evaluator.primary_metric in metrics
+    assert evaluator.greater_is_better
+    assert tiny_encoder.model_card_data.eval_results_dict[evaluator] == metrics
+
+
+def test_several_sets_give_their_mean_and_each(
+    tiny_encoder: SentenceTransformer, make_pairs: Callable[..., ScoredPairs]
+) -> None:
+    two = [make_pairs("one", seed=1), make_pairs("two", sizes=(10, 10), seed=2)]
+    metrics = STSEvaluator(pairs=two, name="")(tiny_encoder)
+    assert metrics["spearman_cosine"] == pytest.approx(
+        (metrics["one_spearman_cosine"] + metrics["two_spearman_cosine"]) / 2
+    )
+    alone = STSEvaluator(pairs=two[1:], name="")(tiny_encoder)
+    assert alone["spearman_cosine"] == pytest.approx(metrics["two_spearman_cosine"])
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_training_mode_and_random_state_are_left_alone(
+    tiny_encoder: SentenceTransformer, pairs: ScoredPairs, training: bool
+) -> None:
+    tiny_encoder.train(training)
+    tiny_encoder[0].train(not training)  # a frozen part keeps its own mode
+    state = torch.get_rng_state()
+    first = STSEvaluator(pairs=[pairs])(tiny_encoder)
+    assert tiny_encoder.training is training
+    assert tiny_encoder[0].training is not training
+    assert torch.equal(torch.get_rng_state(), state)
+    assert STSEvaluator(pairs=[pairs])(tiny_encoder) == first  # no dropout: the same again
+
+
+def test_csv_grows_by_a_row_and_can_be_switched_off(
+    tiny_encoder: SentenceTransformer, pairs: ScoredPairs, tmp_path: Path
+) -> None:
+    evaluator = STSEvaluator(pairs=[pairs], name="a/b")
+    for steps in (10, 20):
+        metrics = evaluator(tiny_encoder, str(tmp_path / "eval"), 0.5, steps)
+    with (tmp_path / "eval" / evaluator.csv_file).open(newline="") as file:
+        rows = list(csv.reader(file))
+    assert rows[0] == ["epoch", "steps", "spearman_cosine", "pearson_cosine"]
+    assert [row[:2] for row in rows[1:]] == [["0.5", "10"], ["0.5", "20"]]
+    assert float(rows[2][2]) == metrics["a/b_spearman_cosine"]
+    STSEvaluator(pairs=[pairs], write_csv=False)(tiny_encoder, str(tmp_path / "none"))
+    assert not (tmp_path / "none").exists()
+
+
+def test_other_ranks_write_nothing(
+    tiny_encoder: SentenceTransformer, pairs: ScoredPairs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sentemb.evaluation.evaluator.get_rank", lambda: 1)
+    STSEvaluator(pairs=[pairs])(tiny_encoder, str(tmp_path))
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("value", [0.0, float("nan")])
+def test_collapsed_and_diverged_encoders_score_zero_with_a_warning(
+    tiny_encoder: SentenceTransformer, pairs: ScoredPairs, caplog: pytest.LogCaptureFixture, value: float
+) -> None:
+    with torch.no_grad():
+        for parameter in tiny_encoder.parameters():
+            parameter.fill_(value)
+    with caplog.at_level(logging.WARNING, logger="sentemb"):
+        metrics = STSEvaluator(pairs=[pairs], name="dev")(tiny_encoder)
+    assert metrics == {"dev_spearman_cosine": 0.0, "dev_pearson_cosine": 0.0}
+    assert "mine" in caplog.text
+
+
+def test_mistakes_show_before_training(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="stsx"):
+        STSEvaluator(("stsx",), data_dir=tmp_path)
+    with pytest.raises(InputError, match="sts12 has no split 'dev'"):
+        STSEvaluator(("sts12",), data_dir=tmp_path)
+    with pytest.raises(InputError, match="pairs is empty"):
+        STSEvaluator(pairs=[])
+    flat = ScoredPairs(
+        name="flat", split="dev", first=["a", "b"], second=["c", "d"], gold=np.array([1.0, 1.0])
+    )
+    with pytest.raises(InputError, match="flat dev: the 2 gold scores of flat do not differ"):
+        STSEvaluator(pairs=[flat])
+
+
+def test_config_and_description_reach_the_card(pairs: ScoredPairs) -> None:
+    evaluator = STSEvaluator(pairs=[pairs])
+    assert evaluator.get_config_dict() == {"sets": ["mine"], "split": "dev", "protocol": "all", "pairs": 30}
+    assert evaluator.description == "Semantic Textual Similarity"
+
+
+def test_best_metric_key_selects_the_best_checkpoint(
+    tiny_encoder: SentenceTransformer, pairs: ScoredPairs, tmp_path: Path
+) -> None:
+    evaluator = STSEvaluator(pairs=[pairs])
+    trainer = SentenceTransformerTrainer(
+        model=tiny_encoder,
+        args=SentenceTransformerTrainingArguments(
+            output_dir=str(tmp_path),
+            max_steps=3,
+            per_device_train_batch_size=4,
+            learning_rate=1e-2,
+            eval_strategy="steps",
+            eval_steps=1,
+            save_strategy="steps",
+            save_steps=1,
+            load_best_model_at_end=True,
+            metric_for_best_model=evaluator.best_metric_key,
+            report_to=[],
+            use_cpu=True,
+            disable_tqdm=True,
+        ),
+        train_dataset=Dataset.from_dict({"anchor": pairs.first, "positive": pairs.second}),
+        loss=MultipleNegativesRankingLoss(tiny_encoder),
+        evaluator=evaluator,
+    )
+    trainer.train()
+    scores = [
+        entry[evaluator.best_metric_key]
+        for entry in trainer.state.log_history
+        if evaluator.best_metric_key in entry
+    ]
+    assert len(scores) == 3
+    assert trainer.state.best_metric == max(scores)
+    assert evaluator(tiny_encoder)[evaluator.primary_metric] == pytest.approx(max(scores), abs=1e-9)
+    card = (Path(trainer.state.best_model_checkpoint) / "README.md").read_text()
+    assert "Semantic Textual Similarity" in card
+    assert "spearman_cosine" in card
+
+
+def test_works_inside_a_sequence(
+    tiny_encoder: SentenceTransformer, pairs: ScoredPairs, make_pairs: Callable[..., ScoredPairs]
+) -> None:
+    sequence = SequentialEvaluator(
+        [STSEvaluator(pairs=[pairs], name="one"), STSEvaluator(pairs=[make_pairs(seed=5)], name="two")]
+    )
+    metrics = sequence(tiny_encoder)
+    assert metrics["sequential_score"] == metrics["two_spearman_cosine"]
+
+
+def test_works_in_model_fit(tiny_encoder: SentenceTransformer, pairs: ScoredPairs, tmp_path: Path) -> None:
+    from sentence_transformers.sentence_transformer.readers import InputExample
+    from torch.utils.data import DataLoader
+
+    examples = [
+        InputExample(texts=list(texts)) for texts in zip(pairs.first[:8], pairs.second[:8], strict=True)
+    ]
+    tiny_encoder.fit(
+        train_objectives=[(DataLoader(examples, batch_size=4), MultipleNegativesRankingLoss(tiny_encoder))],
+        evaluator=STSEvaluator(pairs=[pairs]),
+        epochs=1,
+        warmup_steps=0,
+        output_path=str(tmp_path),
+        show_progress_bar=False,
+    )
+    assert list(tmp_path.rglob("sts-dev_results.csv"))
