@@ -1,0 +1,163 @@
+"""Looking into a SentenceTransformer: its transformer, its pooling, the parts that self-guidance freezes."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+
+import torch
+from torch import Tensor, nn
+
+from sentemb._compat import Pooling, Transformer
+from sentemb.errors import InputError
+
+logger = logging.getLogger(__name__)
+
+
+def unwrap(model: nn.Module) -> nn.Module:
+    """The SentenceTransformer inside DDP and `torch.compile` wrappers.
+
+    Args:
+        model: A SentenceTransformer, possibly wrapped.
+
+    Returns:
+        The innermost module.
+    """
+    while True:
+        inner = getattr(model, "_orig_mod", None) or getattr(model, "module", None)
+        if not isinstance(inner, nn.Module):
+            return model
+        model = inner
+
+
+def transformer_module(model: nn.Module, *, loss: str) -> Transformer:
+    """The first module of a model, which holds the transformer and its tokenizer.
+
+    Args:
+        model: A SentenceTransformer, possibly wrapped.
+        loss: Class name for the message.
+
+    Returns:
+        The `Transformer` module.
+
+    Raises:
+        InputError: The model starts with something else, such as static embeddings.
+    """
+    first = next(unwrap(model).children(), None)
+    if not isinstance(first, Transformer):
+        raise InputError(
+            f"{loss} needs a transformer encoder, this model starts with {type(first).__name__}",
+            "build the encoder from a transformer base model",
+        )
+    return first
+
+
+def pooling_names(model: nn.Module) -> tuple[str, ...] | None:
+    """Names of the model's poolings.
+
+    Args:
+        model: A SentenceTransformer, possibly wrapped.
+
+    Returns:
+        The pooling modes (`("cls",)`), or None when the model has no pooling module.
+    """
+    for module in unwrap(model).children():
+        if isinstance(module, Pooling):
+            mode = module.pooling_mode
+            return (mode,) if isinstance(mode, str) else tuple(mode)
+    return None
+
+
+def embeddings_module(transformer: nn.Module) -> nn.Module:
+    """The whole embedding part of a transformer, its LayerNorm included.
+
+    BERT, RoBERTa, MPNet, DistilBERT, ELECTRA, ALBERT, DeBERTa and ModernBERT keep token, position and segment
+    tables and the LayerNorm in a module called `embeddings`. Elsewhere the token table alone is returned.
+
+    Args:
+        transformer: A transformers model, with or without adapters around it.
+
+    Returns:
+        The module whose parameters SG-BERT freezes.
+    """
+    table: nn.Module = transformer.get_input_embeddings()  # type: ignore[operator]
+    for name, module in transformer.named_modules():
+        if name.rsplit(".", 1)[-1] == "embeddings" and any(child is table for child in module.modules()):
+            embeddings: nn.Module = module
+            return embeddings
+    return table
+
+
+def freeze_outside_layers(module: Transformer) -> None:
+    """Stop training the embeddings, and a pooler head that takes no part in the sentence vector.
+
+    The pooler gets no gradient from the sentence vector, and DDP rejects a gradient that the drift term alone
+    would send it. An optimiser that exists already skips what has no gradient.
+
+    Args:
+        module: The first module of the model.
+    """
+    frozen = [embeddings_module(module.model)]
+    pooler = getattr(module.model, "pooler", None)
+    if pooler is not None and module.module_output_name == "token_embeddings":
+        frozen.append(pooler)
+    for part in frozen:
+        for parameter in part.parameters():
+            parameter.requires_grad_(False)
+            parameter.grad = None
+
+
+def check_sentence_vector(model: nn.Module, width: int, *, loss: str) -> None:
+    """Refuse sentence vectors that one head cannot share with hidden states; warn when they are not CLS.
+
+    Args:
+        model: A SentenceTransformer.
+        width: Width of its hidden states.
+        loss: Class name for the message.
+
+    Raises:
+        InputError: The widths differ.
+    """
+    dimension = model.get_embedding_dimension()  # type: ignore[operator]
+    if dimension != width:
+        raise InputError(
+            f"the encoder's vectors have {dimension} dimensions and its hidden states {width}, "
+            f"but {loss} projects both with one head",
+            "build the encoder with pooling='cls' and no layer after it",
+        )
+    pooling = pooling_names(model)
+    if pooling not in (("cls",), None):
+        logger.warning(
+            "%s follows a paper whose sentence vector is the CLS vector; this encoder pools by %s. "
+            "Build it with pooling='cls' to follow the paper.",
+            loss,
+            ", ".join(pooling or ()),
+        )
+
+
+def fingerprint(module: nn.Module) -> Tensor:
+    """Checksum of all parameters and buffers.
+
+    Args:
+        module: Any module.
+
+    Returns:
+        The SHA-256 as a uint8 tensor of 32 entries.
+    """
+    digest = hashlib.sha256()
+    for name, tensor in sorted(module.state_dict().items()):
+        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
+        digest.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
+    return torch.frombuffer(bytearray(digest.digest()), dtype=torch.uint8)
+
+
+def dtype_of(module: nn.Module) -> torch.dtype:
+    """Number type of a module's weights, which its input must have outside autocast.
+
+    Args:
+        module: A module with parameters of one type.
+
+    Returns:
+        The type.
+    """
+    return next(module.parameters()).dtype

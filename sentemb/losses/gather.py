@@ -1,0 +1,63 @@
+"""In-batch negatives from every process.
+
+The convention is sentence-transformers': local anchors against the candidates of all processes, each
+process's loss being a mean such that the average over processes, which DDP takes of the gradients, is the
+loss of one process that holds the whole batch. No further factor of the world size is needed.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, distributed
+
+from sentemb._compat import all_gather_with_grad, get_rank, get_world_size
+
+
+class GatheredRows(NamedTuple):
+    """Rows of all processes and the place of the local ones.
+
+    Attributes:
+        rows: `(n, ...)`, those of process 0 first.
+        anchors: Which of them are local.
+        weight: Factor for the mean over the local anchors: 1 when all processes hold equally many rows. With
+            an uneven last batch it is their share times the number of processes, so that the average stays
+            exact.
+    """
+
+    rows: Tensor
+    anchors: slice
+    weight: float
+
+
+def gather_rows(rows: Tensor, *, across_devices: bool) -> GatheredRows:
+    """Concatenate the rows of all processes, with gradients to the process that each row came from.
+
+    Processes may hold different numbers of rows: shorter ones are padded for the exchange.
+
+    Args:
+        rows: Local rows, `(b, ...)`; all but the first dimension agree on all processes.
+        across_devices: False keeps the local rows only.
+
+    Returns:
+        All rows, the local slice and the weight of the local mean.
+    """
+    count = len(rows)
+    world = get_world_size()
+    if world == 1 or not across_devices:
+        return GatheredRows(rows, slice(0, count), 1.0)
+    counts = _gather_counts(count, rows.device, world)
+    longest = max(counts)
+    padding = rows.new_zeros((longest - count, *rows.shape[1:]))
+    gathered = all_gather_with_grad(torch.cat([rows, padding]))  # (world * longest, ...)
+    blocks = [gathered[rank * longest : rank * longest + counts[rank]] for rank in range(world)]
+    start = sum(counts[: get_rank()])
+    return GatheredRows(torch.cat(blocks), slice(start, start + count), world * count / sum(counts))
+
+
+def _gather_counts(count: int, device: torch.device, world: int) -> list[int]:
+    own = torch.tensor([count], device=device)
+    counts = [torch.zeros_like(own) for _ in range(world)]
+    distributed.all_gather(counts, own)
+    return [int(entry) for entry in counts]

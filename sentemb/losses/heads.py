@@ -1,0 +1,47 @@
+"""Heads that exist in training only and belong to the loss, so that no saved model can contain them."""
+
+from __future__ import annotations
+
+from torch import nn
+
+_INITIAL_DEVIATION = 0.02  # BERT's initializer_range, which both papers' code draws the heads from
+
+
+def projection_head(width: int, projection_width: int) -> nn.Sequential:
+    """Head of SG-BERT: two linear layers, each followed by an exact GELU (paper, footnote 4).
+
+    Args:
+        width: Width d of the sentence vectors and views.
+        projection_width: Width of both linear layers; 4096 in the paper.
+
+    Returns:
+        A module from `(n, width)` to `(n, projection_width)`.
+    """
+    return _initialised(
+        nn.Sequential(
+            nn.Linear(width, projection_width),
+            nn.GELU(),
+            nn.Linear(projection_width, projection_width),
+            nn.GELU(),
+        )
+    )
+
+
+def train_only_head(width: int) -> nn.Sequential:
+    """Head of unsupervised SimCSE: one linear layer and tanh on the CLS vector, freshly initialised.
+
+    Args:
+        width: Width d of the sentence vectors.
+
+    Returns:
+        A module from `(n, width)` to `(n, width)`.
+    """
+    return _initialised(nn.Sequential(nn.Linear(width, width), nn.Tanh()))
+
+
+def _initialised(head: nn.Sequential) -> nn.Sequential:
+    for module in head:
+        if isinstance(module, nn.Linear):
+            nn.init.normal_(module.weight, std=_INITIAL_DEVIATION)
+            nn.init.zeros_(module.bias)
+    return head

@@ -1,0 +1,84 @@
+"""What a trainer needs of a loss that has weights of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from sentemb.errors import InputError
+
+
+class OwnedWeights(nn.Module):
+    """Base of losses that own weights: a projection head, a classifier, label vectors.
+
+    sentence-transformers saves, restores, clips and averages over ranks only the weights under `loss.model`.
+    A trainer does the same for the weights that this class names. A subclass lists the child modules that
+    hold them in `owned_modules`; the encoder and frozen reference encoders are not among them.
+    """
+
+    owned_modules: ClassVar[tuple[str, ...]] = ()
+    """Names of the child modules whose weights the loss owns; one that is None is skipped."""
+
+    def owned_parameters(self) -> Iterator[nn.Parameter]:
+        """Iterate over the trainable weights that the loss owns, in a fixed order.
+
+        Weights that an owned module shares with the encoder (a tied decoder) belong to the encoder and are
+        left out.
+
+        Yields:
+            Each parameter once.
+        """
+        for _, parameter in self._named_owned():
+            if parameter.requires_grad:
+                yield parameter
+
+    def head_state(self) -> dict[str, Tensor]:
+        """The owned weights by name, detached and on the CPU, ready for safetensors.
+
+        Returns:
+            Parameter names (`head.0.weight`) to copies of the values.
+        """
+        return {name: tensor.detach().cpu().clone().contiguous() for name, tensor in self._named_owned()}
+
+    def load_head_state(self, state: Mapping[str, Tensor]) -> None:
+        """Put back what `head_state` gave; nothing changes unless everything fits.
+
+        Args:
+            state: Names to values.
+
+        Raises:
+            InputError: A name is missing or unknown, or a shape differs.
+        """
+        own = dict(self._named_owned())
+        missing, unknown = sorted(own.keys() - state.keys()), sorted(state.keys() - own.keys())
+        if missing or unknown:
+            raise InputError(
+                f"the saved weights do not fit this {type(self).__name__}: "
+                f"missing {missing or 'none'}, unknown {unknown or 'none'}",
+                "build the loss with the options of the run that saved them",
+            )
+        for name, tensor in own.items():
+            if state[name].shape != tensor.shape:
+                raise InputError(
+                    f"saved weight {name} has shape {tuple(state[name].shape)}, "
+                    f"this {type(self).__name__} has {tuple(tensor.shape)}",
+                    "build the loss with the options of the run that saved it",
+                )
+        with torch.no_grad():
+            for name, tensor in own.items():
+                tensor.copy_(state[name])
+
+    def _named_owned(self) -> Iterator[tuple[str, nn.Parameter]]:
+        model = getattr(self, "model", None)
+        seen = set() if model is None else {id(parameter) for parameter in model.parameters()}
+        for child in self.owned_modules:
+            module = getattr(self, child)
+            if module is None:
+                continue
+            for name, parameter in module.named_parameters(prefix=child):
+                if id(parameter) not in seen:
+                    seen.add(id(parameter))
+                    yield name, parameter

@@ -1,0 +1,309 @@
+"""Self-guided contrastive learning: the layers of a frozen copy guide the sentence vector."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+from typing import Any, ClassVar, Literal, get_args
+
+import torch
+from torch import Tensor, nn
+
+from sentemb.errors import InputError
+from sentemb.losses import functional
+from sentemb.losses._options import check_choice, check_number
+from sentemb.losses.drift import squared_drift
+from sentemb.losses.encoder import (
+    dtype_of,
+    embeddings_module,
+    fingerprint,
+    freeze,
+    pooling_names,
+    transformer_module,
+)
+from sentemb.losses.functional import ViewPooling
+from sentemb.losses.gather import gather_rows
+from sentemb.losses.heads import projection_head
+from sentemb.losses.owned import OwnedWeights
+from sentemb.losses.view_cache import ViewCache
+from sentemb.losses.views import FrozenEncoder, sample_layer
+
+logger = logging.getLogger(__name__)
+
+Objective = Literal["base", "opt1", "opt2", "opt3"]
+"""The paper's contrastive terms: `base` is SG, `opt3` is SG-OPT."""
+
+_NAME = "SelfGuidedLoss"
+_FINGERPRINT = "frozen_encoder.sha256"
+
+
+class SelfGuidedLoss(OwnedWeights):
+    """Self-guided contrastive loss of SG-BERT, with its four objectives (Kim, Yoo and Lee, 2021).
+
+    BERT_F is a frozen copy of the encoder's transformer. For a sentence i, c_i is the encoder's vector, h_ik
+    the pooled hidden state k of BERT_F, u_i = f(c_i) and v_ik = f(h_ik) their projections by one shared head
+    f, and phi(u, v) = exp(cos(u, v) / temperature). The contrastive term is a mean over all anchors of::
+
+        base   -log( phi(x, partner of x) / sum over the other 2b - 1 vectors )     x in {u_i} and {v_i}
+        opt1   -log( phi(u_i, v_i) / (sum_{j != i} phi(u_i, u_j) + sum_j phi(u_i, v_j)) )
+        opt2   -log( phi(u_i, v_i) / sum_j phi(u_i, v_j) )
+        opt3   -log( phi(u_i, v_ik) / (phi(u_i, v_ik) + sum_{m != i, n} phi(u_i, v_mn)) )   for every layer k
+
+    where base, opt1 and opt2 draw one layer per sentence in every step. The drift term is
+    drift_weight * |theta_T - theta_F|^2 over the transformer's trainable parameters. The whole embedding
+    module of the encoder is frozen by this constructor, and so is a pooler head that takes no part in the
+    sentence vector.
+
+    A batch of one sentence has contrastive loss 0. Duplicated texts are negatives of each other, as in the
+    paper.
+
+    Inputs:
+        +----------+--------+
+        | Texts    | Labels |
+        +==========+========+
+        | sentence | none   |
+        +----------+--------+
+
+    Args:
+        model: The encoder to train, with its pretrained weights: they are copied here. Of the CLS kind in the
+            paper.
+        objective: `base`, `opt1`, `opt2` or `opt3`; the last is the paper's best (SG-OPT, Table 5).
+        temperature: Divides the cosine; 0.01 (Table 8).
+        layers: Half-open range over the hidden states that serve as views; 0 is the embedding output and None
+            means through the last layer. All in the paper.
+        view_pooling: `max` or `mean` over tokens, `[CLS]` and `[SEP]` included; None is `max` (section 3.1),
+            or `mean` with `preset="released"`.
+        drift_weight: lambda, 0.1 (Table 8); 0 leaves the term out.
+        projection_width: Width of the head's layers, 4096 (footnote 4).
+        frozen_dropout: Whether BERT_F runs with dropout while training. None is no, or yes with
+            `preset="released"`.
+        views: `cached` computes the views of a sentence once and reads them from disk afterwards, `online`
+            computes them in every step; the loss is the same. With `frozen_dropout` they differ from step to
+            step and are always computed online.
+        view_cache: The store of `views="cached"`, to share it between losses; None makes one.
+        gather_across_devices: Take in-batch negatives from all processes.
+        preset: `released` repeats what the authors' code computes where it departs from the paper: mean
+            pooling, dropout in BERT_F, twice the contrastive term for `base`, and one negative fewer for
+            `opt2`.
+
+    Raises:
+        InputError: An option is out of range, or the encoder is no transformer.
+
+    Example:
+        >>> encoder = build_encoder("bert-base-uncased", pooling="cls", max_length=128)
+        >>> loss = SelfGuidedLoss(encoder, objective="opt3")
+        >>> trainer = SentembTrainer(model=encoder, train_dataset=sentences, loss=loss)
+
+    Reference:
+        Kim, Yoo and Lee: Self-Guided Contrastive Learning for BERT Sentence Representations. ACL 2021.
+        https://aclanthology.org/2021.acl-long.197
+    """
+
+    owned_modules: ClassVar[tuple[str, ...]] = ("head",)
+
+    def __init__(
+        self,
+        model: nn.Module,
+        *,
+        objective: Objective = "opt3",
+        temperature: float = 0.01,
+        layers: tuple[int, int | None] = (0, None),
+        view_pooling: ViewPooling | None = None,
+        drift_weight: float = 0.1,
+        projection_width: int = 4096,
+        frozen_dropout: bool | None = None,
+        views: Literal["cached", "online"] = "cached",
+        view_cache: ViewCache | None = None,
+        gather_across_devices: bool = True,
+        preset: Literal["released"] | None = None,
+    ) -> None:
+        super().__init__()
+        check_choice(_NAME, "objective", objective, get_args(Objective))
+        check_choice(_NAME, "view_pooling", view_pooling, (*get_args(ViewPooling), None))
+        check_choice(_NAME, "views", views, ("cached", "online"))
+        check_choice(_NAME, "preset", preset, ("released", None))
+        check_number(_NAME, "temperature", temperature, low=0)
+        check_number(_NAME, "drift_weight", drift_weight, low=0, inclusive=True)
+        check_number(_NAME, "projection_width", projection_width, low=1, inclusive=True)
+        released = preset == "released"
+        transformer = transformer_module(model, loss=_NAME)
+        self.model = model
+        self.objective: Objective = objective
+        self.temperature = temperature
+        self.drift_weight = drift_weight
+        self.gather_across_devices = gather_across_devices
+        self.preset = preset
+        # The copy comes before the freezing: it must not inherit the flags of the encoder, nor share its
+        # tensors.
+        self.frozen = FrozenEncoder(
+            transformer.model,
+            layers=layers,
+            pooling=view_pooling or ("mean" if released else "max"),
+            dropout=released if frozen_dropout is None else frozen_dropout,
+        )
+        check_sentence_vector(model, self.frozen.width, loss=_NAME)
+        freeze_outside_layers(transformer)
+        self.head = projection_head(self.frozen.width, projection_width).to(transformer.model.device)
+        self.view_cache = self._make_cache(views, view_cache)
+
+    @property
+    def scale(self) -> float:
+        """Factor of the cosine, `1 / temperature`."""
+        return 1 / self.temperature
+
+    def forward(
+        self, sentence_features: Iterable[dict[str, Any]], labels: Tensor | None = None
+    ) -> dict[str, Tensor]:
+        """Loss of a batch.
+
+        Args:
+            sentence_features: One dict of tokenized texts.
+            labels: Ignored.
+
+        Returns:
+            The weighted components `contrast` and, unless its weight is 0, `drift`.
+
+        Raises:
+            InputError: More than one text column, or a batch flattened into one row.
+        """
+        columns = list(sentence_features)
+        if len(columns) != 1:
+            raise InputError(
+                f"{_NAME} trains on single sentences, this batch has {len(columns)} text columns",
+                "keep one column, or put the sentences of both columns below each other",
+            )
+        features = columns[0]
+        if "cu_seq_lens_q" in features:
+            raise InputError(
+                f"{_NAME} needs padded batches, this model flattens them", "set model[0].unpad_inputs = False"
+            )
+        # The frozen encoder first: with dropout in both, the random numbers are drawn in the authors' order.
+        views = (
+            self.frozen(features) if self.view_cache is None else self.view_cache.views(features, self.frozen)
+        )
+        sentences = self.model(dict(features))["sentence_embedding"]
+        return self.compute_loss_from_embeddings([sentences, views], labels)
+
+    def compute_loss_from_embeddings(
+        self, embeddings: list[Tensor], labels: Tensor | None = None
+    ) -> dict[str, Tensor]:
+        """Loss of sentence vectors and views.
+
+        Args:
+            embeddings: c, `(b, d)`, and h, `(b, l, d)`.
+            labels: Ignored.
+
+        Returns:
+            The weighted components.
+        """
+        sentences, views = embeddings
+        if self.objective != "opt3":
+            views = sample_layer(views)  # (b, 1, d)
+        # One pass of the head over both sides: a matrix product of b * (1 + l) rows, and gradient from each
+        # of them.
+        rows = torch.cat([sentences.unsqueeze(1), views.to(sentences)], dim=1)  # (b, 1 + l, d)
+        rows, anchors, weight = gather_rows(
+            self.head(rows.to(dtype_of(self.head))), across_devices=self.gather_across_devices
+        )
+        losses = self._contrast(rows[:, 0], rows[:, 1:], anchors)
+        components = {"contrast": weight * losses.mean()}
+        if self.drift_weight > 0:
+            components["drift"] = self.drift_weight * self._drift()
+        return components
+
+    def head_state(self) -> dict[str, Tensor]:
+        """The head's weights, and the checksum of the frozen encoder that they were trained beside.
+
+        Returns:
+            Names to tensors on the CPU.
+        """
+        return {**super().head_state(), _FINGERPRINT: fingerprint(self.frozen.transformer)}
+
+    def load_head_state(self, state: Mapping[str, Tensor]) -> None:
+        """Put back what `head_state` gave.
+
+        Args:
+            state: Names to values.
+
+        Raises:
+            InputError: The weights do not fit, or were trained beside another frozen encoder.
+        """
+        weights = dict(state)
+        saved = weights.pop(_FINGERPRINT, None)
+        if saved is not None and not torch.equal(saved.cpu(), fingerprint(self.frozen.transformer)):
+            raise InputError(
+                "the saved head was trained beside another frozen encoder",
+                "build the loss on the base model of the interrupted run, then load its checkpoint",
+            )
+        super().load_head_state(weights)
+
+    def get_config_dict(self) -> dict[str, Any]:
+        """Options for the model card."""
+        return {
+            "objective": self.objective,
+            "temperature": self.temperature,
+            "layers": (self.frozen.layers.start, self.frozen.layers.stop),
+            "view_pooling": self.frozen.pooling,
+            "drift_weight": self.drift_weight,
+            "projection_width": self.head[0].out_features,
+            "frozen_dropout": self.frozen.dropout,
+            "views": "online" if self.view_cache is None else "cached",
+            "gather_across_devices": self.gather_across_devices,
+            "preset": self.preset,
+        }
+
+    @property
+    def citation(self) -> str:
+        """BibTeX of the paper."""
+        return """
+@inproceedings{kim-etal-2021-self,
+    title = "Self-Guided Contrastive Learning for {BERT} Sentence Representations",
+    author = "Kim, Taeuk and Yoo, Kang Min and Lee, Sang-goo",
+    booktitle = "Proceedings of the 59th Annual Meeting of the Association for Computational Linguistics",
+    year = "2021",
+    publisher = "Association for Computational Linguistics",
+    url = "https://aclanthology.org/2021.acl-long.197",
+    pages = "2528--2540",
+}
+"""
+
+    def _contrast(self, sentences: Tensor, views: Tensor, anchors: slice) -> Tensor:
+        """Per-anchor losses of projected sentence vectors `(n, w)` and views `(n, l, w)`."""
+        temperature, released = self.temperature, self.preset == "released"
+        if self.objective == "opt3":
+            return functional.self_guided_opt3(sentences, views, temperature=temperature, anchors=anchors)
+        view = views.squeeze(1)  # (n, w)
+        if self.objective == "opt2":
+            return functional.self_guided_opt2(
+                sentences, view, temperature=temperature, drop_one=released, anchors=anchors
+            )
+        if self.objective == "opt1":
+            return functional.self_guided_opt1(sentences, view, temperature=temperature, anchors=anchors)
+        losses = functional.nt_xent(sentences, view, temperature=temperature, anchors=anchors)
+        return 2 * losses if released else losses  # the authors divide the sum over 2b anchors by b
+
+    def _drift(self) -> Tensor:
+        # Resolved in every step: the trainer may have put another model, or a wrapped one, in place.
+        references = dict(self.frozen.transformer.named_parameters())
+        live = transformer_module(self.model, loss=_NAME).model.named_parameters()
+        trained = {name: parameter for name, parameter in live if parameter.requires_grad}
+        unknown = sorted(trained.keys() - references.keys())
+        if unknown:
+            raise InputError(
+                f"the encoder has parameters that its frozen copy lacks, such as {unknown[0]}",
+                "add adapters before building the loss",
+            )
+        return squared_drift(list(trained.values()), [references[name] for name in trained])
+
+    def _make_cache(self, views: str, shared: ViewCache | None) -> ViewCache | None:
+        if views == "online":
+            return None
+        if self.frozen.dropout:
+            logger.info("Views of a frozen encoder with dropout differ in every step: they are not cached.")
+            return None
+        if shared is None:
+            return ViewCache()
+        shared.bind(
+            f"{fingerprint(self.frozen.transformer).tolist()} {self.frozen.layers} {self.frozen.pooling}"
+        )
+        return shared

@@ -1,0 +1,173 @@
+"""Views of the frozen encoder, computed once per unique sentence."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import tempfile
+import weakref
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from sentemb.errors import InputError
+
+logger = logging.getLogger(__name__)
+
+
+class ViewCache:
+    """A bounded store of views on disk, keyed by token ids.
+
+    The views live in an unnamed temporary file that the system removes with the process; memory holds 16
+    bytes and a row number per sentence. Sentences beyond the bound, and all after a full disk, are computed
+    anew each time, so the cache changes speed and nothing else. One cache may serve several losses over the
+    same frozen encoder, layers and
+    pooling: the runs of a list of seeds, for instance.
+
+    Args:
+        max_bytes: Most bytes on disk. The 13 views of a 12-layer encoder of width 768 take 40 kB per
+            sentence.
+        folder: Where the file is made; None means the system's temporary folder.
+
+    Example:
+        >>> cache = ViewCache(max_bytes=2 << 30)
+        >>> for seed in (1, 2, 3):
+        ...     loss = SelfGuidedLoss(build(seed), view_cache=cache)
+    """
+
+    def __init__(self, *, max_bytes: int = 4 << 30, folder: Path | None = None) -> None:
+        if max_bytes < 1:
+            raise InputError(f"max_bytes of ViewCache is {max_bytes}", "give a positive number of bytes")
+        self.max_bytes = max_bytes
+        self._file = tempfile.TemporaryFile(dir=folder, buffering=0)  # noqa: SIM115 - lives with the cache
+        weakref.finalize(self, self._file.close)
+        self._rows: dict[bytes, int] = {}
+        self._row_shape: tuple[int, ...] = ()
+        self._row_dtype = np.dtype(np.float32)
+        self._owner: str | None = None
+        self._full = False
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def bind(self, owner: str) -> None:
+        """Tie the cache to one encoder, layer range and pooling.
+
+        Args:
+            owner: What the views are a function of, besides the text.
+
+        Raises:
+            InputError: The cache holds the views of another.
+        """
+        if self._owner not in (None, owner):
+            raise InputError(
+                "this ViewCache holds the views of another encoder, layer range or pooling",
+                "give each combination a cache of its own",
+            )
+        self._owner = owner
+
+    def views(self, features: dict[str, Any], compute: Callable[[dict[str, Any]], Tensor]) -> Tensor:
+        """The views of a batch, from the store where they are in it.
+
+        Args:
+            features: Tokenized batch with `input_ids` and `attention_mask` of `(b, t)`.
+            compute: From features of some rows to their views `(rows, l, d)`.
+
+        Returns:
+            `(b, l, d)` on the device of the batch.
+        """
+        keys = batch_keys(features)
+        first_row: dict[bytes, int] = {}  # of each sentence that is not stored: duplicates are computed once
+        for row, key in enumerate(keys):
+            if key not in self._rows:
+                first_row.setdefault(key, row)
+        stored = [row for row, key in enumerate(keys) if key not in first_row]
+        if not first_row:
+            return self._read(keys).to(features["input_ids"].device)
+        fresh = compute(_select(features, list(first_row.values())))  # (misses, l, d)
+        place = {key: index for index, key in enumerate(first_row)}
+        views = fresh.new_empty((len(keys), *fresh.shape[1:]))  # (b, l, d)
+        computed = [row for row, key in enumerate(keys) if key in first_row]
+        views[computed] = fresh[[place[keys[row]] for row in computed]]
+        if stored:
+            views[stored] = self._read([keys[row] for row in stored]).to(fresh)
+        self._store(list(first_row), fresh)
+        return views
+
+    def _read(self, keys: Sequence[bytes]) -> Tensor:
+        rows = np.empty((len(keys), *self._row_shape), dtype=self._row_dtype)  # (b, l, d)
+        for row, key in zip(rows, keys, strict=True):
+            self._file.seek(self._rows[key] * row.nbytes)
+            self._file.readinto(row)
+        return torch.from_numpy(rows)
+
+    def _store(self, keys: Sequence[bytes], views: Tensor) -> None:
+        if self._full:
+            return
+        rows = np.ascontiguousarray(views.cpu().numpy())  # (misses, l, d)
+        self._row_shape, self._row_dtype = rows.shape[1:], rows.dtype
+        for key, row in zip(keys, rows, strict=True):
+            if (len(self) + 1) * row.nbytes > self.max_bytes:
+                self._stop(f"it reached {self.max_bytes:,} bytes")
+                return
+            try:
+                self._file.seek(len(self) * row.nbytes)
+                complete = self._file.write(row.data) == row.nbytes
+            except OSError as error:
+                self._stop(str(error))
+                return
+            if not complete:
+                self._stop("the disk is full")
+                return
+            self._rows[key] = len(self._rows)
+
+    def _stop(self, reason: str) -> None:
+        self._full = True
+        logger.warning(
+            "The view cache holds %d sentences and takes no more: %s. Views of further sentences are "
+            "computed in every step; give ViewCache another folder or max_bytes to keep them too.",
+            len(self),
+            reason,
+        )
+
+
+def batch_keys(features: dict[str, Any]) -> list[bytes]:
+    """One key per sentence, from its tokens without the padding.
+
+    Args:
+        features: Tokenized batch with `input_ids` and `attention_mask` of `(b, t)`.
+
+    Returns:
+        A digest of 16 bytes per row, the same whatever batch a sentence is in.
+    """
+    mask = features["attention_mask"].cpu().numpy().astype(bool)  # (b, t)
+    # The mask itself and the segment ids are part of the key: they change what the encoder computes.
+    names = [name for name in ("input_ids", "attention_mask", "token_type_ids") if name in features]
+    tables = [np.ascontiguousarray(features[name].cpu().numpy()) for name in names]
+    ends = mask.shape[1] - np.argmax(mask[:, ::-1], axis=1)  # one past the last token
+    keys = []
+    for row, end in enumerate(ends):
+        digest = hashlib.blake2b(digest_size=16)
+        for table in tables:
+            digest.update(table[row, :end].tobytes())
+        keys.append(digest.digest())
+    return keys
+
+
+def _select(features: dict[str, Any], rows: list[int]) -> dict[str, Any]:
+    """Some rows of a batch, without the padding columns that only the other rows needed."""
+    size = features["input_ids"].shape
+    mask = features["attention_mask"][rows]  # (rows, t)
+    width = int(mask.any(0).nonzero().max()) + 1
+    selected = {}
+    for name, value in features.items():
+        if isinstance(value, Tensor) and value.shape[:1] == size[:1]:
+            value = value[rows]
+            if value.shape[1:2] == size[1:2]:
+                value = value[:, :width]
+        selected[name] = value
+    return selected
