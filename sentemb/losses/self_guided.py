@@ -14,11 +14,10 @@ from sentemb.losses import functional
 from sentemb.losses._options import check_choice, check_number
 from sentemb.losses.drift import squared_drift
 from sentemb.losses.encoder import (
+    check_sentence_vector,
     dtype_of,
-    embeddings_module,
     fingerprint,
-    freeze,
-    pooling_names,
+    freeze_outside_layers,
     transformer_module,
 )
 from sentemb.losses.functional import ViewPooling
