@@ -9,6 +9,8 @@ from typing import Any
 from sentemb.data.formats import require_columns
 from sentemb.errors import InputError
 
+_COMMIT_LENGTH = 40
+_TIMEOUT = 10.0
 _OR_LOCAL = "or name a folder that holds the data (--data-dir, SENTEMB_DATA)"
 
 
@@ -35,13 +37,42 @@ def download(
     Raises:
         InputError: The hub is off or out of reach, or has no such repository, revision or file.
     """
-    from huggingface_hub import hf_hub_download
+    from huggingface_hub import hf_hub_download, try_to_load_from_cache
 
+    if local_dir is None and revision is not None and len(revision) == _COMMIT_LENGTH:
+        # A commit never changes, so what the cache has needs no network.
+        cached = try_to_load_from_cache(hub_id, filename, repo_type="dataset", revision=revision)
+        if isinstance(cached, str):
+            return Path(cached)
+    commit = resolve_commit(hub_id, revision=revision, needed_for=needed_for)
     try:
-        path = hf_hub_download(hub_id, filename, repo_type="dataset", revision=revision, local_dir=local_dir)
+        path = hf_hub_download(hub_id, filename, repo_type="dataset", revision=commit, local_dir=local_dir)
     except Exception as error:
         raise _explain(error, hub_id, revision, needed_for) from error
     return Path(path)
+
+
+def resolve_commit(hub_id: str, *, revision: str | None, needed_for: str) -> str:
+    """Ask the hub which commit a revision is now: one request, so that a dead network is noticed at once.
+
+    Args:
+        hub_id: The repository, `owner/name`.
+        revision: A commit, branch or tag; None for the newest.
+        needed_for: What errors say it is asked for.
+
+    Returns:
+        The commit, 40 hexadecimal digits.
+
+    Raises:
+        InputError: The hub is off or out of reach, or has no such repository or revision.
+    """
+    from huggingface_hub import HfApi
+
+    try:
+        commit = HfApi().dataset_info(hub_id, revision=revision, timeout=_TIMEOUT).sha
+    except Exception as error:
+        raise _explain(error, hub_id, revision, needed_for) from error
+    return str(commit)
 
 
 def stream(
@@ -66,8 +97,9 @@ def stream(
         from datasets import load_dataset
     except ImportError:
         raise InputError("reading from the hub needs datasets", "pip install 'sentemb[train]'") from None
+    commit = resolve_commit(hub_id, revision=revision, needed_for=hub_id)
     try:
-        splits = load_dataset(hub_id, revision=revision, streaming=True)
+        splits = load_dataset(hub_id, revision=commit, streaming=True)
     except Exception as error:
         raise _explain(error, hub_id, revision, hub_id) from error
     names = list(splits)

@@ -119,12 +119,27 @@ def load_scored_pairs(
     if split not in entry.splits:
         raise InputError(f"{name} has no split {split!r}", f"it has {', '.join(entry.splits)}")
     root = resolve_data_dir(data_dir)
-    if root is None:
-        place = _from_hub(entry, split)
-    elif (found := find(entry, root)) is not None:
-        place = found
-    else:
-        raise missing(entry, root)
+    place = _from_hub(entry, split) if root is None else find(entry, root)
+    if place is None:
+        raise missing(entry, root or Path())
+    return read_place(entry, split, place, check_rows=check_rows)
+
+
+def read_place(entry: Entry, split: str, place: Place, *, check_rows: bool = True) -> ScoredPairs:
+    """Read one of the STS sets from where it was found.
+
+    Args:
+        entry: The set.
+        split: A split that it has.
+        place: Where it lies.
+        check_rows: Refuse a copy whose row counts differ from the catalogue's.
+
+    Returns:
+        The pairs that have a gold score.
+
+    Raises:
+        InputError: The files are broken, or have other row counts.
+    """
     pairs = _from_tree(entry, split, place) if place.tree else _from_file(entry, split, place)
     _check(entry, pairs, refuse=check_rows)
     return pairs
@@ -209,16 +224,13 @@ def _from_file(entry: Entry, split: str, place: Place) -> ScoredPairs:
     )
 
 
-def _from_hub(entry: Entry, split: str) -> Place:
+def _from_hub(entry: Entry, split: str) -> Place | None:
     from sentemb.data.hub import download
 
     path = download(str(entry.hub_id), entry.files[split], revision=entry.revision, needed_for=entry.name)
     if path.suffix != ".tar":
         return Place(path=path)
-    place = find(entry, path)
-    if place is None:
-        raise missing(entry, path)
-    return place
+    return find(entry, path)
 
 
 def _check(entry: Entry, pairs: ScoredPairs, *, refuse: bool) -> None:

@@ -1,0 +1,132 @@
+"""Fetch data sets into the data folder, and count the rows of those that are there."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from sentemb._files import sync_folder
+from sentemb.data.catalogue import Entry, Split, check_row_count, get
+from sentemb.data.formats import read_rows
+from sentemb.data.hub import download
+from sentemb.data.locate import Place, find, missing
+from sentemb.data.sts import read_place
+from sentemb.data.tree import ARCHIVES
+from sentemb.errors import InputError
+
+
+@dataclass(frozen=True)
+class Count:
+    """Rows of one split of a set that is there.
+
+    Attributes:
+        name: The set.
+        split: The split.
+        rows: Rows found, None where the files could not be read.
+        expected: Rows of the catalogue, None where it has no count.
+        problem: What is wrong, None where nothing is.
+    """
+
+    name: str
+    split: Split
+    rows: int | None
+    expected: int | None
+    problem: str | None
+
+
+def fetch(name: str, data_dir: Path, *, check_rows: bool = True) -> Place:
+    """Download a set from the hub into the data folder, where the readers find it.
+
+    The files are downloaded beside their place and counted there, so the folder never holds a part of a set.
+
+    Args:
+        name: The set.
+        data_dir: The data folder; made when absent.
+        check_rows: Refuse a download whose row counts differ from the catalogue's.
+
+    Returns:
+        Where the set lies; a set that was there already is left alone.
+
+    Raises:
+        InputError: The set is on no hub, the hub is out of reach, or the row counts differ.
+    """
+    entry = get(name)
+    source = get(entry.derived_from) if entry.derived_from else entry
+    if data_dir.exists() and (place := find(source, data_dir)):
+        return place
+    if source.hub_id is None:
+        raise InputError(f"{source.name} is on no hub", "copy its file into the data folder by hand")
+    data_dir.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=f".{source.name}.", suffix=".partial", dir=data_dir) as scratch:
+        partial = Path(scratch) / source.name
+        for file in sorted(set(source.files.values())):
+            path = download(
+                source.hub_id, file, revision=source.revision, needed_for=source.name, local_dir=partial
+            )
+        shutil.rmtree(partial / ".cache", ignore_errors=True)  # the hub client's bookkeeping
+        if path.name in ARCHIVES:
+            partial, target = path, data_dir / path.name
+        else:
+            target = data_dir / source.name
+        _require_counts(source, partial, check_rows=check_rows)
+        partial.replace(target)
+    sync_folder(data_dir)
+    found = find(source, data_dir)
+    if found is None:
+        raise missing(source, data_dir)
+    return found
+
+
+def count(entry: Entry, data_dir: Path) -> list[Count]:
+    """Count the rows of a set that is in the data folder and compare them with the catalogue's.
+
+    Args:
+        entry: The set.
+        data_dir: The data folder.
+
+    Returns:
+        One count for each split.
+
+    Raises:
+        InputError: The set is not there.
+    """
+    place = find(entry, data_dir)
+    if place is None:
+        raise missing(entry, data_dir)
+    return [_count_split(entry, split, place) for split in entry.splits]
+
+
+def _require_counts(entry: Entry, path: Path, *, check_rows: bool) -> None:
+    place = find(entry, path) if path.is_file() else Place(path=path)
+    if place is None:
+        raise InputError(f"{entry.hub_id} at {entry.revision} holds no {entry.name}", "report this revision")
+    for split in entry.splits:
+        counted = _count_split(entry, split, place)
+        if counted.problem and (check_rows or counted.rows is None):
+            raise InputError(counted.problem, "try again, or pass --allow-count-mismatch")
+
+
+def _count_split(entry: Entry, split: Split, place: Place) -> Count:
+    expected = entry.rows.get(split)
+    rows = None
+    try:
+        if entry.derived_from:
+            base = get(entry.derived_from)
+            rows = sum(2 * len(read_place(base, part, place, check_rows=False)) for part in base.splits)
+        elif entry.kind == "scored-pairs":
+            rows = len(read_place(entry, split, place, check_rows=False))
+            read_place(entry, split, place)
+        else:
+            rows = sum(1 for _ in read_rows(_file(entry, split, place), columns=entry.columns))
+        if expected is not None:
+            check_row_count(f"{entry.name} {split} ({place})", rows, expected)
+    except InputError as error:
+        return Count(entry.name, split, rows, expected, error.message)
+    return Count(entry.name, split, rows, expected, None)
+
+
+def _file(entry: Entry, split: Split, place: Place) -> Path:
+    path = place.path or Path()
+    return path / entry.files[split] if path.is_dir() else path
