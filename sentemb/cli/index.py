@@ -2,6 +2,228 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
+import json
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
 import typer
 
+from sentemb.errors import InputError
+
+if TYPE_CHECKING:
+    from sentemb.search import Hit, Manifest
+
 app = typer.Typer(help="Build and search a semantic index.", no_args_is_help=True, rich_markup_mode=None)
+
+_STAGES = {
+    "read": "reading documents",
+    "resume": "finding encoded texts",
+    "encode": "encoding",
+    "train": "learning codes",
+    "index": "indexing",
+}
+
+
+@app.command()
+def build(
+    data: Annotated[str, typer.Argument(help="File, folder, hub id or catalogue name.")],
+    model: Annotated[str, typer.Option("--model", "-m", help="Folder, hub id or word-vector file.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="Index folder to make.")],
+    text_column: Annotated[str | None, typer.Option(help="Column to encode.")] = None,
+    id_column: Annotated[str | None, typer.Option(help="Column with unique ids; else positions.")] = None,
+    kind: Annotated[
+        Literal["auto", "flat", "hnsw", "ivfpq"], typer.Option(help="By size by default.")
+    ] = "auto",
+    metric: Annotated[Literal["cosine", "dot"], typer.Option(help="How vectors are compared.")] = "cosine",
+    memory_budget: Annotated[
+        str | None, typer.Option(help="Memory the index may take, such as 500MB; auto keeps within 2GiB.")
+    ] = None,
+    data_dir: Annotated[Path | None, typer.Option(help="Local data sets; else SENTEMB_DATA.")] = None,
+    pooling: Annotated[str | None, typer.Option(help="Pooling of a raw transformer.")] = None,
+    precision: Annotated[
+        Literal["float32", "reduced"], typer.Option(help="Fewer bits where that is faster.")
+    ] = "float32",
+    max_length: Annotated[int | None, typer.Option(help="Longest input in tokens.")] = None,
+    device: Annotated[str | None, typer.Option(help="cpu, cuda, ...")] = None,
+    cache_dir: Annotated[
+        Path | None, typer.Option(help="Take vectors from this cache and keep them there.")
+    ] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an index.")] = False,
+) -> None:
+    """Encode documents and index them; an interrupted build continues when the command is run again."""
+    from sentemb.search.folder import check_output
+    from sentemb.search.plan import parse_bytes
+
+    budget = None if memory_budget is None else parse_bytes(memory_budget)
+    check_output(output, overwrite=overwrite)
+    work_dir = output.absolute().parent / f".{output.name}.building"
+    # Before the model is loaded: an output that cannot be written or a missing column must not cost a minute.
+    work_dir.mkdir(parents=True, exist_ok=True)
+
+    from sentemb.search import EncoderSource, SearchIndex, read_documents
+
+    source = EncoderSource(model, pooling, precision, max_length)  # type: ignore[arg-type]
+    try:
+        documents = read_documents(data, text_column=text_column, id_column=id_column, data_dir=data_dir)
+        first = list(itertools.islice(documents, 1))
+        encoder = source.load(device=device, cache_dir=cache_dir)
+        with _progress() as progress:
+            index = SearchIndex.build(
+                itertools.chain(first, documents),
+                encoder,
+                source=source,
+                kind=kind,
+                metric=metric,
+                memory_budget=budget,
+                work_dir=work_dir,
+                progress=progress,
+            )
+        index.save(output, overwrite=overwrite)
+    except KeyboardInterrupt:
+        typer.echo(f"what is encoded stays in {work_dir}; run the same command again to continue", err=True)
+        raise
+    except BaseException:
+        _remove_if_unused(work_dir)
+        raise
+    shutil.rmtree(work_dir, ignore_errors=True)
+    _print_facts(output, index.manifest)
+
+
+@app.command()
+def search(
+    folder: Annotated[Path, typer.Argument(help="Index folder.")],
+    query: Annotated[
+        str | None, typer.Argument(help="What to look for; else one query a line from standard input.")
+    ] = None,
+    k: Annotated[int, typer.Option("-k", help="Hits for each query.")] = 10,
+    queries: Annotated[Path | None, typer.Option(help="File with one query a line.")] = None,
+    min_score: Annotated[float | None, typer.Option(help="Leave out hits that score less.")] = None,
+    model: Annotated[str | None, typer.Option("--model", "-m", help="Where the encoder is now.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object for each query.")] = False,
+) -> None:
+    """Find the documents nearest to a query."""
+    from sentemb.search import SearchIndex
+
+    texts = _queries(query, queries)
+    index = SearchIndex.load(folder, model)
+    for text, hits in zip(texts, index.search(texts, k, min_score=min_score), strict=True):
+        if as_json:
+            found = [
+                {"id": hit.id, "score": hit.score, "text": hit.text, "metadata": hit.metadata} for hit in hits
+            ]
+            typer.echo(json.dumps({"query": text, "hits": found}, ensure_ascii=False))
+        else:
+            _print_hits(text, hits)
+
+
+@app.command()
+def info(
+    folder: Annotated[Path, typer.Argument(help="Index folder.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print the manifest.")] = False,
+) -> None:
+    """Show what an index holds, after comparing every byte with its checksums."""
+    from sentemb.search.folder import open_folder
+
+    manifest = open_folder(folder, verify=True)
+    if as_json:
+        typer.echo((folder / "manifest.json").read_text(encoding="utf-8"), nl=False)
+    else:
+        _print_facts(folder, manifest)
+
+
+def _queries(query: str | None, file: Path | None) -> list[str]:
+    if query is not None and file is not None:
+        raise InputError("a query and --queries were given", "give one of them")
+    if query is not None:
+        return [query]
+    if file is None and sys.stdin.isatty():
+        raise InputError("no query was given", "pass one, name a file with --queries, or pipe queries in")
+    try:
+        content = sys.stdin.buffer.read() if file is None else file.read_bytes()
+        lines = content.decode("utf-8-sig").split("\n")
+    except UnicodeDecodeError as error:
+        raise InputError(f"{file or 'standard input'} is not UTF-8: {error}") from None
+    texts = [line.strip() for line in lines if line.strip()]
+    if not texts:
+        raise InputError(f"{file or 'standard input'} holds no query")
+    return texts
+
+
+@contextlib.contextmanager
+def _progress() -> Iterator[Callable[[str, int, int], None]]:
+    """A bar on standard error, where that is a terminal; what was resumed is said in any case."""
+    from rich.console import Console
+    from rich.progress import MofNCompleteColumn, Progress, TimeRemainingColumn
+
+    console = Console(stderr=True)
+    columns = (*Progress.get_default_columns()[:2], MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
+        task = bar.add_task("")
+        last = ("", 0, 0)
+
+        def report(stage: str, done: int, total: int) -> None:
+            nonlocal last
+            if last[0] == "resume" != stage:
+                typer.echo(f"continuing: {last[1]:,} of {last[2]:,} texts were already encoded", err=True)
+            last = (stage, done, total)
+            bar.update(task, description=_STAGES[stage], completed=done, total=total or None)
+
+        yield report
+
+
+def _remove_if_unused(work_dir: Path) -> None:
+    """Leave a work folder behind only for the vectors in it."""
+    if not any(work_dir.glob("shard-*.npy")):
+        shutil.rmtree(work_dir, ignore_errors=True)
+
+
+def _print_facts(folder: Path, manifest: Manifest) -> None:
+    from sentemb.search.plan import format_bytes
+
+    recall = manifest.recall
+    found = "not measured, too few vectors" if recall.at_10 is None else f"{recall.at_10:.3f}"
+    if manifest.kind == "flat":
+        found += " (exact search)"
+    elif recall.at_10 is not None:
+        found += (
+            f" on {recall.queries:,} held-out queries, {recall.queries_per_second:,.0f} queries/s in a batch"
+        )
+    size = sum(stored.bytes for stored in manifest.files.values())
+    effort = {"flat": "", "hnsw": f", efSearch {manifest.effort}", "ivfpq": f", nprobe {manifest.effort}"}
+    rows = {
+        "index": str(folder),
+        "documents": f"{manifest.documents:,}, {manifest.left_out:,} blank ones left out",
+        "vectors": f"{manifest.vectors:,} of {manifest.dimension} dimensions, one for each different text",
+        "encoder": f"{manifest.encoder.name} ({manifest.encoder.fingerprint[:12]}), {manifest.metric}",
+        "kind": f"{manifest.factory}{effort[manifest.kind]}",
+        "chosen": manifest.reason,
+        "recall@10": found,
+        "size": f"{format_bytes(size)} on disk, {manifest.bytes_per_vector:,.0f} bytes per vector",
+        "built": f"{manifest.created}, sentemb {manifest.versions['sentemb']}, faiss {manifest.versions['faiss']}",
+    }
+    _print_table("", ["", ""], [list(row) for row in rows.items()])
+
+
+def _print_hits(query: str, hits: list[Hit]) -> None:
+    rows = [[f"{hit.score:.4f}", str(hit.id), hit.text] for hit in hits]
+    _print_table(query, ["score", "id", "text"], rows)
+
+
+def _print_table(title: str, columns: list[str], rows: list[list[str]]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, show_header=any(columns), title_justify="left", pad_edge=False)
+    # Text objects: brackets in a document are no markup.
+    table.title = Text(title, style="bold") if title else None
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(cell) for cell in row))
+    Console().print(table)

@@ -1,0 +1,159 @@
+"""From documents to vectors in a faiss index, with bounded memory."""
+
+from __future__ import annotations
+
+import datetime
+import logging
+import shutil
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, Literal
+
+import faiss
+import numpy as np
+from filelock import FileLock, Timeout
+
+from sentemb import __version__
+from sentemb.encoding.encoder import TextEncoder, Vectors
+from sentemb.errors import InputError
+from sentemb.search.documents import Document, as_documents
+from sentemb.search.manifest import EncoderFacts, Manifest, Metric, Recall
+from sentemb.search.plan import IndexPlan, Kind, format_bytes, plan_index
+from sentemb.search.recall import ExactNeighbours, hold_out, tune_and_measure
+from sentemb.search.shards import EncodedTexts, Progress, encode_texts
+from sentemb.search.store import DocumentStore, StoreCounts, write_store
+from sentemb.search.vectors import VectorIndex
+
+logger = logging.getLogger(__name__)
+
+_REPORT_EVERY = 1000
+
+
+def build_in(
+    folder: Path,
+    documents: Iterable[Any],
+    encoder: TextEncoder,
+    facts: EncoderFacts,
+    *,
+    kind: Kind | Literal["auto"],
+    metric: Metric,
+    memory_budget: int | None,
+    progress: Progress,
+) -> tuple[Manifest, VectorIndex, DocumentStore]:
+    """Build an index in a work folder.
+
+    Args:
+        folder: Work folder; shards of an interrupted build that lie there are used again.
+        documents: As for `SearchIndex.build`.
+        encoder: The encoder.
+        facts: What the manifest says of it.
+        kind: As for `SearchIndex.build`.
+        metric: As for `SearchIndex.build`.
+        memory_budget: As for `SearchIndex.build`.
+        progress: As for `SearchIndex.build`.
+
+    Returns:
+        The manifest without files, the vectors, and the documents in the work folder.
+
+    Raises:
+        InputError: Nothing to index, a bad document, no suitable index, too little disk, or another process
+            builds in the folder.
+    """
+    try:
+        with FileLock(folder / "lock", timeout=0):
+            path = folder / "documents.sqlite"
+            counts = write_store(path, _counted(as_documents(documents), progress))
+            if counts.documents == 0:
+                blank = f"; {counts.left_out} are blank" if counts.left_out else ""
+                raise InputError(f"there are no documents to index{blank}", "give at least one text")
+            plan = plan_index(counts.texts, encoder.dimension, kind=kind, memory_budget=memory_budget)
+            _check_disk(folder, counts.texts * encoder.dimension * 4, plan.bytes + path.stat().st_size)
+            logger.info("%s", plan.reason)
+            store = DocumentStore(path)
+            encoded = encode_texts(
+                store,
+                counts.texts,
+                encoder,
+                folder,
+                fingerprint=facts.fingerprint,
+                metric=metric,
+                progress=progress,
+            )
+            vectors, recall = _index(encoded, plan, progress)
+    except Timeout:
+        raise InputError(f"another process is building in {folder}", "wait for it to end") from None
+    return _manifest(facts, encoder, metric, plan, counts, vectors, recall), vectors, store
+
+
+def _counted(documents: Iterator[Document], progress: Progress) -> Iterator[Document]:
+    for number, document in enumerate(documents):
+        if number % _REPORT_EVERY == 0:
+            progress("read", number, 0)
+        yield document
+
+
+def _check_disk(folder: Path, vectors: int, index: int) -> None:
+    already = sum(path.stat().st_size for path in folder.glob("shard-*.npy"))
+    wanted = max(0, vectors - already) + index
+    free = shutil.disk_usage(folder).free
+    if wanted > free:
+        raise InputError(
+            f"the build needs about {format_bytes(wanted)} of disk, {folder.parent} has {format_bytes(free)}",
+            "free some space or choose another output folder",
+        )
+
+
+def _index(encoded: EncodedTexts, plan: IndexPlan, progress: Progress) -> tuple[VectorIndex, Recall]:
+    index = VectorIndex.empty(plan.factory, plan.kind, encoded.dimension)
+    held = np.empty(0, dtype=np.int64) if plan.kind == "flat" else hold_out(encoded.count)
+    if wanted := index.training_size(encoded.count - len(held)):
+        progress("train", 0, 1)
+        index.train(_sample(encoded, held, wanted))
+    queries = encoded.rows(held) if len(held) else np.empty((0, encoded.dimension), dtype=np.float32)
+    exact = ExactNeighbours(queries)
+    for numbers, vectors in encoded:
+        kept = ~np.isin(numbers, held, assume_unique=True)
+        index.add(vectors[kept], numbers[kept])
+        if len(held):
+            exact.add(vectors[kept], numbers[kept])
+        progress("index", int(numbers[-1]) + 1, encoded.count)
+    if plan.kind == "flat":
+        return index, Recall(1.0, 0, 0, None)
+    if not len(held):
+        index.effort = index.efforts()[-1]
+        return index, Recall(None, 0, 0, None)
+    recall = tune_and_measure(index, queries, exact.numbers())
+    index.add(queries, held)
+    return index, recall
+
+
+def _sample(encoded: EncodedTexts, held: np.ndarray, wanted: int) -> Vectors:
+    free = np.setdiff1d(np.arange(encoded.count), held, assume_unique=True)
+    return encoded.rows(np.sort(np.random.default_rng(1).choice(free, wanted, replace=False)))
+
+
+def _manifest(
+    facts: EncoderFacts,
+    encoder: TextEncoder,
+    metric: Metric,
+    plan: IndexPlan,
+    counts: StoreCounts,
+    vectors: VectorIndex,
+    recall: Recall,
+) -> Manifest:
+    return Manifest(
+        created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        encoder=facts,
+        dimension=encoder.dimension,
+        metric=metric,
+        kind=plan.kind,
+        factory=plan.factory,
+        reason=plan.reason,
+        effort=vectors.effort,
+        recall=recall,
+        documents=counts.documents,
+        vectors=counts.texts,
+        left_out=counts.left_out,
+        versions={"sentemb": __version__, "faiss": faiss.__version__, "numpy": np.__version__},
+        files={},
+    )

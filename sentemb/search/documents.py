@@ -1,0 +1,141 @@
+"""What is indexed: a text, the user's id for it and whatever else is known of it."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from sentemb.errors import InputError
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """One thing to be found.
+
+    Args:
+        text: What is encoded. A document whose text is empty or blank is left out of the index and counted.
+        id: The user's name for it, a string or a 64-bit integer, unique in the index; without one it is the
+            document's position, counted from 0.
+        metadata: Anything JSON can hold; a hit hands it back unchanged.
+        location: Where it came from (`file:line`), for error messages.
+    """
+
+    text: str
+    id: str | int | None = None
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    location: str | None = None
+
+
+def as_documents(items: Iterable[Any]) -> Iterator[Document]:
+    """Bring every accepted form of a document into one, with an id and a location.
+
+    Args:
+        items: `Document`, a text, `(id, text)` or `(id, text, metadata)`, in any mixture.
+
+    Yields:
+        Documents whose `id` and `location` are set.
+
+    Raises:
+        InputError: An item has another form, or a text or id another type; the item is named.
+    """
+    if isinstance(items, (str, bytes, Path)):
+        raise InputError(
+            f"documents must be a collection of texts, not the single value {str(items)[:60]!r}",
+            "read a file with sentemb.search.read_documents(path), or pass a list",
+        )
+    for position, item in enumerate(items):
+        document = _as_document(item, position)
+        location = document.location or f"document {position}"
+        identifier = position if document.id is None else document.id
+        _check(document.text, identifier, location)
+        yield replace(document, id=identifier, location=location)
+
+
+def read_documents(
+    source: str | Path,
+    *,
+    text_column: str | None = None,
+    id_column: str | None = None,
+    data_dir: str | Path | None = None,
+) -> Iterator[Document]:
+    """Stream documents from anything the data room reads.
+
+    Args:
+        source: As for `sentemb.data.text.read_records`: a file, a folder, a hub id or a catalogue name.
+        text_column: The column to encode; by default the only one, or the one called `text` or `sentence`.
+        id_column: The column that holds the ids; without it, ids are positions. The columns that are neither
+            text nor id become metadata.
+        data_dir: Where local data sets lie; `SENTEMB_DATA` by default.
+
+    Yields:
+        One document for each record.
+
+    Raises:
+        InputError: The source cannot be read, or has no such column.
+    """
+    from sentemb.data.text import read_records
+
+    for record in read_records(source, data_dir=data_dir):
+        values, location = dict(record.values), record.location
+        column = text_column or _text_column(values, location)
+        _take(values, column, location)
+        identifier = None if id_column is None else _take(values, id_column, location)
+        metadata = {name: _as_json(value) for name, value in values.items()}
+        yield Document(record.text(column), identifier, metadata, location)
+
+
+def _as_document(item: Any, position: int) -> Document:
+    if isinstance(item, Document):
+        return item
+    if isinstance(item, str):
+        return Document(item)
+    if isinstance(item, tuple) and len(item) in (2, 3):
+        identifier, text, *metadata = item
+        return Document(text, identifier, metadata[0] if metadata else {})
+    raise InputError(
+        f"document {position} is a {type(item).__name__}",
+        "pass a text, (id, text), (id, text, metadata) or a sentemb.search.Document",
+    )
+
+
+def _check(text: Any, identifier: Any, location: str) -> None:
+    if not isinstance(text, str):
+        raise InputError(f"{location}: the text is a {type(text).__name__}, not a string")
+    if not isinstance(identifier, (str, int)) or isinstance(identifier, bool):
+        raise InputError(f"{location}: the id {identifier!r} is neither a string nor an integer")
+    if isinstance(identifier, int) and not -(2**63) <= identifier < 2**63:
+        raise InputError(f"{location}: the id {identifier} has more than 64 bits", "pass it as a string")
+    for what, value in (("text", text), ("id", identifier)):
+        if isinstance(value, str) and any("\ud800" <= letter <= "\udfff" for letter in value):
+            raise InputError(f"{location}: the {what} holds half a surrogate pair, which is no character")
+
+
+def _text_column(values: Mapping[str, Any], location: str) -> str:
+    if len(values) == 1:
+        return next(iter(values))
+    named = [name for name in ("text", "sentence") if name in values]
+    if len(named) == 1:
+        return named[0]
+    raise InputError(
+        f"{location}: which of the columns {', '.join(values)} holds the text?", "name it with --text-column"
+    )
+
+
+def _take(values: dict[str, Any], column: str, location: str) -> Any:
+    if column not in values:
+        raise InputError(f"{location}: no column {column!r}", f"the columns are {', '.join(values)}")
+    return values.pop(column)
+
+
+def _as_json(value: Any) -> Any:
+    """The nearest value that JSON can hold: files have dates, decimals and NaN, metadata has not."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, (datetime.date, datetime.time, datetime.timedelta, decimal.Decimal)):
+        return str(value)
+    return value

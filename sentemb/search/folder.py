@@ -1,0 +1,135 @@
+"""The index folder on disk: the old index or the new one, whatever dies when.
+
+Files carry the beginning of their checksum in their name, so that two states never share one. The manifest is
+replaced last and in one step; what it does not mention was left by a death and is removed by the next save.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+from sentemb._files import sha256_of, sync_folder
+from sentemb.errors import InputError
+from sentemb.search.manifest import NAME, Manifest, StoredFile
+
+_OURS = re.compile(
+    r"(vectors-[0-9a-f]{16}\.faiss|documents-[0-9a-f]{16}\.sqlite|\.(vectors|documents|manifest).*\.partial)"
+)
+_SUFFIXES = {"vectors": ".faiss", "documents": ".sqlite"}
+
+
+def check_output(path: Path, *, overwrite: bool) -> None:
+    """Refuse, before any work is done, a place where no index can be saved.
+
+    Args:
+        path: The index folder to be.
+        overwrite: Whether an index there may be replaced.
+
+    Raises:
+        InputError: The place is taken, or cannot be written to.
+    """
+    if path.exists() and not path.is_dir():
+        raise InputError(f"{path} is a file", "choose another output folder")
+    if (path / NAME).exists():
+        if not overwrite:
+            raise InputError(f"{path} already holds an index", "pass --overwrite to replace it")
+    elif path.exists() and (
+        strangers := [child.name for child in path.iterdir() if not _OURS.fullmatch(child.name)]
+    ):
+        raise InputError(
+            f"{path} is no index and not empty: it holds {strangers[0]}", "choose another output folder"
+        )
+    existing = next(parent for parent in (path, *path.absolute().parents) if parent.exists())
+    if not os.access(existing, os.W_OK | os.X_OK):
+        raise InputError(f"{existing} cannot be written to", "choose another output folder")
+
+
+def save_folder(
+    path: Path, manifest: Manifest, *, write_vectors: Callable[[Path], object], documents: Path
+) -> Manifest:
+    """Write an index.
+
+    Args:
+        path: The index folder; made when absent.
+        manifest: The manifest, whose `files` are filled in.
+        write_vectors: Writes the faiss index to the file it is given.
+        documents: The document store to copy.
+
+    Returns:
+        The manifest as it was written.
+
+    Raises:
+        OSError: The disk is full, or the folder cannot be written to; what was there is unchanged.
+    """
+    made = not path.exists()
+    path.mkdir(parents=True, exist_ok=True)
+    try:
+        files = {
+            "vectors": _place(path, "vectors", write_vectors),
+            "documents": _place(path, "documents", lambda target: shutil.copyfile(documents, target)),
+        }
+        manifest = manifest.with_files(files)
+        manifest.write(path)
+    except BaseException:
+        _sweep(path)
+        if made:
+            shutil.rmtree(path, ignore_errors=True)
+        raise
+    _sweep(path)
+    return manifest
+
+
+def open_folder(path: Path, *, verify: bool) -> Manifest:
+    """Read an index folder's manifest and check its files.
+
+    Args:
+        path: The index folder.
+        verify: Compare checksums, not sizes only.
+
+    Returns:
+        The manifest.
+
+    Raises:
+        InputError: A file is missing, cut short or changed; it is named.
+    """
+    manifest = Manifest.read(path)
+    for stored in manifest.files.values():
+        file = path / stored.name
+        if not file.is_file():
+            raise InputError(f"{file} is missing", "build the index again")
+        size = file.stat().st_size
+        if size != stored.bytes:
+            raise InputError(f"{file} has {size:,} bytes, not {stored.bytes:,}", "build the index again")
+        if verify and sha256_of(file) != stored.sha256:
+            raise InputError(f"{file} does not match its checksum", "build the index again")
+    return manifest
+
+
+def _place(folder: Path, role: str, write: Callable[[Path], object]) -> StoredFile:
+    partial = folder / f".{role}.{os.getpid()}.partial"
+    write(partial)
+    with partial.open("rb") as file:
+        checksum = hashlib.file_digest(file, "sha256").hexdigest()
+        os.fsync(file.fileno())
+    stored = StoredFile(f"{role}-{checksum[:16]}{_SUFFIXES[role]}", partial.stat().st_size, checksum)
+    partial.replace(folder / stored.name)
+    sync_folder(folder)
+    return stored
+
+
+def _sweep(folder: Path) -> None:
+    """Remove our files that the manifest does not mention; readers that have them open keep them."""
+    kept: set[str] = set()
+    if (folder / NAME).exists():
+        try:
+            kept = {stored.name for stored in Manifest.read(folder).files.values()}
+        except InputError:  # damaged: what it needs cannot be known, so nothing is removed
+            return
+    for child in folder.iterdir():
+        if _OURS.fullmatch(child.name) and child.name not in kept:
+            child.unlink(missing_ok=True)

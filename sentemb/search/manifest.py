@@ -1,0 +1,193 @@
+"""`manifest.json`: what an index folder holds, and the proof that it is unchanged."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from sentemb._files import write_text
+from sentemb.errors import InputError
+from sentemb.search.plan import Kind
+from sentemb.search.source import EncoderSource
+
+FORMAT = 1
+NAME = "manifest.json"
+Metric = Literal["cosine", "dot"]
+
+
+@dataclass(frozen=True, slots=True)
+class Recall:
+    """How well an index finds the exact neighbours.
+
+    Args:
+        at_10: Share of the 10 exact neighbours of a held-out query that are found; 1.0 for an exact index;
+            None where too few vectors could be held out.
+        queries: Number of held-out queries the share was measured on.
+        tuning_queries: Number of other held-out queries on which the effort was chosen.
+        queries_per_second: Searches in one batch, all threads, vectors given.
+    """
+
+    at_10: float | None
+    queries: int
+    tuning_queries: int
+    queries_per_second: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class StoredFile:
+    """One file of an index folder.
+
+    Args:
+        name: File name inside the folder.
+        bytes: Its size.
+        sha256: Its checksum.
+    """
+
+    name: str
+    bytes: int
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class EncoderFacts:
+    """The encoder of an index.
+
+    Args:
+        name: What it is called.
+        fingerprint: Hash of everything that decides its vectors.
+        source: Where it can be loaded from; None for a function or an encoder object.
+        details: Its own description of backend, precision and versions.
+    """
+
+    name: str
+    fingerprint: str
+    source: EncoderSource | None
+    details: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """Everything known of an index besides its vectors and documents.
+
+    Args:
+        created: Time of the build, ISO 8601, UTC.
+        encoder: The encoder, which queries must be encoded with too.
+        dimension: Length of a vector.
+        metric: `cosine` or `dot`.
+        kind: `flat`, `hnsw` or `ivfpq`.
+        factory: faiss's description of the index.
+        reason: Why this kind was chosen.
+        effort: `efSearch` of HNSW, `nprobe` of IVF-PQ, 0 for flat.
+        recall: The measured recall.
+        documents: Number of documents.
+        vectors: Number of different texts, each of which has one vector.
+        left_out: Number of blank documents that were left out.
+        versions: Versions of sentemb, faiss and numpy.
+        files: `vectors` and `documents`; empty until the index is saved.
+    """
+
+    created: str
+    encoder: EncoderFacts
+    dimension: int
+    metric: Metric
+    kind: Kind
+    factory: str
+    reason: str
+    effort: int
+    recall: Recall
+    documents: int
+    vectors: int
+    left_out: int
+    versions: dict[str, str]
+    files: dict[str, StoredFile]
+
+    @property
+    def bytes_per_vector(self) -> float:
+        """Size of the saved faiss index for each vector; 0 before it is saved."""
+        stored = self.files.get("vectors")
+        return stored.bytes / self.vectors if stored else 0.0
+
+    def with_files(self, files: dict[str, StoredFile]) -> Manifest:
+        """The manifest of the same index once it lies in files."""
+        return dataclasses.replace(self, files=files)
+
+    def write(self, folder: Path) -> None:
+        """Put the manifest in place, atomically: from this moment on the folder is this index.
+
+        Args:
+            folder: The index folder.
+        """
+        write_text(folder / NAME, _sealed(dataclasses.asdict(self)))
+
+    @classmethod
+    def read(cls, folder: Path) -> Manifest:
+        """Read and check the manifest of an index folder.
+
+        Args:
+            folder: The index folder.
+
+        Returns:
+            The manifest.
+
+        Raises:
+            InputError: There is none, it was changed, or it is of a newer format.
+        """
+        path = folder / NAME
+        text = _read(path)
+        try:
+            value = json.loads(text)
+            if value["format"] != FORMAT:
+                raise InputError(
+                    f"{path} has format {value['format']!r}, this sentemb reads {FORMAT}",
+                    "update sentemb or rebuild",
+                )
+            content = {name: value[name] for name in value if name not in ("format", "checksum")}
+            if _sealed(content) != text:
+                raise InputError(f"{path} does not match its checksum", "build the index again")
+            manifest = cls(**content | _parts(content))
+        except InputError:
+            raise
+        except (ValueError, KeyError, TypeError, AttributeError):
+            raise InputError(f"{path} is not the manifest of an index", "build the index again") from None
+        if any(Path(file.name).name != file.name for file in manifest.files.values()):
+            raise InputError(f"{path} names a file outside its folder", "build the index again")
+        return manifest
+
+
+def _parts(content: dict[str, Any]) -> dict[str, Any]:
+    encoder = content["encoder"]
+    source = encoder["source"] and EncoderSource(**encoder["source"])
+    return {
+        "encoder": EncoderFacts(**encoder | {"source": source}),
+        "recall": Recall(**content["recall"]),
+        "files": {role: StoredFile(**content["files"][role]) for role in ("vectors", "documents")},
+    }
+
+
+def _sealed(content: dict[str, Any]) -> str:
+    """The file's text: the checksum covers everything before it, down to the spaces."""
+    value = {"format": FORMAT, **content}
+    checksum = hashlib.sha256(_dump(value).encode()).hexdigest()
+    return _dump(value | {"checksum": checksum})
+
+
+def _dump(value: dict[str, Any]) -> str:
+    return json.dumps(value, indent=2, ensure_ascii=True, allow_nan=False) + "\n"
+
+
+def _read(path: Path) -> str:
+    try:
+        # Bytes first: text mode would read a carriage return as a line feed.
+        return path.read_bytes().decode("ascii")
+    except FileNotFoundError:
+        raise InputError(
+            f"no index at {path.parent}: {path.name} is missing", "build one with `sentemb index build`"
+        ) from None
+    except NotADirectoryError:
+        raise InputError(f"{path.parent} is a file, not an index folder") from None
+    except UnicodeDecodeError:
+        raise InputError(f"{path} does not match its checksum", "build the index again") from None

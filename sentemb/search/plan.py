@@ -1,0 +1,201 @@
+"""Which faiss index fits: its kind, its parameters and its size, decided before anything is encoded."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+from sentemb.errors import InputError
+
+Kind = Literal["flat", "hnsw", "ivfpq"]
+KINDS: tuple[Kind, ...] = ("flat", "hnsw", "ivfpq")
+
+# Below this an exact search over 384 dimensions takes about 5 ms on two cores: nothing to gain from a graph.
+FLAT_LIMIT = 50_000
+DEFAULT_MEMORY_BUDGET = 2 * 1024**3
+HNSW_NEIGHBOURS = 32
+# faiss wants 39 points for each centroid of k-means, and 16 lists are the fewest that save any work.
+POINTS_PER_LIST = 39
+IVFPQ_MINIMUM = 16 * POINTS_PER_LIST * 10 // 9 + 1
+_ID_BYTES = 8
+_UNITS = {"": 1, "k": 1000, "m": 1000**2, "g": 1000**3, "ki": 1024, "mi": 1024**2, "gi": 1024**3}
+
+
+@dataclass(frozen=True, slots=True)
+class IndexPlan:
+    """A decision about an index, with its reason.
+
+    Args:
+        kind: `flat` compares with every vector; `hnsw` walks a graph of neighbours (Malkov and Yashunin,
+            arXiv 1603.09320); `ivfpq` scans 4-bit product codes (Jégou et al., 2011; André et al., 2017) of
+            the lists nearest to the query and ranks the best again by finer codes.
+        factory: faiss's own description of it.
+        bytes: Estimated size in memory and on disk.
+        reason: Why this one, in a sentence without a full stop.
+    """
+
+    kind: Kind
+    factory: str
+    bytes: int
+    reason: str
+
+
+def plan_index(
+    count: int, dimension: int, *, kind: Kind | Literal["auto"] = "auto", memory_budget: int | None = None
+) -> IndexPlan:
+    """Choose an index for so many vectors.
+
+    With `auto`: exact search up to 50,000 vectors, then HNSW, then IVF-PQ with the finest re-ranking codes
+    that the budget leaves room for. A kind given by the user is kept and must fit the budget, if any.
+
+    Args:
+        count: Number of vectors.
+        dimension: Their length.
+        kind: A kind, or `auto`.
+        memory_budget: Bytes that the vectors and their index may take in memory; for `auto` 2 GiB by default,
+            otherwise without bound.
+
+    Returns:
+        The plan.
+
+    Raises:
+        InputError: Nothing fits the budget, or the kind does not suit so few or such vectors.
+    """
+    if kind != "auto" and kind not in KINDS:
+        raise InputError(f"unknown index kind {kind!r}", f"choose one of auto, {', '.join(KINDS)}")
+    if memory_budget is not None and memory_budget <= 0:
+        raise InputError(f"a memory budget of {memory_budget} bytes holds no index", "give a positive size")
+    budget = DEFAULT_MEMORY_BUDGET if kind == "auto" and memory_budget is None else memory_budget
+    candidates = _automatic(count, dimension) if kind == "auto" else _variants(kind, count, dimension)
+    for number, factory in enumerate(candidates):
+        chosen = kind_of(factory)
+        size = estimate_bytes(factory, count, dimension)
+        if budget is None or size <= budget:
+            reason = _reason(chosen, count, size, budget, asked=kind != "auto", first=number == 0)
+            return IndexPlan(chosen, factory, size, reason)
+    smallest = min(estimate_bytes(factory, count, dimension) for factory in candidates)
+    raise InputError(
+        f"{count:,} vectors of length {dimension} do not fit a memory budget of {format_bytes(budget or 0)}",
+        f"the smallest index needs {format_bytes(smallest)}; raise the memory budget",
+    )
+
+
+def estimate_bytes(factory: str, count: int, dimension: int) -> int:
+    """Size of an index in memory and on disk, without its documents.
+
+    Args:
+        factory: faiss's description, as in `IndexPlan.factory`.
+        count: Number of vectors.
+        dimension: Their length.
+
+    Returns:
+        Bytes.
+    """
+    full = 4 * dimension
+    if factory == "Flat":
+        return count * (full + _ID_BYTES)
+    if factory.startswith("HNSW"):
+        # Twice the neighbours on the ground level; one vector in 32 is on the next level, and so on.
+        links = 4 * (2 * HNSW_NEIGHBOURS + 2) + 4 + 8
+        return count * (full + links + _ID_BYTES)
+    lists, parts, refine = _ivfpq_parameters(factory)
+    # Codes lie in blocks of 32 vectors, so the last block of each list is half empty on average.
+    codes = (count + 16 * lists) * parts // 2 + count * 2 * _ID_BYTES
+    return codes + count * refine * dimension // 8 + lists * full + 16 * full
+
+
+def kind_of(factory: str) -> Kind:
+    """The kind that a faiss description belongs to.
+
+    Args:
+        factory: faiss's description, as in `IndexPlan.factory`.
+
+    Returns:
+        The kind.
+    """
+    return "flat" if factory == "Flat" else "hnsw" if factory.startswith("HNSW") else "ivfpq"
+
+
+def parse_bytes(text: str) -> int:
+    """Read a size such as `500MB`, `1.5 GiB` or `2000000`.
+
+    Args:
+        text: The size.
+
+    Returns:
+        Bytes.
+
+    Raises:
+        InputError: The text is no size.
+    """
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmg]i?)?b?\s*", text, flags=re.IGNORECASE | re.ASCII)
+    if match is None:
+        raise InputError(f"{text!r} is no size", "write it like 500MB or 2GiB")
+    return int(float(match[1]) * _UNITS[(match[2] or "").lower()])
+
+
+def format_bytes(size: float) -> str:
+    """Write a size for people.
+
+    Args:
+        size: Bytes.
+
+    Returns:
+        The size with three digits and a binary unit.
+    """
+    for unit in ("bytes", "KiB", "MiB"):
+        if size < 1024:
+            return f"{size:.0f} {unit}" if unit == "bytes" else f"{size:.3g} {unit}"
+        size /= 1024
+    return f"{size:.3g} GiB"
+
+
+def _automatic(count: int, dimension: int) -> list[str]:
+    if count <= FLAT_LIMIT:
+        smaller = _variants("ivfpq", count, dimension) if _suits_ivfpq(count, dimension) else []
+        return ["Flat", *smaller]
+    return [
+        *_variants("hnsw", count, dimension),
+        *(_variants("ivfpq", count, dimension) if dimension % 2 == 0 else ["Flat"]),
+    ]
+
+
+def _suits_ivfpq(count: int, dimension: int) -> bool:
+    return count >= IVFPQ_MINIMUM and dimension % 2 == 0
+
+
+def _variants(kind: Kind, count: int, dimension: int) -> list[str]:
+    """Descriptions of one kind, the best first."""
+    if kind == "flat":
+        return ["Flat"]
+    if kind == "hnsw":
+        return [f"HNSW{HNSW_NEIGHBOURS}"]
+    if not _suits_ivfpq(count, dimension):
+        raise InputError(
+            f"ivfpq needs {IVFPQ_MINIMUM} vectors of an even dimension, there are {count:,} of {dimension}",
+            "use the kind flat or hnsw",
+        )
+    # 4 sqrt(n) lists is faiss's advice; never so many that k-means lacks points (a tenth is held out).
+    lists = max(16, min(round(4 * math.sqrt(count)), count * 9 // 10 // POINTS_PER_LIST))
+    base = f"IVF{lists},PQ{dimension // 2}x4fs"
+    return [f"{base},Refine(SQ8)", f"{base},Refine(SQ6)", f"{base},Refine(SQ4)", base]
+
+
+def _ivfpq_parameters(factory: str) -> tuple[int, int, int]:
+    """Number of lists, parts of the product code and bits of a re-ranking code per dimension."""
+    lists, parts, refine = re.fullmatch(r"IVF(\d+),PQ(\d+)x4fs(?:,Refine\(SQ(\d)\))?", factory).groups()  # type: ignore[union-attr]
+    return int(lists), int(parts), int(refine or 0)
+
+
+def _reason(kind: Kind, count: int, size: int, budget: int | None, *, asked: bool, first: bool) -> str:
+    estimate = f"{count:,} vectors take about {format_bytes(size)}"
+    if asked:
+        return f"{kind} because it was asked for; {estimate}"
+    limit = format_bytes(budget or 0)
+    if kind == "flat":
+        return f"flat because exact search is fast up to {FLAT_LIMIT:,} vectors; {estimate}"
+    if first:
+        return f"{kind} because exact search is slow above {FLAT_LIMIT:,} vectors; {estimate} of {limit}"
+    return f"{kind} because larger indexes exceed the memory budget of {limit}; {estimate}"

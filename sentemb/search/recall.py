@@ -1,0 +1,99 @@
+"""How well an approximate index finds the exact neighbours, on queries it has never seen."""
+
+from __future__ import annotations
+
+import time
+
+import faiss
+import numpy as np
+
+from sentemb.encoding.encoder import Vectors
+from sentemb.search.manifest import Recall
+from sentemb.search.vectors import Numbers, VectorIndex
+
+K = 10
+TARGET = 0.98
+_QUERIES = 2_000
+# Held-out queries are a tenth of a small corpus; fewer than this many say nothing.
+_FEWEST = 20
+
+
+def hold_out(count: int, *, seed: int = 0) -> Numbers:
+    """Choose the vectors that are kept out of the index until its recall is measured.
+
+    Querying with vectors of the index itself flatters it: each finds itself, and the search of a graph starts
+    well. Held-out vectors come from the same corpus and are added once the measurement is done.
+
+    Args:
+        count: Number of vectors in the corpus.
+        seed: Seed of the choice.
+
+    Returns:
+        Sorted numbers; empty for a corpus too small to spare any.
+    """
+    wanted = min(_QUERIES, count // 10)
+    if wanted < _FEWEST:
+        return np.empty(0, dtype=np.int64)
+    return np.sort(np.random.default_rng(seed).choice(count, wanted, replace=False)).astype(np.int64)
+
+
+class ExactNeighbours:
+    """The exact 10 nearest of some queries among vectors that come in pieces.
+
+    Args:
+        queries: (q, dim).
+    """
+
+    def __init__(self, queries: Vectors) -> None:
+        self._queries = queries
+        self._heap = faiss.ResultHeap(len(queries), K, keep_max=True)
+
+    def add(self, vectors: Vectors, numbers: Numbers) -> None:
+        """Compare the queries with more vectors (n, dim) under their numbers (n,)."""
+        scores, rows = faiss.knn(
+            self._queries, vectors, min(K, len(vectors)), metric=faiss.METRIC_INNER_PRODUCT
+        )
+        self._heap.add_result(scores, numbers[rows])
+
+    def numbers(self) -> Numbers:
+        """The neighbours' numbers, (q, 10), best first; call once, at the end."""
+        self._heap.finalize()
+        found: Numbers = self._heap.I
+        return found
+
+
+def tune_and_measure(index: VectorIndex, queries: Vectors, exact: Numbers) -> Recall:
+    """Set the least effort that reaches the target recall on half of the queries, then measure on the others.
+
+    Args:
+        index: The index; its `effort` is set.
+        queries: Held-out queries, (q, dim).
+        exact: Their exact neighbours, (q, 10).
+
+    Returns:
+        Recall and speed on the queries that took no part in the tuning.
+    """
+    for effort in index.efforts():
+        index.effort = effort
+        if share_found(index.search(queries[::2], K)[1], exact[::2]) >= TARGET:
+            break
+    started = time.perf_counter()
+    found = index.search(queries[1::2], K)[1]
+    seconds = time.perf_counter() - started
+    return Recall(
+        share_found(found, exact[1::2]), len(found), len(queries) - len(found), len(found) / seconds
+    )
+
+
+def share_found(found: Numbers, exact: Numbers) -> float:
+    """recall@10: the share of the exact neighbours that was found, whatever their order.
+
+    Args:
+        found: (q, k).
+        exact: (q, k).
+
+    Returns:
+        Between 0 and 1.
+    """
+    hits = sum(len(np.intersect1d(row, true)) for row, true in zip(found, exact, strict=True))
+    return hits / exact.size

@@ -1,0 +1,133 @@
+"""Encoding a corpus piece by piece, so that an interrupted build loses one piece at most."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from sentemb.encoding.encoder import TextEncoder, Vectors, check_finite
+from sentemb.errors import InputError
+from sentemb.search.manifest import Metric
+from sentemb.search.store import DocumentStore
+from sentemb.search.vectors import Numbers, normalised
+
+# Large enough that batches sorted by length pad little, small enough that a kill costs seconds.
+SHARD_TEXTS = 2048
+
+Progress = Callable[[str, int, int], None]
+"""Called with a stage (`read`, `resume`, `encode`, `train`, `index`), what is done, and of how much or 0."""
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedTexts:
+    """The vectors of a corpus, in files.
+
+    Args:
+        paths: Shards in order.
+        count: Number of vectors in all.
+        dimension: Length of a vector.
+        metric: With `cosine`, vectors are handed out with length 1.
+    """
+
+    paths: tuple[Path, ...]
+    count: int
+    dimension: int
+    metric: Metric
+
+    def __iter__(self) -> Iterator[tuple[Numbers, Vectors]]:
+        """Yield numbers (n,) and vectors (n, dim), one shard at a time."""
+        start = 0
+        for path in self.paths:
+            vectors: Vectors = np.load(path, allow_pickle=False)
+            yield np.arange(start, start + len(vectors)), self.comparable(vectors)
+            start += len(vectors)
+
+    def rows(self, numbers: Numbers) -> Vectors:
+        """The vectors of some sorted numbers, (n, dim)."""
+        found = [vectors[np.isin(shard, numbers, assume_unique=True)] for shard, vectors in self]
+        return np.concatenate(found)
+
+    def comparable(self, vectors: Vectors) -> Vectors:
+        """Vectors (n, dim) whose inner products are the metric's scores."""
+        return normalised(vectors) if self.metric == "cosine" else vectors
+
+
+def encode_texts(
+    store: DocumentStore,
+    count: int,
+    encoder: TextEncoder,
+    folder: Path,
+    *,
+    fingerprint: str,
+    metric: Metric,
+    progress: Progress,
+) -> EncodedTexts:
+    """Encode the texts of a store into shards, skipping those that an earlier build has left in the folder.
+
+    A shard's name is the checksum of the encoder's fingerprint and its texts, so that it is never taken for
+    another, whatever has changed since.
+
+    Args:
+        store: The texts.
+        count: Number of texts.
+        encoder: The encoder.
+        folder: Where the shards are.
+        fingerprint: The encoder's, which may take a while to compute.
+        metric: How vectors will be compared.
+        progress: Told after each shard.
+
+    Returns:
+        The vectors.
+
+    Raises:
+        InputError: The encoder gives vectors of another shape or type than it promises, NaN or infinities.
+    """
+    paths: list[Path] = []
+    encoded = False
+    for start in range(0, count, SHARD_TEXTS):
+        texts = store.texts(start, min(start + SHARD_TEXTS, count))
+        path = folder / f"shard-{_digest(fingerprint, texts)}.npy"
+        found = path.exists()
+        if not found:
+            _write(path, _encode(encoder, texts))
+        encoded = encoded or not found
+        paths.append(path)
+        progress("encode" if encoded else "resume", start + len(texts), count)
+    return EncodedTexts(tuple(paths), count, encoder.dimension, metric)
+
+
+def _encode(encoder: TextEncoder, texts: list[str]) -> Vectors:
+    vectors = np.ascontiguousarray(encoder.encode(texts), dtype=np.float32)
+    if vectors.shape != (len(texts), encoder.dimension):
+        raise InputError(
+            f"{encoder.name} gives vectors of shape {vectors.shape} for {len(texts)} texts",
+            f"an encoder must give ({len(texts)}, {encoder.dimension})",
+        )
+    check_finite(vectors, texts, name=encoder.name)
+    return vectors
+
+
+def _write(path: Path, vectors: Vectors) -> None:
+    partial = path.with_suffix(".partial")
+    try:
+        with partial.open("wb") as file:
+            np.save(file, vectors, allow_pickle=False)
+            file.flush()
+            # Without this a power cut could leave the name and not the bytes.
+            os.fsync(file.fileno())
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def _digest(fingerprint: str, texts: list[str]) -> str:
+    digest = hashlib.blake2b(fingerprint.encode(), digest_size=16)
+    for text in texts:
+        data = text.encode()
+        digest.update(len(data).to_bytes(8, "little") + data)
+    return digest.hexdigest()

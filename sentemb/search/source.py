@@ -1,0 +1,60 @@
+"""Where an index's encoder comes from, so that the index can call it again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sentemb.encoding.encoder import Precision, TextEncoder
+
+if TYPE_CHECKING:
+    from sentemb.modules import Poolings
+
+
+@dataclass(frozen=True, slots=True)
+class EncoderSource:
+    """A model by name, with the options that decide its vectors.
+
+    Args:
+        model: Folder, word-vector file or hub id.
+        pooling: As for `sentemb.encoding.load_encoder`.
+        precision: As for `sentemb.encoding.load_encoder`.
+        max_length: As for `sentemb.encoding.load_encoder`.
+    """
+
+    model: str
+    pooling: Poolings | None = None
+    precision: Precision = "float32"
+    max_length: int | None = None
+
+    def located(self) -> EncoderSource:
+        """The same model by its absolute path, where it has one: an index is searched from other places."""
+        path = Path(self.model).expanduser()
+        if not path.exists():
+            return self
+        return EncoderSource(str(path.resolve()), self.pooling, self.precision, self.max_length)
+
+    def load(self, *, device: str | None = None, cache_dir: str | Path | None = None) -> TextEncoder:
+        """Load the encoder.
+
+        Args:
+            device: As for `sentemb.encoding.load_encoder`.
+            cache_dir: As for `sentemb.encoding.load_encoder`.
+
+        Returns:
+            The encoder.
+
+        Raises:
+            InputError: There is no such model, or an option does not fit it.
+        """
+        from sentemb.encoding import load_encoder
+
+        return load_encoder(
+            self.model,
+            pooling=self.pooling,
+            precision=self.precision,
+            max_length=self.max_length,
+            device=device,
+            cache_dir=cache_dir,
+        )

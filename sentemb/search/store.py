@@ -1,0 +1,176 @@
+"""The documents on disk: texts are never all in memory."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import json
+import os
+import sqlite3
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from sentemb.errors import InputError
+from sentemb.search.documents import Document
+
+# A text is kept once and owns one vector, whose number is the text's; documents point to it. The ids' column
+# has no type, so that SQLite keeps the integer 1 and the string "1" apart.
+_SCHEMA = """
+CREATE TABLE texts (number INTEGER PRIMARY KEY, digest BLOB NOT NULL UNIQUE, text TEXT NOT NULL);
+CREATE TABLE documents (number INTEGER PRIMARY KEY, id NOT NULL UNIQUE, text INTEGER NOT NULL, metadata TEXT);
+CREATE INDEX documents_of_text ON documents (text, number);
+CREATE TEMP TABLE places (id NOT NULL UNIQUE, location TEXT NOT NULL);
+"""
+
+
+class StoredDocument(NamedTuple):
+    """A document as it was given."""
+
+    id: str | int
+    text: str
+    metadata: dict[str, Any]
+
+
+class StoreCounts(NamedTuple):
+    """What a store was filled with."""
+
+    documents: int
+    texts: int
+    left_out: int
+
+
+def write_store(path: Path, documents: Iterator[Document]) -> StoreCounts:
+    """Stream documents into a new store file.
+
+    Args:
+        path: The SQLite file to make; an old one is replaced.
+        documents: Documents with id and location, as `as_documents` yields them. Blank ones are left out.
+
+    Returns:
+        The number of documents kept, of different texts among them, and of blank documents left out.
+
+    Raises:
+        InputError: Two documents have one id (both places are named), or metadata that JSON cannot hold.
+        OSError: The disk is full.
+    """
+    path.unlink(missing_ok=True)
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection, _disk_errors(path):
+        # A scratch file until it is copied into an index folder: no journal, no waiting for the disk.
+        connection.executescript(f"PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF; {_SCHEMA}")
+        connection.execute("BEGIN")
+        counts = _fill(connection, documents)
+        connection.execute("COMMIT")
+    return counts
+
+
+def _fill(connection: sqlite3.Connection, documents: Iterator[Document]) -> StoreCounts:
+    kept = texts = left_out = 0
+    for document in documents:
+        if not document.text.strip():
+            left_out += 1
+            continue
+        digest = hashlib.blake2b(document.text.encode(), digest_size=16).digest()
+        row = (texts, digest, document.text)
+        texts += connection.execute("INSERT OR IGNORE INTO texts VALUES (?, ?, ?)", row).rowcount
+        try:
+            connection.execute(
+                "INSERT INTO documents VALUES (?, ?, (SELECT number FROM texts WHERE digest = ?), ?)",
+                (kept, document.id, digest, _metadata_json(document)),
+            )
+        except sqlite3.IntegrityError:
+            places = connection.execute("SELECT location FROM places WHERE id = ?", (document.id,))
+            raise InputError(
+                f"the id {document.id!r} occurs twice: {places.fetchone()[0]} and {document.location}",
+                "ids must be unique; choose another id column or none",
+            ) from None
+        connection.execute("INSERT INTO places VALUES (?, ?)", (document.id, document.location))
+        kept += 1
+    return StoreCounts(kept, texts, left_out)
+
+
+def _metadata_json(document: Document) -> str | None:
+    if not document.metadata:
+        return None
+    try:
+        return json.dumps(dict(document.metadata), ensure_ascii=True, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{document.location}: metadata that JSON cannot hold: {error}") from None
+
+
+@contextlib.contextmanager
+def _disk_errors(path: Path) -> Iterator[None]:
+    """Turn SQLite's own words for a full disk into the `OSError` that every other file gives."""
+    try:
+        yield
+    except sqlite3.OperationalError as error:
+        full = error.sqlite_errorcode & 0xFF in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)
+        code = errno.ENOSPC if full else errno.EIO
+        raise OSError(code, f"{os.strerror(code)} ({error})", str(path)) from error
+
+
+class DocumentStore:
+    """Read access to a finished store; safe to use from several threads.
+
+    One connection is opened at once and shared under a lock. A connection per thread would be opened when the
+    thread first asks, and fail if the index had been replaced in the meantime; the open file stays readable.
+    A query holds the lock for some microseconds.
+
+    Args:
+        path: The file, which nobody may change any more.
+
+    Raises:
+        InputError: The file is no document store.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._lock = threading.Lock()
+        # `immutable`: no lock files beside the index, which may lie on a read-only medium.
+        uri = f"{path.absolute().as_uri()}?mode=ro&immutable=1"
+        try:
+            self._connection = sqlite3.connect(uri, uri=True, check_same_thread=False)
+            self._connection.execute("SELECT 1 FROM texts, documents LIMIT 1").fetchone()
+        except sqlite3.DatabaseError as error:
+            raise InputError(
+                f"{path} cannot be read as documents: {error}", "build the index again"
+            ) from None
+
+    def texts(self, start: int, stop: int) -> list[str]:
+        """The different texts by number.
+
+        Args:
+            start: First number.
+            stop: One past the last number.
+
+        Returns:
+            The texts in the order of their numbers.
+        """
+        query = "SELECT text FROM texts WHERE number >= ? AND number < ? ORDER BY number"
+        with self._lock:
+            return [text for (text,) in self._connection.execute(query, (start, stop))]
+
+    def documents_of(self, number: int, limit: int) -> list[StoredDocument]:
+        """The documents that have one text, in the order they were given.
+
+        Args:
+            number: The text's number.
+            limit: At most so many.
+
+        Returns:
+            The documents.
+        """
+        query = (
+            "SELECT documents.id, texts.text, documents.metadata FROM documents "
+            "JOIN texts ON texts.number = documents.text WHERE documents.text = ? "
+            "ORDER BY documents.number LIMIT ?"
+        )
+        with self._lock:
+            rows = self._connection.execute(query, (number, limit)).fetchall()
+        return [StoredDocument(key, text, json.loads(extra) if extra else {}) for key, text, extra in rows]
+
+    def close(self) -> None:
+        """Close the file."""
+        self._connection.close()

@@ -1,0 +1,169 @@
+"""The faiss side: one wrapper around an index with 64-bit numbers, and how hard it looks."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sentemb.encoding.encoder import Vectors
+from sentemb.errors import InputError
+from sentemb.search.plan import Kind
+
+Numbers = NDArray[np.int64]
+
+# faiss's type stubs lack half of what is used here.
+faiss: Any = import_module("faiss")
+
+# Candidates of the 4-bit codes that are ranked again, as a multiple of k.
+RERANKED = 4
+# Points for k-means: faiss draws no more than 256 for each list by itself; 64 give the same recall sooner.
+_TRAINING_POINTS = 64
+_FEWEST_TRAINING_POINTS = 10_000
+
+
+class VectorIndex:
+    """Vectors by number.
+
+    Args:
+        index: A faiss `IndexIDMap`.
+        kind: Its kind.
+        effort: `efSearch` of HNSW or `nprobe` of IVF-PQ; no meaning for flat.
+    """
+
+    def __init__(self, index: Any, kind: Kind, effort: int = 0) -> None:
+        self._index = index
+        self.kind = kind
+        self.effort = effort
+
+    @classmethod
+    def empty(cls, factory: str, kind: Kind, dimension: int) -> VectorIndex:
+        """Make an index without vectors; similarities are inner products.
+
+        Args:
+            factory: faiss's description.
+            kind: Its kind.
+            dimension: Length of a vector.
+
+        Returns:
+            The index.
+        """
+        return cls(
+            faiss.IndexIDMap(faiss.index_factory(dimension, factory, faiss.METRIC_INNER_PRODUCT)), kind
+        )
+
+    def __len__(self) -> int:
+        return int(self._index.ntotal)
+
+    @property
+    def dimension(self) -> int:
+        """Length of a vector."""
+        return int(self._index.d)
+
+    def training_size(self, count: int) -> int:
+        """How many of `count` vectors `train` wants to see."""
+        if self.kind != "ivfpq":
+            return 0
+        lists = int(_ivf(self._index).nlist)
+        return min(count, max(_TRAINING_POINTS * lists, _FEWEST_TRAINING_POINTS))
+
+    def train(self, sample: Vectors) -> None:
+        """Learn the centroids and codes from a sample, (n, dim)."""
+        self._index.train(sample)
+
+    def add(self, vectors: Vectors, numbers: Numbers) -> None:
+        """Add vectors (n, dim) under their numbers (n,)."""
+        self._index.add_with_ids(vectors, numbers)
+
+    def efforts(self) -> list[int]:
+        """The efforts worth trying, rising."""
+        if self.kind == "hnsw":
+            return [32, 64, 128, 256, 512]
+        if self.kind == "ivfpq":
+            lists = _ivf(self._index).nlist
+            return [probes for probes in (4, 8, 16, 32, 64, 128, 256) if probes < lists] or [lists]
+        return [0]
+
+    def search(self, queries: Vectors, k: int) -> tuple[Vectors, Numbers]:
+        """The nearest vectors of each query.
+
+        Args:
+            queries: (q, dim), normalised as the index's vectors are.
+            k: How many; no more than there are vectors.
+
+        Returns:
+            Scores and numbers, (q, k) each, best first. Where an approximate search leaves places empty, it
+            is repeated with more effort.
+        """
+        most = _ivf(self._index).nlist if self.kind == "ivfpq" else len(self)
+        effort = self.effort
+        while True:
+            scores, numbers = self._index.search(queries, k, params=self._parameters(effort))
+            if (numbers >= 0).all() or effort >= most:
+                return scores, numbers
+            effort = min(most, 4 * effort)
+
+    def _parameters(self, effort: int) -> Any:
+        # Parameters go with the call rather than into the index, which other threads are searching.
+        if self.kind == "hnsw":
+            return faiss.SearchParametersHNSW(efSearch=effort)
+        if self.kind == "ivfpq":
+            probes = faiss.SearchParametersIVF(nprobe=effort)
+            if isinstance(faiss.downcast_index(self._index.index), faiss.IndexRefine):
+                return faiss.IndexRefineSearchParameters(k_factor=RERANKED, base_index_params=probes)
+            return probes
+        return None
+
+    def write(self, path: Path) -> None:
+        """Write the index to a new file.
+
+        Args:
+            path: The file.
+
+        Raises:
+            OSError: The disk is full; faiss's own writer would report that as a bug.
+        """
+        with path.open("wb") as file:
+            faiss.write_index(self._index, faiss.PyCallbackIOWriter(file.write))
+
+    @classmethod
+    def read(cls, path: Path, kind: Kind, effort: int) -> VectorIndex:
+        """Map a file that `write` made into memory; pages are read when a search needs them.
+
+        Args:
+            path: The file, whose checksum has been verified: faiss trusts what it reads.
+            kind: Kind of the index.
+            effort: As for the constructor.
+
+        Returns:
+            The index.
+
+        Raises:
+            InputError: faiss cannot read it.
+        """
+        try:
+            index = faiss.read_index(str(path), faiss.IO_FLAG_MMAP_IFC)
+        except RuntimeError as error:
+            raise InputError(f"{path} cannot be read as a faiss index", "build the index again") from error
+        return cls(index, kind, effort)
+
+
+def normalised(vectors: Vectors) -> Vectors:
+    """Vectors of length 1, so that their inner product is the cosine; a zero vector stays zero.
+
+    Args:
+        vectors: (n, dim).
+
+    Returns:
+        (n, dim), a copy.
+    """
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    unit: Vectors = np.divide(vectors, lengths, out=np.zeros_like(vectors), where=lengths > 0)
+    return unit
+
+
+def _ivf(index: Any) -> Any:
+    return faiss.extract_index_ivf(index)
