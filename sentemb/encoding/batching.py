@@ -50,7 +50,7 @@ class TokenisedTexts:
             Columns and `attention_mask`, each of shape (len(indices), longest of them).
         """
         lengths = self.lengths[indices]
-        width = int(lengths.max())
+        width = max(1, int(lengths.max()))
         offsets = np.arange(width)[None, :]
         if self.pad_left:
             offsets = offsets - (width - lengths)[:, None]  # (batch, width), negative where padded
@@ -110,18 +110,19 @@ def batches(
         Indices into `lengths`; every index once.
     """
     order = np.argsort(-lengths, kind="stable")
+    lengths = lengths[order]
     start = 0
     while start < len(order):
-        width = max(1, int(lengths[order[start]]))
-        end = start + max(1, min(max_texts, token_budget // width))
-        batch = order[start:end]
-        # A batch of one length needs no mask and no padding: end it where the length changes, once it is
-        # large enough that the matrix products do not suffer.
-        same = int(np.searchsorted(-lengths[batch], -lengths[batch[0]], side="right"))
-        if same * width >= token_budget // 2:
-            batch = batch[:same]
-        yield batch
-        start += len(batch)
+        width = max(1, int(lengths[start]))
+        end = min(len(order), start + max(1, min(max_texts, token_budget // width)))
+        # Past a quarter of the budget the matrix products gain little from a larger batch, while padding costs
+        # in full: the batch ends where the length changes. A batch of one length needs no mask either.
+        enough = start + token_budget // (4 * width)
+        if enough < end:
+            shorter = int(np.searchsorted(-lengths[enough:end], -lengths[enough], side="right"))
+            end = enough + shorter
+        yield order[start:end]
+        start = end
 
 
 def padding_share(lengths: NDArray[np.int64], *, token_budget: int) -> float:

@@ -22,7 +22,7 @@ class FunctionEncoder:
 
     def __init__(self, function: Callable[[list[str]], Any], *, name: str | None = None) -> None:
         self._function = function
-        self._name: str = name or getattr(function, "__qualname__", type(function).__qualname__)
+        self._name = str(name or getattr(function, "__qualname__", type(function).__qualname__))
         self._dimension: int | None = None
 
     @property
