@@ -5,16 +5,16 @@ Every generator yields `(where, values)`: the line or row number, from 1, and a 
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import json
 import logging
-import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
-from sentemb.data.lines import COMPRESSIONS, open_bytes, read_lines
+from sentemb.data.lines import COMPRESSIONS, open_bytes, read_blocks, read_lines
 from sentemb.errors import InputError
 
 logger = logging.getLogger(__name__)
@@ -196,24 +196,31 @@ def _parquet(path: Path, encoding: str, columns: Sequence[str] | None) -> Iterat
         import pyarrow.parquet as pq
     except ImportError:
         raise InputError(f"reading {path} needs pyarrow", "pip install 'sentemb[index]'") from None
-    with tempfile.TemporaryFile() as plain:
-        if path.suffix in COMPRESSIONS:
-            # Parquet is read from its end, which compressed files offer only by decompressing again.
-            with open_bytes(path) as packed:
-                shutil.copyfileobj(packed, plain)
-            plain.seek(0)
-        else:
-            open_bytes(path).close()
+    with _seekable(path) as content:
         try:
-            with pq.ParquetFile(plain if path.suffix in COMPRESSIONS else path) as file:
-                require_columns(columns, file.schema_arrow.names, str(path))
-                number = 0
-                for batch in file.iter_batches(_PARQUET_BATCH, columns=list(columns) if columns else None):
-                    for values in batch.to_pylist():
-                        number += 1
-                        yield number, ({name: values[name] for name in columns} if columns else values)
+            file = pq.ParquetFile(content)
+            require_columns(columns, file.schema_arrow.names, str(path))
+            number = 0
+            for batch in file.iter_batches(_PARQUET_BATCH, columns=list(columns) if columns else None):
+                for values in batch.to_pylist():
+                    number += 1
+                    yield number, ({name: values[name] for name in columns} if columns else values)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError) as error:
-            raise InputError(f"{path} cannot be read as Parquet: {error}") from None
+            reason = str(error).splitlines()[0]
+            raise InputError(f"{path} cannot be read as Parquet: {reason}") from None
+
+
+@contextlib.contextmanager
+def _seekable(path: Path) -> Iterator[IO[bytes]]:
+    """Open a file so that it can be read from its end, as Parquet must: a packed one is unpacked on disk."""
+    with open_bytes(path) as file:
+        if path.suffix not in COMPRESSIONS:
+            yield file
+            return
+        with tempfile.TemporaryFile() as unpacked:
+            unpacked.writelines(read_blocks(file, str(path)))
+            unpacked.seek(0)
+            yield unpacked
 
 
 def _report_blank(path: Path, count: int) -> None:

@@ -5,7 +5,7 @@
         hub.add("models", "me/encoder", folder)
         subprocess.run([...], env=os.environ | hub.environment(cache))
 
-huggingface_hub reads `HF_ENDPOINT` and `HF_HUB_OFFLINE` when it is imported, so the client must be a new process.
+huggingface_hub reads `HF_ENDPOINT` and `HF_HUB_OFFLINE` on import, so the client must be a new process.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class LoopbackHub:
     def add(
         self, kind: Kind, name: str, files: Path | Mapping[str, bytes], *, commit: str | None = None
     ) -> Repository:
-        """Publish a folder or a mapping of path to content; the commit is made from the content by default."""
+        """Publish a folder or a mapping of path to content; by default the content decides the commit."""
         if isinstance(files, Path):
             content = {
                 path.relative_to(files).as_posix(): path.read_bytes()
