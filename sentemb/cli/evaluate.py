@@ -1,7 +1,173 @@
-"""`sentemb eval`."""
+"""`sentemb eval`: judge encoders, write result records, export them."""
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
 import typer
 
+from sentemb.cli.data import DataDir
+
+if TYPE_CHECKING:
+    from sentemb.evaluation.result import ResultRecord
+    from sentemb.evaluation.table import Table
+
 app = typer.Typer(help="Judge encoders.", no_args_is_help=True, rich_markup_mode=None)
+
+# A table that is piped into a file must not be folded at the width of no terminal.
+_WIDTH_WITHOUT_TERMINAL = 240
+
+
+@app.command()
+def sts(
+    models: Annotated[list[str], typer.Argument(help="Folder, hub id or word-vector file (GloVe format).")],
+    sets: Annotated[
+        str | None,
+        typer.Option(help="Some of sts12,...,sts16,stsb,sickr,sickr-mteb; the first seven by default."),
+    ] = None,
+    data_dir: DataDir = None,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Folder for result records.")] = None,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace records of the same model.")
+    ] = False,
+    protocol: Annotated[
+        Literal["all", "mean", "wmean"] | None,
+        typer.Option(help="Show one protocol; by default all three, the record naming `all`."),
+    ] = None,
+    pooling: Annotated[
+        str | None, typer.Option(help="For a raw transformer: cls, mean, max, first-last, last-2, ...")
+    ] = None,
+    precision: Annotated[
+        Literal["float32", "reduced"], typer.Option(help="reduced: fewer bits where that is faster.")
+    ] = "float32",
+    max_length: Annotated[int | None, typer.Option(min=1, help="Longest input in tokens.")] = None,
+    device: Annotated[str | None, typer.Option(help="Such as cpu or cuda:0.")] = None,
+    cache_dir: Annotated[Path | None, typer.Option(help="Keep vectors here and take them from here.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed the model was trained with, for the record.")] = None,
+    export_mteb: Annotated[Path | None, typer.Option(help="Folder for result files of MTEB.")] = None,
+    markdown: Annotated[bool, typer.Option("--markdown", help="Print markdown.")] = False,
+    allow_count_mismatch: Annotated[
+        bool, typer.Option("--allow-count-mismatch", help="Score sets with missing or extra rows.")
+    ] = False,
+) -> None:
+    """Score encoders on STS12-16, STS-B and SICK-R: cosine similarity, Spearman x 100."""
+    from sentemb.data.sts import STS_SETS
+    from sentemb.encoding import load_encoder
+    from sentemb.evaluation import PROTOCOLS, evaluate_pairs
+    from sentemb.evaluation.records import check_free, prepare_folder, record_of, write_record
+    from sentemb.evaluation.result import file_name_of
+    from sentemb.evaluation.sts import load_sets
+
+    for folder in (output, export_mteb):
+        if folder is not None:
+            prepare_folder(folder)
+    names = STS_SETS if sets is None else [name.strip() for name in sets.split(",")]
+    pairs = load_sets(names, data_dir=data_dir, check_rows=not allow_count_mismatch)
+    shown = PROTOCOLS if protocol is None else (protocol,)
+    records: list[ResultRecord] = []
+    try:
+        for number, model in enumerate(models, start=1):
+            _say(f"[{number}/{len(models)}] {model}")
+            encoder = load_encoder(
+                model,
+                pooling=pooling,  # type: ignore[arg-type]  # load_encoder refuses what is no pooling
+                precision=precision,
+                device=device,
+                cache_dir=cache_dir,
+                data_dir=data_dir,
+                max_length=max_length,
+            )
+            if output is not None:
+                name = file_name_of(encoder.name, protocol=shown[0], seed=seed)
+                check_free(output / name, encoder.fingerprint, overwrite=overwrite)
+            report = evaluate_pairs(encoder, pairs, progress=sys.stderr.isatty())
+            record = record_of(report, protocol=shown[0], seed=seed, command=sys.argv)
+            records.append(record)
+            _say(
+                f"  {report.sentences:,} sentences, {report.unique:,} different ones encoded in "
+                f"{report.seconds['encode']:.1f} s"
+            )
+            if output is not None:
+                _say(f"  {write_record(record, output, overwrite=overwrite)}")
+            if export_mteb is not None:
+                _export(record, export_mteb, None)
+    finally:
+        # What was measured before a mistake in a later model, or before Ctrl-C, is shown all the same.
+        if records:
+            _print_tables(records, shown, markdown=markdown)
+
+
+@app.command()
+def export(
+    records: Annotated[list[Path], typer.Argument(help="Result records, or folders of them.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the export.")],
+    format: Annotated[Literal["mteb"], typer.Option(help="mteb: result files of MTEB 2.")] = "mteb",
+    model_name: Annotated[
+        str | None, typer.Option(help="organization/model, for records of one model.")
+    ] = None,
+) -> None:
+    """Write result records in another program's format."""
+    from sentemb.errors import InputError
+    from sentemb.evaluation.records import prepare_folder, read_record, read_records
+
+    found = [
+        record
+        for path in records
+        for record in (read_records(path) if path.is_dir() else [read_record(path)])
+    ]
+    if model_name is not None and len({record.fingerprint for record in found}) > 1:
+        raise InputError("--model-name names one model, the records are of several", "export them one by one")
+    prepare_folder(output)
+    for record in found:
+        _export(record, output, model_name)
+
+
+def _export(record: ResultRecord, folder: Path, model_name: str | None) -> None:
+    from sentemb.evaluation.mteb import export_mteb
+
+    exported = export_mteb(record, folder, model_name=model_name)
+    for path in exported.files:
+        _say(f"  {path}")
+    for reason in exported.skipped.values():
+        _say(f"  not exported: {reason}")
+
+
+def _print_tables(
+    records: Sequence[ResultRecord], protocols: Sequence[Literal["all", "mean", "wmean"]], *, markdown: bool
+) -> None:
+    from sentemb.evaluation.table import sts_table
+
+    first, *others = [sts_table(records, protocol) for protocol in protocols]
+    _print_table(first, markdown=markdown)
+    if others and all(table.rows == first.rows for table in others):
+        typer.echo("mean and wmean: the same, since no set here has subsets")
+        return
+    for table in others:
+        typer.echo()
+        _print_table(table, markdown=markdown)
+
+
+def _print_table(table: Table, *, markdown: bool) -> None:
+    from rich.console import Console
+    from rich.table import Table as RichTable
+    from rich.text import Text
+
+    if markdown:
+        typer.echo(table.markdown(), nl=False)
+        return
+    typer.echo(table.title)
+    printed = RichTable(box=None, pad_edge=False)
+    for index, title in enumerate(table.header):
+        printed.add_column(title, justify="left" if index == 0 else "right", overflow="fold")
+    for row in table.rows:
+        printed.add_row(*(Text(cell) for cell in row))
+    Console(width=None if sys.stdout.isatty() else _WIDTH_WITHOUT_TERMINAL).print(printed)
+    for note in table.notes:
+        typer.echo(f"note: {note}")
+
+
+def _say(text: str) -> None:
+    typer.echo(text, err=True)

@@ -49,6 +49,7 @@ class StsReport:
     Attributes:
         model: The encoder's name.
         fingerprint: The encoder's fingerprint.
+        dimension: Length of its vectors.
         encoder: What `TextEncoder.describe()` says: backend, precision, versions.
         sets: One score per set, in the order asked for.
         sentences: Sentences in all pairs, repeats counted.
@@ -58,6 +59,7 @@ class StsReport:
 
     model: str
     fingerprint: str
+    dimension: int
     encoder: Mapping[str, Any]
     sets: tuple[SetScore, ...]
     sentences: int
@@ -170,6 +172,7 @@ def evaluate_pairs(
     return StsReport(
         model=loaded.name,
         fingerprint=loaded.fingerprint,
+        dimension=loaded.dimension,
         encoder=loaded.describe(),
         sets=scored.sets,
         sentences=2 * sum(score.pairs for score in scored.sets),

@@ -1,0 +1,64 @@
+"""Table of the papers: Spearman x 100 on STS12-16, STS-B and SICK-R, without training on any of them.
+
+The protocol is that of SBERT, SimCSE and SG-BERT: cosine similarity of the two sentence vectors; the subsets
+of a year concatenated ("all"); STS-B on its 1,379 test pairs, SICK-R on its 4,927 test pairs; the last column
+is the mean of the seven. The same vectors give SentEval's "mean" and BERT-flow's "wmean", printed below,
+since published rows mix the three.
+
+    python eval/sts.py sentence-transformers/all-MiniLM-L6-v2 --data-dir data --output eval/results
+    python eval/sts.py runs/sg-opt/model runs/simcse/model --data-dir data --output eval/results
+    python eval/sts.py bert-base-uncased --pooling cls --data-dir data --output eval/results
+
+Every model leaves a result record (JSON) and its prediction for every pair in the output folder.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from sentemb.data.sts import STS_SETS
+from sentemb.encoding import load_encoder
+from sentemb.errors import InputError
+from sentemb.evaluation import PROTOCOLS, evaluate_pairs
+from sentemb.evaluation.records import check_free, prepare_folder, record_of, write_record
+from sentemb.evaluation.result import ResultRecord, file_name_of
+from sentemb.evaluation.sts import load_sets
+from sentemb.evaluation.table import sts_table
+
+
+def judge(model: str, arguments: argparse.Namespace) -> ResultRecord:
+    """Score one model on the seven sets and write its record."""
+    encoder = load_encoder(model, pooling=arguments.pooling, data_dir=arguments.data_dir)
+    path = arguments.output / file_name_of(encoder.name, protocol="all", seed=arguments.seed)
+    check_free(path, encoder.fingerprint, overwrite=arguments.overwrite)
+    report = evaluate_pairs(encoder, load_sets(STS_SETS, data_dir=arguments.data_dir), progress=True)
+    record = record_of(report, seed=arguments.seed, command=sys.argv)
+    write_record(record, arguments.output, overwrite=arguments.overwrite)
+    return record
+
+
+def main() -> None:
+    """Judge every model named on the command line and print the table in markdown."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("models", nargs="+", help="folder, hub id or word-vector file")
+    parser.add_argument("--data-dir", type=Path, help="folder with SentEval's data (default: SENTEMB_DATA)")
+    parser.add_argument("--output", type=Path, required=True, help="folder for result records")
+    parser.add_argument("--pooling", help="for a raw transformer: cls, mean, first-last, ...")
+    parser.add_argument("--seed", type=int, help="seed the models were trained with")
+    parser.add_argument("--overwrite", action="store_true", help="replace records of the same model")
+    arguments = parser.parse_args()
+    prepare_folder(arguments.output)
+    records = [judge(model, arguments) for model in arguments.models]
+    for protocol in PROTOCOLS:
+        print(sts_table(records, protocol).markdown())
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except (InputError, OSError) as error:
+        sys.exit(f"error: {error}")

@@ -1,0 +1,61 @@
+"""What a number was measured with: library versions and hardware."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+LIBRARIES = ("sentemb", "sentence-transformers", "transformers", "tokenizers", "torch", "numpy", "scipy")
+
+
+def library_versions() -> dict[str, str]:
+    """Versions of Python and of the libraries that decide a score.
+
+    Returns:
+        Version by name; a library that is not installed is left out.
+    """
+    versions = {"python": platform.python_version()}
+    for name in LIBRARIES:
+        try:
+            versions[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return versions
+
+
+def hardware() -> dict[str, Any]:
+    """The machine: processor, cores this process may use, memory, accelerators.
+
+    Returns:
+        JSON values only.
+    """
+    import torch
+
+    accelerators = [torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())]
+    return {
+        "system": platform.platform(),
+        "processor": _processor(),
+        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        "memory_gib": _memory_gib(),
+        "accelerators": accelerators,
+    }
+
+
+def _processor() -> str:
+    # platform.processor() is empty or just "x86_64" on Linux.
+    try:
+        found = re.search(r"model name\s*:\s*(.+)", Path("/proc/cpuinfo").read_text(encoding="utf-8"))
+    except OSError:
+        found = None
+    return found.group(1).strip() if found else platform.processor() or platform.machine()
+
+
+def _memory_gib() -> float | None:
+    try:
+        return round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1)
+    except (ValueError, OSError, AttributeError):
+        return None

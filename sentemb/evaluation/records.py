@@ -1,0 +1,139 @@
+"""Result records on disk: one JSON file per model, suite, protocol and seed, and the predictions beside it.
+
+The predictions are a safetensors file whose name holds the beginning of its checksum. It is written first and
+the JSON file, which names it, last: whatever dies when, a record is the old one or the new one.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+from safetensors.numpy import save
+
+from sentemb._files import sha256_of, sync_folder, write_json
+from sentemb.errors import InputError
+from sentemb.evaluation.record_format import (
+    predictions_to_tensors,
+    read_record,
+    read_record_identity,
+    record_to_json,
+)
+from sentemb.evaluation.result import ResultRecord, record_of
+
+__all__ = [
+    "ResultRecord",
+    "check_free",
+    "prepare_folder",
+    "read_record",
+    "read_records",
+    "record_of",
+    "write_record",
+]
+
+
+def prepare_folder(folder: Path) -> None:
+    """Make sure that records can be written, before time is spent on making them.
+
+    Args:
+        folder: The folder; made when absent.
+
+    Raises:
+        OSError: The folder cannot be made or written to.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryFile(dir=folder):
+        pass
+
+
+def write_record(record: ResultRecord, folder: Path, *, overwrite: bool = False) -> Path:
+    """Write a record and its predictions.
+
+    Args:
+        record: The record.
+        folder: The folder; made when absent.
+        overwrite: Replace an earlier record of the same model, suite, protocol and seed.
+
+    Returns:
+        The JSON file.
+
+    Raises:
+        InputError: There is a record of another model, or of the same one and `overwrite` is not set.
+        OSError: The folder cannot be written.
+    """
+    path = folder / record.file_name
+    replaced = check_free(path, record.fingerprint, overwrite=overwrite)
+    content = save(predictions_to_tensors(record))
+    folder.mkdir(parents=True, exist_ok=True)
+    predictions, checksum = _write_predictions(path, content)
+    write_json(path, record_to_json(record, predictions.name, checksum))
+    if replaced is not None and replaced != predictions:
+        replaced.unlink(missing_ok=True)
+    return path
+
+
+def check_free(path: Path, fingerprint: str, *, overwrite: bool) -> Path | None:
+    """Check that a record may be written to a place.
+
+    Args:
+        path: The JSON file.
+        fingerprint: The model's fingerprint.
+        overwrite: Whether an earlier record of the same model may be replaced.
+
+    Returns:
+        The predictions of the record that would be replaced, or None where there is none.
+
+    Raises:
+        InputError: The place is taken.
+    """
+    if not path.exists():
+        return None
+    other, predictions = read_record_identity(path)
+    if other != fingerprint:
+        raise InputError(
+            f"{path} is the record of another model (fingerprint {other[:12]}, not {fingerprint[:12]})",
+            "choose another output folder",
+        )
+    if not overwrite:
+        raise InputError(f"{path} is already there", "add --overwrite (overwrite=True) to replace it")
+    return predictions
+
+
+def read_records(folder: Path) -> list[ResultRecord]:
+    """Read every record of a folder.
+
+    Args:
+        folder: The folder.
+
+    Returns:
+        The records, by file name.
+
+    Raises:
+        InputError: The folder is absent, holds no record, or a `.json` file in it is not a sound record.
+    """
+    if not folder.is_dir():
+        raise InputError(f"no such folder: {folder}", "name the folder that holds the records")
+    paths = sorted(path for path in folder.glob("*.json") if not path.name.startswith("."))
+    if not paths:
+        raise InputError(f"{folder} holds no record", "sentemb eval sts MODEL --output FOLDER writes some")
+    return [read_record(path) for path in paths]
+
+
+def _write_predictions(path: Path, content: bytes) -> tuple[Path, str]:
+    descriptor, name = tempfile.mkstemp(prefix=f".{path.stem}.", suffix=".partial", dir=path.parent)
+    partial = Path(name)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        checksum = sha256_of(partial)
+        predictions = path.with_name(f"{path.stem}.predictions-{checksum[:8]}.safetensors")
+        partial.chmod(0o644)
+        partial.replace(predictions)
+    except BaseException:
+        partial.unlink(missing_ok=True)
+        raise
+    sync_folder(path.parent)
+    return predictions, checksum

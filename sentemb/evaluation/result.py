@@ -1,0 +1,146 @@
+"""A result: one model on one suite, with everything that decided the numbers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from sentemb.evaluation.environment import hardware, library_versions
+from sentemb.evaluation.scoring import Correlations, Protocol, SetScore
+from sentemb.evaluation.sts import StsReport, average
+
+STS_SUITE = "sts"
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ResultRecord:
+    """One model on one suite, with everything that decided the numbers.
+
+    Attributes:
+        model: The model's name.
+        fingerprint: The model's fingerprint.
+        dimension: Length of its vectors.
+        suite: `sts`.
+        protocol: The protocol that tables show first; the scores hold all that exist.
+        seed: The seed the model was trained with, None where it is unknown or there is none.
+        sets: Scores and predictions.
+        sentences: Sentences in all pairs, repeats counted.
+        unique: Sentences encoded.
+        encoder: How vectors were made: backend, precision, ….
+        versions: Versions of Python and the libraries.
+        hardware: The machine.
+        date: When, ISO 8601 in UTC.
+        seconds: Wall time of `encode` and of `score`.
+        command: The command line, None from Python.
+    """
+
+    model: str
+    fingerprint: str
+    dimension: int
+    suite: str
+    protocol: Protocol
+    seed: int | None
+    sets: tuple[SetScore, ...]
+    sentences: int
+    unique: int
+    encoder: Mapping[str, Any]
+    versions: Mapping[str, str]
+    hardware: Mapping[str, Any]
+    date: str
+    seconds: Mapping[str, float]
+    command: tuple[str, ...] | None
+
+    def scores(self, protocol: Protocol) -> dict[str, Correlations]:
+        """Correlations x 100 by set; a set that this protocol is not defined on is left out.
+
+        Args:
+            protocol: How subsets are treated.
+
+        Returns:
+            Correlations by the set's name.
+        """
+        return {one.name: one.scores[protocol] for one in self.sets if protocol in one.scores}
+
+    def average(self, protocol: Protocol) -> Correlations | None:
+        """The mean over the papers' seven sets.
+
+        Args:
+            protocol: How subsets are treated.
+
+        Returns:
+            The mean, or None where one of the seven is missing.
+        """
+        return average(self.scores(protocol))
+
+    @property
+    def file_name(self) -> str:
+        """Name of the JSON file."""
+        return file_name_of(self.model, protocol=self.protocol, seed=self.seed)
+
+
+def record_of(
+    report: StsReport,
+    *,
+    protocol: Protocol = "all",
+    seed: int | None = None,
+    command: Sequence[str] | None = None,
+) -> ResultRecord:
+    """Make a record of a report, with this machine and this moment.
+
+    Args:
+        report: The report.
+        protocol: The protocol that tables show first.
+        seed: The seed the model was trained with.
+        command: The command line.
+
+    Returns:
+        The record.
+    """
+    return ResultRecord(
+        model=report.model,
+        fingerprint=report.fingerprint,
+        dimension=report.dimension,
+        suite=STS_SUITE,
+        protocol=protocol,
+        seed=seed,
+        sets=report.sets,
+        sentences=report.sentences,
+        unique=report.unique,
+        encoder=report.encoder,
+        versions=library_versions(),
+        hardware=hardware(),
+        date=datetime.now(UTC).isoformat(timespec="seconds"),
+        seconds=report.seconds,
+        command=None if command is None else tuple(command),
+    )
+
+
+def file_name_of(model: str, *, protocol: Protocol, seed: int | None) -> str:
+    """Name of a record's JSON file: model, suite, protocol and seed.
+
+    Args:
+        model: The model's name.
+        protocol: The record's protocol.
+        seed: The record's seed.
+
+    Returns:
+        A name such as `org__model.sts.all.seed-1.json`.
+    """
+    numbered = "" if seed is None else f".seed-{seed}"
+    return f"{slug(model)}.{STS_SUITE}.{protocol}{numbered}.json"
+
+
+def slug(name: str) -> str:
+    """A model's name as part of a file name: `org/model` becomes `org__model`.
+
+    Args:
+        name: The name.
+
+    Returns:
+        Letters, digits, `.`, `_` and `-` only, at most 120, not beginning with a dot.
+    """
+    plain = re.sub(r"[^0-9A-Za-z._-]+", "-", name.strip("/").replace("/", "__")).strip("-.")
+    return plain[:120] or "model"
