@@ -204,7 +204,7 @@ def _print_facts(folder: Path, manifest: Manifest) -> None:
         "chosen": manifest.reason,
         "recall@10": found,
         "size": f"{format_bytes(size)} on disk, {manifest.bytes_per_vector:,.0f} bytes per vector",
-        "built": f"{manifest.created}, sentemb {manifest.versions['sentemb']}, faiss {manifest.versions['faiss']}",
+        "built": ", ".join((manifest.created, *map(" ".join, manifest.versions.items()))),
     }
     _print_table("", ["", ""], [list(row) for row in rows.items()])
 

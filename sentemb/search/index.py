@@ -219,8 +219,10 @@ class SearchIndex:
 
 
 def _resolve(encoder: Any) -> TextEncoder:
-    if isinstance(encoder, TextEncoder):
-        return encoder
+    # On the class: an object's fingerprint may take a while. What is an encoder already needs no torch.
+    if hasattr(type(encoder), "fingerprint"):
+        ready: TextEncoder = encoder
+        return ready
 
     from sentemb.encoding import load_encoder
 

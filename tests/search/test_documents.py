@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+import datetime
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from sentemb.errors import InputError
+from sentemb.search.documents import Document, as_documents, read_documents
+
+Write = Callable[[str, "str | bytes"], Path]
+
+
+def test_every_form_of_a_document() -> None:
+    given = ["a", ("x", "b"), (7, "c", {"year": 1999}), Document("d", id="y", location="here")]
+    assert list(as_documents(given)) == [
+        Document("a", 0, {}, "document 0"),
+        Document("b", "x", {}, "document 1"),
+        Document("c", 7, {"year": 1999}, "document 2"),
+        Document("d", "y", {}, "here"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ("corpus.txt", "collection of texts"),
+        (Path("corpus.txt"), "read_documents"),
+        ([3], "document 0 is a int"),
+        ([("a",)], "document 0 is a tuple"),
+        ([("a", None)], "the text is a NoneType"),
+        ([(1.5, "text")], "the id 1.5 is neither"),
+        ([(True, "text")], "the id True is neither"),
+        ([(2**63, "text")], "more than 64 bits"),
+        ([("a", "half \ud83d")], "surrogate"),
+        ([("\ud83d", "text")], "surrogate"),
+    ],
+)
+def test_what_is_no_document_is_named(given: object, words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        list(as_documents(given))
+
+
+def test_columns_become_text_id_and_metadata(write_file: Write) -> None:
+    path = write_file("c.csv", "key,text,year\nk1,one cat,1999\nk2,two dogs,2001\n")
+    found = list(read_documents(path, id_column="key"))
+    assert [(document.id, document.text, document.metadata) for document in found] == [
+        ("k1", "one cat", {"year": "1999"}),
+        ("k2", "two dogs", {"year": "2001"}),
+    ]
+    assert str(path) in found[0].location
+
+
+def test_only_column_is_the_text(write_file: Write) -> None:
+    path = write_file("c.jsonl", '{"question": "why?"}\n{"question": "how?"}\n')
+    assert [document.text for document in read_documents(path)] == ["why?", "how?"]
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({}, "which of the columns a, b holds the text"),
+        ({"text_column": "c"}, "no column 'c'; the columns are a, b"),
+        ({"text_column": "a", "id_column": "c"}, "no column 'c'"),
+    ],
+)
+def test_unknown_columns_are_named(write_file: Write, options: dict[str, str], words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        list(read_documents(write_file("c.csv", "a,b\n1,2\n"), **options))
+
+
+def test_values_json_has_no_word_for_are_kept_as_text(tmp_path: Path) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet")
+    table = pytest.importorskip("pyarrow").table(
+        {"text": ["a"], "day": [datetime.date(2020, 1, 2)], "score": [float("nan")], "n": [3]}
+    )
+    parquet.write_table(table, tmp_path / "c.parquet")
+    (document,) = read_documents(tmp_path / "c.parquet")
+    assert document.metadata == {"day": "2020-01-02", "score": None, "n": 3}
+    json.dumps(document.metadata, allow_nan=False)

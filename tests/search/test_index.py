@@ -1,0 +1,246 @@
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+from bag_of_words import BagOfWords, Table, clustered
+from filelock import FileLock
+
+from sentemb.errors import InputError
+from sentemb.search import Document, SearchIndex
+
+
+def exact_ids(corpus: list[str], query: str, k: int) -> list[int]:
+    vectors = BagOfWords().encode([*corpus, query]).astype(np.float64)
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    return np.argsort(-(vectors[:-1] @ vectors[-1]), kind="stable")[:k].tolist()
+
+
+def test_flat_is_exact(corpus: list[str], words: BagOfWords) -> None:
+    index = SearchIndex.build(corpus, words)
+    assert index.manifest.kind == "flat"
+    assert index.manifest.recall.at_10 == 1.0
+    queries = ["w1 w2", "w17", corpus[5]]
+    found = index.search(queries, 7)
+    for query, hits in zip(queries, found, strict=True):
+        assert [hit.id for hit in hits] == exact_ids(corpus, query, 7)
+        assert [hit.text for hit in hits] == [corpus[hit.id] for hit in hits]
+    assert found[2][0].score == pytest.approx(1.0, abs=1e-6)
+
+
+def test_dot_ranks_by_inner_product(words: BagOfWords) -> None:
+    texts = ["w1", "w1 w1 w1", "w2"]
+    hits = SearchIndex.build(texts, words, metric="dot").search("w1", 3)[0]
+    assert [hit.id for hit in hits] == [1, 0, 2]
+    first, query = words.encode(["w1 w1 w1", "w1"])
+    assert hits[0].score == pytest.approx(float(first @ query), rel=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["hnsw", "ivfpq"])
+def test_approximate_kinds_find_nearly_everything(kind: str) -> None:
+    vectors = clustered(6000, 64)
+    texts = [str(number) for number in range(5900)]
+    index = SearchIndex.build(texts, Table(vectors), kind=kind)
+    exact = SearchIndex.build(texts, Table(vectors), kind="flat")
+    queries = [str(number) for number in range(5900, 6000)]
+    shares = [
+        len({hit.id for hit in hits} & {hit.id for hit in true}) / 10
+        for hits, true in zip(index.search(queries), exact.search(queries), strict=True)
+    ]
+    assert np.mean(shares) >= 0.95
+    assert index.manifest.recall.at_10 == pytest.approx(np.mean(shares), abs=0.03)
+    assert index.manifest.recall.queries == index.manifest.recall.tuning_queries == 295
+
+
+@pytest.mark.parametrize("kind", ["flat", "hnsw", "ivfpq"])
+def test_loaded_index_gives_the_same_hits(
+    tmp_path: Path, corpus: list[str], words: BagOfWords, kind: str
+) -> None:
+    documents = [(f"id-{n}", text, {"n": n}) for n, text in enumerate(corpus)]
+    built = SearchIndex.build(documents, words, kind=kind)
+    built.save(tmp_path / "index")
+    loaded = SearchIndex.load(tmp_path / "index", words)
+    queries = ["w1 w2", "w7 w8 w9", "w3"]
+    assert loaded.search(queries, 20) == built.search(queries, 20)
+    assert loaded.manifest == built.manifest
+    assert len(loaded) == len(corpus)
+    assert loaded.search(corpus[3], 1)[0][0].metadata == {"n": 3}
+
+
+@pytest.mark.parametrize("kind", ["flat", "hnsw", "ivfpq"])
+def test_more_hits_than_documents_gives_each_document_once(
+    corpus: list[str], words: BagOfWords, kind: str
+) -> None:
+    hits = SearchIndex.build(corpus, words, kind=kind).search("w1", 10**6)[0]
+    assert Counter(hit.id for hit in hits) == Counter(range(len(corpus)))
+    scores = [hit.score for hit in hits]
+    assert scores == sorted(scores, reverse=True)
+
+
+def test_documents_with_one_text_share_its_score(words: BagOfWords) -> None:
+    index = SearchIndex.build(["w1", "w2", "w1", "w1 w2"], words)
+    assert index.manifest.documents == 4 and index.manifest.vectors == 3
+    assert [hit.id for hit in index.search("w1", 3)[0]] == [0, 2, 3]
+    assert [hit.id for hit in index.search("w1", 1)[0]] == [0]
+
+
+@pytest.mark.parametrize("kind", ["auto", "hnsw"])
+def test_one_document(tmp_path: Path, words: BagOfWords, kind: str) -> None:
+    index = SearchIndex.build(["w1"], words, kind=kind)
+    index.save(tmp_path / "index")
+    assert [hit.text for hit in SearchIndex.load(tmp_path / "index", words).search("w2")[0]] == ["w1"]
+    assert index.manifest.recall.at_10 == (1.0 if kind == "auto" else None)
+
+
+def test_blank_documents_are_left_out_and_counted(words: BagOfWords) -> None:
+    index = SearchIndex.build(["w1", "", " \t", "w2"], words)
+    assert index.manifest.left_out == 2
+    assert [hit.id for hit in index.search("w2", 9)[0]] == [3, 0]
+
+
+def test_an_iterator_is_enough(words: BagOfWords) -> None:
+    index = SearchIndex.build((Document(f"w{n}", id=n * 10) for n in range(5)), words)
+    assert index.search("w3", 1)[0][0].id == 30
+
+
+@pytest.mark.parametrize("documents", [[], ["", "  "]])
+def test_nothing_to_index_is_refused(words: BagOfWords, documents: list[str]) -> None:
+    with pytest.raises(InputError, match="no documents to index"):
+        SearchIndex.build(documents, words)
+
+
+def test_zero_vectors_score_zero() -> None:
+    vectors = np.array([[0, 0], [1, 0], [-1, 0]], dtype=np.float32)
+    index = SearchIndex.build(["0", "1", "2"], Table(vectors))
+    assert [(hit.id, hit.score) for hit in index.search("1")[0]] == [(1, 1.0), (0, 0.0), (2, -1.0)]
+    assert [hit.score for hit in index.search("0")[0]] == [0.0, 0.0, 0.0]
+
+
+def test_nothing_is_left_out_unless_asked(words: BagOfWords, corpus: list[str]) -> None:
+    index = SearchIndex.build(corpus, words)
+    everything = index.search("w1", 500)[0]
+    assert len(everything) == 500
+    some = index.search("w1", 500, min_score=0.3)[0]
+    assert some == [hit for hit in everything if hit.score >= 0.3] != everything
+
+
+@pytest.mark.parametrize("k", [0, -1, True, 2.0, "3"])
+def test_k_must_be_a_positive_integer(words: BagOfWords, k: object) -> None:
+    with pytest.raises(InputError, match="k must be a positive integer"):
+        SearchIndex.build(["w1"], words).search("w1", k)
+
+
+@pytest.mark.parametrize("queries", ["", "  ", ["w1", ""], ["w1", None]])
+def test_bad_queries_are_named(words: BagOfWords, queries: object) -> None:
+    with pytest.raises(InputError, match=r"query \d is (blank|no string)"):
+        SearchIndex.build(["w1"], words).search(queries)
+
+
+def test_no_queries_no_hits(words: BagOfWords) -> None:
+    assert SearchIndex.build(["w1"], words).search([]) == []
+
+
+def test_another_encoder_is_refused(tmp_path: Path, words: BagOfWords) -> None:
+    SearchIndex.build(["w1"], words).save(tmp_path / "index")
+    with pytest.raises(
+        InputError, match=r"built with bag-of-words \(words-1\).*given is bag-of-words \(words-2\)"
+    ):
+        SearchIndex.load(tmp_path / "index", BagOfWords(fingerprint="words-2"))
+    with pytest.raises(InputError, match="does not say where its encoder bag-of-words is; pass the encoder"):
+        SearchIndex.load(tmp_path / "index")
+
+
+def test_functions_are_encoders(corpus: list[str], words: BagOfWords) -> None:
+    index = SearchIndex.build(corpus, words.encode)
+    assert [hit.id for hit in index.search("w1 w2", 5)[0]] == exact_ids(corpus, "w1 w2", 5)
+
+
+def test_a_model_folder_is_found_again(tmp_path: Path, tiny_encoder: object) -> None:
+    model = tmp_path / "model"
+    tiny_encoder.save(str(model))
+    index = SearchIndex.build(["a cat sat", "two birds fly", "the man plays guitar"], model)
+    index.save(tmp_path / "index")
+    first = index.search("birds")
+    assert [hit.id for hit in SearchIndex.load(tmp_path / "index").search("birds")[0]] == [
+        hit.id for hit in first[0]
+    ]
+    moved = model.rename(tmp_path / "moved")
+    with pytest.raises(InputError):
+        SearchIndex.load(tmp_path / "index")
+    assert SearchIndex.load(tmp_path / "index", moved).search("birds")[0][0] == first[0][0]
+
+
+def test_a_build_continues_in_its_work_folder(tmp_path: Path, corpus: list[str], words: BagOfWords) -> None:
+    SearchIndex.build(corpus, words, work_dir=tmp_path / "work")
+    words.encoded.clear()
+    index = SearchIndex.build(corpus, words, work_dir=tmp_path / "work")
+    assert words.encoded == []
+    assert [hit.id for hit in index.search("w1 w2", 5)[0]] == exact_ids(corpus, "w1 w2", 5)
+
+
+def test_two_builds_in_one_folder_are_refused(tmp_path: Path, words: BagOfWords) -> None:
+    with FileLock(tmp_path / "lock"), pytest.raises(InputError, match="another process is building"):
+        SearchIndex.build(["w1"], words, work_dir=tmp_path)
+
+
+def test_a_disk_too_small_is_refused_before_encoding(
+    tmp_path: Path, corpus: list[str], words: BagOfWords, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import shutil
+
+    usage = shutil.disk_usage(tmp_path)
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage._replace(free=100_000))
+    with pytest.raises(InputError, match=r"needs about .* of disk"):
+        SearchIndex.build(corpus, words, work_dir=tmp_path / "work")
+    assert words.encoded == []
+
+
+def test_threads_search_while_the_index_is_replaced(
+    tmp_path: Path, corpus: list[str], words: BagOfWords
+) -> None:
+    other = SearchIndex.build(["w1", "w2"], words)
+    SearchIndex.build(corpus, words, kind="hnsw").save(tmp_path / "index")
+    index = SearchIndex.load(tmp_path / "index", words)
+    expected = [index.search(query, 5) for query in corpus[:20]]
+    failures: list[object] = []
+    stop = threading.Event()
+
+    def search() -> None:
+        while not stop.is_set():
+            for query, hits in zip(corpus[:20], expected, strict=True):
+                try:
+                    if index.search(query, 5) != hits:
+                        failures.append(query)
+                except Exception as error:
+                    failures.append(error)
+
+    threads = [threading.Thread(target=search) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for _ in range(5):
+        other.save(tmp_path / "index", overwrite=True)
+    late = threading.Thread(target=search)  # a thread that first searches after the files are gone
+    late.start()
+    stop.set()
+    for thread in (*threads, late):
+        thread.join()
+    search_after = [index.search(query, 5) for query in corpus[:20]]
+    assert not failures and search_after == expected
+    assert len(SearchIndex.load(tmp_path / "index", words)) == 2
+
+
+def test_temporary_files_go_with_the_index(
+    tmp_path: Path, corpus: list[str], words: BagOfWords, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    index = SearchIndex.build(corpus, words)
+    (folder,) = tmp_path.iterdir()
+    assert not list(folder.glob("shard-*"))
+    del index
+    assert not folder.exists()
+    with pytest.raises(InputError):
+        SearchIndex.build([], words)
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from bag_of_words import clustered
+
+from sentemb.errors import InputError
+from sentemb.search.plan import estimate_bytes, format_bytes, kind_of, parse_bytes, plan_index
+from sentemb.search.vectors import VectorIndex
+
+
+@pytest.mark.parametrize(
+    ("count", "budget", "factory"),
+    [
+        (1, None, "Flat"),
+        (50_000, None, "Flat"),
+        (50_001, None, "HNSW32"),
+        (200_000, 400 * 10**6, "HNSW32"),
+        (200_000, 200 * 10**6, "IVF1789,PQ192x4fs,Refine(SQ8)"),
+        (200_000, 90 * 10**6, "IVF1789,PQ192x4fs,Refine(SQ6)"),
+        (200_000, 70 * 10**6, "IVF1789,PQ192x4fs,Refine(SQ4)"),
+        (200_000, 40 * 10**6, "IVF1789,PQ192x4fs"),
+        (2_000_000, None, "IVF5657,PQ192x4fs,Refine(SQ8)"),
+        (40_000, 30 * 10**6, "IVF800,PQ192x4fs,Refine(SQ8)"),
+    ],
+)
+def test_kind_follows_size_and_budget(count: int, budget: int | None, factory: str) -> None:
+    plan = plan_index(count, 384, memory_budget=budget)
+    assert plan.factory == factory
+    assert plan.bytes <= (budget or 2 * 1024**3)
+    assert f"{count:,} vectors" in plan.reason
+
+
+@pytest.mark.parametrize(
+    "factory",
+    [
+        "Flat",
+        "HNSW32",
+        *(f"IVF64,PQ16x4fs{codes}" for codes in ("", ",Refine(SQ8)", ",Refine(SQ6)", ",Refine(SQ4)")),
+    ],
+)
+def test_estimate_is_the_size_of_the_file(tmp_path: Path, factory: str) -> None:
+    vectors = clustered(6000, 32)
+    index = VectorIndex.empty(factory, kind_of(factory), 32)
+    index.train(vectors)
+    index.add(vectors, np.arange(len(vectors)))
+    index.write(tmp_path / "index")
+    real = (tmp_path / "index").stat().st_size
+    assert estimate_bytes(factory, len(vectors), 32) == pytest.approx(real, rel=0.03)
+
+
+def test_a_kind_that_was_asked_for_is_kept() -> None:
+    assert plan_index(10**7, 384, kind="flat").kind == "flat"
+    assert plan_index(10, 384, kind="hnsw").kind == "hnsw"
+    assert "asked for" in plan_index(10, 384, kind="hnsw").reason
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"kind": "annoy"}, "unknown index kind 'annoy'; choose one of auto, flat"),
+        ({"memory_budget": 0}, "holds no index"),
+        (
+            {"memory_budget": 1000},
+            "do not fit a memory budget of 1e\\+03 bytes|do not fit a memory budget of 1000 bytes",
+        ),
+        ({"kind": "flat", "memory_budget": 10**6}, "the smallest index needs"),
+    ],
+)
+def test_what_cannot_be_is_refused_with_the_next_step(options: dict[str, object], words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        plan_index(100_000, 384, **options)
+
+
+@pytest.mark.parametrize(("count", "dimension"), [(100, 384), (100_000, 25)])
+def test_ivfpq_needs_enough_vectors_of_even_dimension(count: int, dimension: int) -> None:
+    with pytest.raises(InputError, match="ivfpq needs"):
+        plan_index(count, dimension, kind="ivfpq")
+    assert kind_of(plan_index(count, dimension).factory) != "ivfpq"
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [("500MB", 500 * 10**6), ("2GiB", 2 * 1024**3), ("1.5 gb", 15 * 10**8), ("64k", 64_000), ("2000", 2000)],
+)
+def test_sizes_are_read(text: str, size: int) -> None:
+    assert parse_bytes(text) == size
+
+
+@pytest.mark.parametrize("text", ["", "many", "-5MB", "5XB", "1e9", "٣MB"])
+def test_what_is_no_size_is_refused(text: str) -> None:
+    with pytest.raises(InputError, match="is no size"):
+        parse_bytes(text)
+
+
+def test_sizes_are_written_for_people() -> None:
+    assert [format_bytes(size) for size in (12, 2048, 5 * 1024**2, 3 * 1024**3)] == [
+        "12 bytes", "2 KiB", "5 MiB", "3 GiB",
+    ]  # fmt: skip
