@@ -1,0 +1,3 @@
+"""Tests of sentemb.losses."""
+
+from __future__ import annotations

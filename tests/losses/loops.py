@@ -1,0 +1,93 @@
+"""The papers' formulas as loops over sentences, as unlike the package as possible; used as references."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+
+def cosine(first: Tensor, second: Tensor) -> Tensor:
+    return (first * second).sum() / (first.pow(2).sum().sqrt() * second.pow(2).sum().sqrt())
+
+
+def phi(first: Tensor, second: Tensor, temperature: float) -> Tensor:
+    return torch.exp(cosine(first, second) / temperature)
+
+
+def simcse(first, second, hard, *, temperature: float, weight: float) -> list[Tensor]:
+    losses = []
+    for i in range(len(first)):
+        total = 0
+        for j in range(len(first)):
+            total = total + phi(first[i], second[j], temperature)
+            for column in hard:
+                factor = torch.exp(torch.tensor(weight, dtype=first.dtype)) if i == j else 1
+                total = total + factor * phi(first[i], column[j], temperature)
+        losses.append(-torch.log(phi(first[i], second[i], temperature) / total))
+    return losses
+
+
+def base(u, v, *, temperature: float, released: bool = False) -> list[Tensor]:
+    vectors, b = [*u, *v], len(u)
+    losses = []
+    for m in range(2 * b):
+        partner = m + b if m < b else m - b
+        total = sum(phi(vectors[m], vectors[n], temperature) for n in range(2 * b) if n != m)
+        losses.append(-torch.log(phi(vectors[m], vectors[partner], temperature) / total))
+    return [2 * loss for loss in losses] if released else losses
+
+
+def opt1(u, v, *, temperature: float, released: bool = False) -> list[Tensor]:
+    losses = []
+    for i in range(len(u)):
+        total = sum(phi(u[i], u[j], temperature) for j in range(len(u)) if j != i)
+        total = total + sum(phi(u[i], v[j], temperature) for j in range(len(u)))
+        losses.append(-torch.log(phi(u[i], v[i], temperature) / total))
+    return losses
+
+
+def opt2(u, v, *, temperature: float, released: bool = False) -> list[Tensor]:
+    losses = []
+    for i in range(len(u)):
+        dropped = (1 if i == 0 else 0) if released else None
+        total = sum(phi(u[i], v[j], temperature) for j in range(len(u)) if j != dropped)
+        losses.append(-torch.log(phi(u[i], v[i], temperature) / total))
+    return losses
+
+
+def opt3(u, v, *, temperature: float, released: bool = False) -> list[Tensor]:
+    losses = []
+    for i in range(len(u)):
+        others = sum(
+            phi(u[i], v[m][n], temperature) for m in range(len(u)) if m != i for n in range(v.shape[1])
+        )
+        for k in range(v.shape[1]):
+            positive = phi(u[i], v[i][k], temperature)
+            losses.append(-torch.log(positive / (positive + others)))
+    return losses
+
+
+OBJECTIVES = {"base": base, "opt1": opt1, "opt2": opt2, "opt3": opt3}
+
+
+def pooled(hidden: Tensor, length: int, pooling: str) -> Tensor:
+    """One sentence's hidden state `(t, d)`, pooled over its first `length` tokens."""
+    tokens = [hidden[position] for position in range(length)]
+    if pooling == "mean":
+        return sum(tokens) / length
+    best = tokens[0]
+    for token in tokens[1:]:
+        best = torch.where(token > best, token, best)
+    return best
+
+
+def project(vector: Tensor, head: nn.Sequential) -> Tensor:
+    for linear in (head[0], head[2]):
+        vector = linear.weight @ vector + linear.bias
+        vector = vector * 0.5 * (1 + torch.erf(vector / 2**0.5))  # the exact GELU
+    return vector
+
+
+def drift(trained: nn.Module, reference: nn.Module) -> Tensor:
+    fixed = dict(reference.named_parameters())
+    return sum((p - fixed[name].detach()).pow(2).sum() for name, p in trained.named_parameters())
