@@ -129,7 +129,7 @@ def _below(place: Place, root: Path | None) -> str:
 
 
 def _line(counted: Count) -> str:
-    rows = "unreadable" if counted.rows is None else f"{counted.rows:,} rows"
+    which = f"{counted.name} {counted.split}"
     if counted.problem:
-        return f"{counted.name} {counted.split}: {counted.problem}"
-    return f"{counted.name} {counted.split}: {rows}{'' if counted.expected else ', not in the catalogue'}"
+        return counted.problem if counted.problem.startswith(which) else f"{which}: {counted.problem}"
+    return f"{which}: {counted.rows:,} rows{'' if counted.expected else ', not counted in the catalogue'}"

@@ -12,7 +12,7 @@ from sentemb.data.catalogue import Entry, Split, check_row_count, get
 from sentemb.data.formats import read_rows
 from sentemb.data.hub import download
 from sentemb.data.locate import Place, find, missing
-from sentemb.data.sts import read_place
+from sentemb.data.sts import check_counts, read_place
 from sentemb.data.tree import ARCHIVES
 from sentemb.errors import InputError
 
@@ -114,10 +114,11 @@ def _count_split(entry: Entry, split: Split, place: Place) -> Count:
     try:
         if entry.derived_from:
             base = get(entry.derived_from)
-            rows = sum(2 * len(read_place(base, part, place, check_rows=False)) for part in base.splits)
+            rows = sum(2 * len(read_place(base, part, place)) for part in base.splits)
         elif entry.kind == "scored-pairs":
-            rows = len(read_place(entry, split, place, check_rows=False))
-            read_place(entry, split, place)
+            pairs = read_place(entry, split, place)
+            rows = len(pairs)
+            check_counts(entry, pairs)
         else:
             rows = sum(1 for _ in read_rows(_file(entry, split, place), columns=entry.columns))
         if expected is not None:

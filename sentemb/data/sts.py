@@ -122,27 +122,49 @@ def load_scored_pairs(
     place = _from_hub(entry, split) if root is None else find(entry, root)
     if place is None:
         raise missing(entry, root or Path())
-    return read_place(entry, split, place, check_rows=check_rows)
+    pairs = read_place(entry, split, place)
+    try:
+        check_counts(entry, pairs)
+    except InputError as error:
+        if check_rows:
+            raise
+        logger.warning("%s", error.message)
+    return pairs
 
 
-def read_place(entry: Entry, split: str, place: Place, *, check_rows: bool = True) -> ScoredPairs:
-    """Read one of the STS sets from where it was found.
+def read_place(entry: Entry, split: str, place: Place) -> ScoredPairs:
+    """Read one of the STS sets from where it was found, however many rows there are.
 
     Args:
         entry: The set.
         split: A split that it has.
         place: Where it lies.
-        check_rows: Refuse a copy whose row counts differ from the catalogue's.
 
     Returns:
         The pairs that have a gold score.
 
     Raises:
-        InputError: The files are broken, or have other row counts.
+        InputError: The files are absent or broken.
     """
-    pairs = _from_tree(entry, split, place) if place.tree else _from_file(entry, split, place)
-    _check(entry, pairs, refuse=check_rows)
-    return pairs
+    return _from_tree(entry, split, place) if place.tree else _from_file(entry, split, place)
+
+
+def check_counts(entry: Entry, pairs: ScoredPairs) -> None:
+    """Refuse pairs that are fewer or more than the catalogue says, in total or in a part.
+
+    Args:
+        entry: The set.
+        pairs: Its pairs.
+
+    Raises:
+        InputError: A count differs.
+    """
+    where = f"{entry.name} {pairs.split} ({pairs.source})"
+    for subset in pairs.subsets:
+        if subset.name in entry.parts:
+            count = subset.stop - subset.start
+            check_row_count(f"{where}, part {subset.name}", count, entry.parts[subset.name])
+    check_row_count(where, len(pairs), entry.rows[pairs.split])
 
 
 def read_scored_pairs(
@@ -231,18 +253,3 @@ def _from_hub(entry: Entry, split: str) -> Place | None:
     if path.suffix != ".tar":
         return Place(path=path)
     return find(entry, path)
-
-
-def _check(entry: Entry, pairs: ScoredPairs, *, refuse: bool) -> None:
-    where = f"{entry.name} {pairs.split} ({pairs.source})"
-    try:
-        if not pairs.undivided and pairs.split == "test":
-            for subset in pairs.subsets:
-                if subset.name in entry.parts:
-                    count = subset.stop - subset.start
-                    check_row_count(f"{where}, part {subset.name}", count, entry.parts[subset.name])
-        check_row_count(where, len(pairs), entry.rows[pairs.split])
-    except InputError as error:
-        if refuse:
-            raise
-        logger.warning("%s", error.message)

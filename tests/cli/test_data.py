@@ -1,0 +1,181 @@
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import os
+import re
+import subprocess
+import sys
+import tarfile
+from collections.abc import Iterator
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sentemb.cli.main import run
+from sentemb.data.catalogue import entries, get
+
+RUN = "import sys; from sentemb.cli.main import run; run(sys.argv[1:])"
+
+
+def sentemb(*arguments: str, environment: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    variables = {key: value for key, value in os.environ.items() if key != "SENTEMB_DATA"}
+    return subprocess.run(
+        [sys.executable, "-c", RUN, "data", *arguments],
+        env=variables | (environment or {}),
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+@pytest.fixture
+def hub() -> Iterator[Any]:
+    """The loopback hub of the data room's tests."""
+    path = Path(__file__).resolve().parents[1] / "data" / "loopback_hub.py"
+    spec = spec_from_file_location("loopback_hub", path)
+    module = module_from_spec(spec)
+    sys.modules.setdefault("loopback_hub", module)
+    spec.loader.exec_module(module)
+    with module.LoopbackHub() as server:
+        yield server
+
+
+def call(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    with pytest.raises(SystemExit) as left:
+        run(["data", *arguments])
+    captured = capsys.readouterr()
+    return int(left.value.code or 0), captured.out, captured.err
+
+
+def test_list_shows_every_set_and_where_it_is(shared_data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = call(capsys, "list", "--data-dir", str(shared_data))
+    assert code == 0
+    for entry in entries():
+        assert entry.name in out
+    line = next(line for line in out.splitlines() if line.startswith("stsb "))
+    assert "5,749 / 1,500 / 1,379" in line
+    assert "senteval/downstream" in line
+
+
+def test_info_tells_where_to_look_and_whom_to_cite(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = call(capsys, "info", "sts15")
+    assert code == 0
+    assert "mteb/sts15-sts at ae752c7c21bf194d8b67fd573edf7ae58183cbe3" in out
+    assert "answers-forums 375" in out
+    assert "senteval/downstream/STS/STS15-en-test" in out
+    assert "@inproceedings{agirre-etal-2015-semeval," in out
+
+
+def test_verify_counts_real_data(shared_data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = call(capsys, "verify", "sts16", "sickr", "stsb-sentences", "--data-dir", str(shared_data))
+    assert code == 0
+    assert out.splitlines() == [
+        "sts16 test: 1,186 rows",
+        "sickr train: 4,500 rows",
+        "sickr dev: 500 rows",
+        "sickr test: 4,927 rows",
+        "stsb-sentences train: 17,256 rows",
+    ]
+
+
+def test_verify_names_what_differs(
+    tmp_path: Path, shared_data: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "STS" / "STSBenchmark"
+    folder.mkdir(parents=True)
+    for split, lost in {"train": 0, "dev": 3, "test": 0}.items():
+        name = f"sts-{split}.csv"
+        real = (shared_data / "senteval/downstream/STS/STSBenchmark" / name).read_bytes().split(b"\n")
+        (folder / name).write_bytes(b"\n".join(real[: len(real) - 1 - lost]) + b"\n")
+    code, out, err = call(capsys, "verify", "--data-dir", str(tmp_path))
+    assert code == 2
+    assert "1,497 of 1,500 rows: 3 missing" in out
+    assert "17,250 of 17,256 rows: 6 missing" in out  # the sentences made from it
+    assert "stsb test: 1,379 rows" in out
+    assert "stsb, stsb-sentences" in err
+    assert len(err.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "fragment"),
+    [
+        (["info", "stbs"], "did you mean 'stsb'?"),
+        (["verify"], "verify needs a folder with data; give --data-dir or set SENTEMB_DATA"),
+        (["fetch", "stsb"], "fetch needs a folder"),
+        (["fetch", "nothing", "--data-dir", "."], "no data set is called 'nothing'"),
+        (["fetch", "nli-triples", "--data-dir", "."], "nli-triples is on no hub"),
+        (["fetch", "sts12", "--data-dir", "."], "which is switched off; unset HF_HUB_OFFLINE"),
+        (["verify", "--data-dir", "missing"], "no such data folder: missing"),
+        (["verify", "--data-dir", "."], "holds none of the catalogue's data sets"),
+        (["verify", "stsb", "--data-dir", "."], "holds no stsb (looked for senteval/downstream/STS"),
+        (["list", "--data-dir", "missing"], "no such data folder: missing"),
+    ],
+)
+def test_mistakes_are_one_line(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    arguments: list[str],
+    fragment: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("SENTEMB_DATA", raising=False)
+    code, _, err = call(capsys, *arguments)
+    assert code == 2
+    assert fragment in err
+    assert re.fullmatch(r"sentemb: error: [^\n]+\n", err)
+    assert list(tmp_path.iterdir()) == []
+
+
+def pairs(rows: int) -> bytes:
+    lines = [json.dumps({"sentence1": f"a {n}", "sentence2": "b", "score": 1.0}) for n in range(rows)]
+    return gzip.compress("\n".join(lines).encode())
+
+
+def test_fetch_puts_sets_where_the_readers_find_them(hub: Any, tmp_path: Path, shared_data: Path) -> None:
+    data = tmp_path / "data"
+    cache = tmp_path / "cache"
+    hub.add("datasets", "mteb/sts13-sts", {"test.jsonl.gz": pairs(1500)}, commit=get("sts13").revision)
+    hub.add("datasets", "mteb/sts14-sts", {"test.jsonl.gz": pairs(3700)}, commit=get("sts14").revision)
+    archive = io.BytesIO()
+    with tarfile.open(fileobj=archive, mode="w") as file:
+        file.add(shared_data / "senteval" / "downstream" / "SICK", "SICK")
+    simcse = {"senteval.tar": archive.getvalue(), "wiki1m_for_simcse.txt": b"one\ntwo\n"}
+    hub.add("datasets", "princeton-nlp/datasets-for-simcse", simcse, commit=get("sickr").revision)
+    environment = hub.environment(cache) | {"SENTEMB_DATA": str(data)}
+
+    done = sentemb("fetch", "sts13", "sickr", "simcse-wiki", environment=environment)
+    assert done.returncode == 0, done.stderr
+    assert sorted(path.name for path in data.iterdir()) == ["senteval.tar", "simcse-wiki", "sts13"]
+    assert sorted(path.name for path in (data / "sts13").iterdir()) == ["test.jsonl.gz"]
+    assert "senteval.tar" in done.stdout
+
+    refused = sentemb("fetch", "sts14", environment=environment)
+    assert refused.returncode == 2
+    assert "3,700 of 3,750 rows: 50 missing" in refused.stderr
+    assert not (data / "sts14").exists()
+    assert len(list(data.iterdir())) == 3  # nothing half-fetched stays
+
+    before = len(hub.requests)
+    again = sentemb("fetch", "sts13", environment=environment)
+    assert (again.returncode, len(hub.requests)) == (0, before)
+
+    verified = sentemb("verify", environment=environment)
+    assert verified.returncode == 0, verified.stderr
+    assert "sts13 test: 1,500 rows" in verified.stdout
+    assert "sickr-mteb test: 9,927 rows" in verified.stdout
+    assert "simcse-wiki train: 2 rows, not counted in the catalogue" in verified.stdout
+
+
+def test_help_loads_nothing_heavy() -> None:
+    code = (
+        "import sys; from sentemb.cli import data; "
+        "print([name for name in ('torch', 'datasets', 'numpy', 'pyarrow') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

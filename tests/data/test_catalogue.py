@@ -1,0 +1,50 @@
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from sentemb.data.catalogue import SPLITS, check_row_count, entries, get
+from sentemb.errors import InputError
+
+
+def test_names_are_unique_and_found() -> None:
+    names = [entry.name for entry in entries()]
+    assert len(names) == len(set(names)) == 13
+    assert all(get(name).name == name for name in names)
+    assert {entry.name for entry in entries("triples")} == {"nli-triples", "simcse-nli"}
+
+
+@pytest.mark.parametrize("entry", entries(), ids=lambda entry: entry.name)
+def test_entries_are_complete(entry) -> None:
+    assert entry.description and entry.licence and entry.columns
+    assert entry.splits and {*entry.rows, *entry.files} <= {*SPLITS}
+    assert entry.senteval or entry.layouts or entry.derived_from
+    if entry.hub_id:
+        assert re.fullmatch(r"[\w.-]+/[\w.-]+", entry.hub_id)
+        assert entry.revision is None or re.fullmatch(r"[0-9a-f]{40}", entry.revision)
+        assert {*entry.files} == {*entry.splits}
+    if entry.parts:
+        assert sum(entry.parts.values()) == entry.rows["test"]
+    if entry.citation:
+        assert re.match(r"@\w+\{[\w-]+,", entry.citation)
+        assert entry.citation.count("{") == entry.citation.count("}")
+        assert "\\\\" not in entry.citation
+    assert all(count > 0 for count in [*entry.rows.values(), *entry.parts.values()])
+
+
+@pytest.mark.parametrize(
+    ("name", "fragment"), [("stbs", "did you mean 'stsb'?"), ("imagenet", "the catalogue has sts12, sts13")]
+)
+def test_unknown_names(name: str, fragment: str) -> None:
+    with pytest.raises(InputError) as caught:
+        get(name)
+    assert fragment in str(caught.value)
+
+
+def test_counts_that_differ_are_spelled_out() -> None:
+    check_row_count("stsb test", 1379, 1379)
+    with pytest.raises(InputError, match=r"^stsb test: 1,377 of 1,379 rows: 2 missing; "):
+        check_row_count("stsb test", 1377, 1379)
+    with pytest.raises(InputError, match=r"1,380 of 1,379 rows: 1 too many"):
+        check_row_count("stsb test", 1380, 1379)

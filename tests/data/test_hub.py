@@ -1,0 +1,109 @@
+"""The hub's real clients against a hub on the loopback, each in a process of its own."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from loopback_hub import LoopbackHub
+
+from sentemb.data.catalogue import get
+
+# Runs `attempt` for each JSON line on standard input and answers with a value or the error's message.
+CLIENT = """
+import json, sys
+from sentemb.data.sts import load_scored_pairs
+from sentemb.data.text import read_records
+from sentemb.errors import InputError
+for line in sys.stdin:
+    verb, *arguments = json.loads(line)
+    try:
+        if verb == "read":
+            answer = [record.values for record in read_records(*arguments)]
+        elif verb == "columns":
+            answer = [record.values for record in read_records(arguments[0], columns=arguments[1])]
+        else:
+            pairs = load_scored_pairs(arguments[0], split=arguments[1])
+            answer = [len(pairs), pairs.first[0], pairs.gold[0]]
+    except InputError as error:
+        answer = str(error)
+    print(json.dumps(answer), flush=True)
+"""
+
+
+def ask(environment: dict[str, str], *questions: list[Any]) -> list[Any]:
+    variables = {key: value for key, value in os.environ.items() if key != "SENTEMB_DATA"}
+    done = subprocess.run(
+        [sys.executable, "-c", CLIENT],
+        input="\n".join(json.dumps(question) for question in questions),
+        env=variables | environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def benchmark(rows: int) -> bytes:
+    lines = [json.dumps({"sentence1": f"a {n}", "sentence2": "b", "score": n / 500}) for n in range(rows)]
+    return gzip.compress("\n".join(lines).encode())
+
+
+def test_downloads_and_streams(hub: LoopbackHub, tmp_path: Path) -> None:
+    entry = get("stsb")
+    files = {"validation.jsonl.gz": benchmark(1500), "test.jsonl.gz": benchmark(1377)}
+    hub.add("datasets", str(entry.hub_id), files, commit=entry.revision)
+    mine = hub.add("datasets", "me/texts", {"train.jsonl": b'{"text": "a", "n": 1}\n{"text": "b", "n": 2}\n'})
+    hub.add("datasets", "me/splits", {"test.csv": b"text\na\n", "validation.csv": b"text\nb\n"})
+    answers = ask(
+        hub.environment(tmp_path),
+        ["pairs", "stsb", "dev"],
+        ["pairs", "stsb", "test"],
+        ["pairs", "stsb", "train"],
+        ["pairs", "sts12", "test"],
+        ["read", "me/texts"],
+        ["columns", f"me/texts@{mine.commit}", ["text"]],
+        ["columns", "me/texts", ["texts"]],
+        ["read", "me/texts@" + "0" * 40],
+        ["read", "me/none"],
+        ["read", "me/splits"],
+    )
+    assert answers[0] == [1500, "a 0", 0.0]
+    assert "1,377 of 1,379 rows: 2 missing" in answers[1]
+    assert f"mteb/stsbenchmark-sts at {entry.revision} lacks the file for stsb" in answers[2]
+    assert f"no data set mteb/sts12-sts at {hub.endpoint}" in answers[3]
+    assert answers[4] == [{"text": "a", "n": 1}, {"text": "b", "n": 2}]
+    assert answers[5] == [{"text": "a"}, {"text": "b"}]
+    assert "me/texts has no column 'texts'; its columns are text, n; did you mean 'text'?" in answers[6]
+    assert "me/texts has no revision 000" in answers[7]
+    assert f"no data set me/none at {hub.endpoint}" in answers[8]
+    assert "me/splits has no split 'train' but " in answers[9]
+    assert f"GET /datasets/mteb/stsbenchmark-sts/resolve/{entry.revision}/validation.jsonl.gz" in hub.requests
+
+    before = len(hub.requests)
+    offline = ask(
+        hub.environment(tmp_path) | {"HF_HUB_OFFLINE": "1"},
+        ["pairs", "stsb", "dev"],
+        ["pairs", "sts13", "test"],
+        ["read", "me/other"],
+    )
+    assert offline[0] == [1500, "a 0", 0.0]  # a pinned commit that was downloaded needs no network
+    assert all("from the hub, which is switched off; unset HF_HUB_OFFLINE" in text for text in offline[1:])
+    assert len(hub.requests) == before
+
+
+@pytest.mark.parametrize("name", ["sts14", "me/texts"])
+def test_a_hub_out_of_reach_is_one_line_at_once(hub: LoopbackHub, tmp_path: Path, name: str) -> None:
+    environment = hub.environment(tmp_path) | {"HF_ENDPOINT": "http://127.0.0.1:9"}
+    question = ["read", name] if "/" in name else ["pairs", name, "test"]
+    (answer,) = ask(environment, question)
+    assert "but http://127.0.0.1:9 cannot be reached" in answer
+    assert "--data-dir, SENTEMB_DATA" in answer
