@@ -6,6 +6,9 @@ release moves one of these names, this is the file to mend.
 
 from __future__ import annotations
 
+from functools import lru_cache
+
+import torch
 from sentence_transformers.base.evaluation.evaluator import BaseEvaluator
 from sentence_transformers.base.losses.merged_forward import embed_columns
 from sentence_transformers.sentence_transformer.modules import Dense, Normalize, Pooling, Transformer
@@ -23,4 +26,58 @@ __all__ = [
     "embed_columns",
     "get_rank",
     "get_world_size",
+    "pack_linear_weight",
+    "packed_linear",
+    "packed_linear_dtypes",
 ]
+
+
+@lru_cache(maxsize=1)
+def packed_linear_dtypes() -> tuple[torch.dtype, ...]:
+    """Say in which types this build and processor compute linear layers with packed weights (oneDNN).
+
+    The operators are the ones that torch's own compiler emits; they have no public name.
+
+    Returns:
+        Empty, float32, or float32 and bfloat16.
+    """
+    if not torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
+        return ()
+    try:
+        inputs, weight = torch.ones(2, 16), torch.ones(4, 16)
+        with torch.inference_mode():
+            result = packed_linear(inputs, pack_linear_weight(weight), None)
+    except (AttributeError, RuntimeError):  # the operator is missing or refuses
+        return ()
+    if not torch.equal(result, torch.full((2, 4), 16.0)):
+        return ()
+    supported = getattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported", None)
+    return (torch.float32, torch.bfloat16) if supported is not None and supported() else (torch.float32,)
+
+
+def pack_linear_weight(weight: torch.Tensor) -> torch.Tensor:
+    """Pack the weight of a linear layer for oneDNN.
+
+    Args:
+        weight: Shape (out_features, in_features), on the CPU.
+
+    Returns:
+        A copy that only `packed_linear` can read.
+    """
+    packed: torch.Tensor = torch.ops.mkldnn._reorder_linear_weight(weight)
+    return packed
+
+
+def packed_linear(inputs: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
+    """Apply a linear layer whose weight is packed.
+
+    Args:
+        inputs: Shape (..., in_features), of the weight's type.
+        weight: From `pack_linear_weight`.
+        bias: Shape (out_features,), or None.
+
+    Returns:
+        Shape (..., out_features).
+    """
+    outputs: torch.Tensor = torch.ops.mkldnn._linear_pointwise(inputs, weight, bias, "none", [], "")
+    return outputs

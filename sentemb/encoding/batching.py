@@ -115,8 +115,8 @@ def batches(
     while start < len(order):
         width = max(1, int(lengths[start]))
         end = min(len(order), start + max(1, min(max_texts, token_budget // width)))
-        # Past a quarter of the budget the matrix products gain little from a larger batch, while padding costs
-        # in full: the batch ends where the length changes. A batch of one length needs no mask either.
+        # Past a quarter of the budget the matrix products gain little from a larger batch, while padding
+        # costs in full: the batch ends where the length changes. A batch of one length needs no mask either.
         enough = start + token_budget // (4 * width)
         if enough < end:
             shorter = int(np.searchsorted(-lengths[enough:end], -lengths[enough], side="right"))

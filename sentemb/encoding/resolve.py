@@ -10,6 +10,7 @@ from typing import Any, get_args
 
 from sentence_transformers import SentenceTransformer
 
+from sentemb.encoding.cache import CachedEncoder
 from sentemb.encoding.encoder import Precision, TextEncoder
 from sentemb.encoding.function import FunctionEncoder
 from sentemb.encoding.sentence import SentenceEncoder
@@ -54,16 +55,28 @@ def load_encoder(
         )
     if isinstance(model, (str, Path)) and not _is_word_vectors(str(model)):
         built = build_encoder(model, pooling=pooling, max_length=max_length, device=device)
-        encoder: TextEncoder = SentenceEncoder(built, name=_name_of(str(model)), precision=precision)
+        encoder: TextEncoder = SentenceEncoder(
+            built, name=_name_of(str(model)), precision=precision, frozen=True
+        )
     else:
-        for option, value in (("pooling", pooling), ("max_length", max_length), ("device", device)):
-            if value is not None:
-                raise InputError(
-                    f"{option} does not apply to {_kind_of(model)}",
-                    f"leave {option} out, or name a model folder",
-                )
+        _refuse_options(model, pooling=pooling, max_length=max_length, device=device)
         encoder = _wrap(model, precision=precision, data_dir=data_dir)
-    return encoder
+    if cache_dir is None:
+        return encoder
+    if isinstance(encoder, FunctionEncoder):
+        raise InputError(
+            f"vectors of the function {encoder.name} cannot be kept: what it computes may change unseen",
+            "leave the cache folder out",
+        )
+    return CachedEncoder(encoder, Path(cache_dir).expanduser())
+
+
+def _refuse_options(model: Any, **options: Any) -> None:
+    for option, value in options.items():
+        if value is not None:
+            raise InputError(
+                f"{option} does not apply to {_kind_of(model)}", f"leave {option} out, or name a model folder"
+            )
 
 
 def _wrap(model: Any, *, precision: Precision, data_dir: str | Path | None) -> TextEncoder:

@@ -17,8 +17,11 @@ from sentemb._compat import Dense, Normalize, Pooling, Transformer, WeightedLaye
 from sentemb.encoding.batching import batches, tokenise
 from sentemb.encoding.encoder import Precision, Vectors, check_finite, unique_texts
 from sentemb.encoding.fingerprint import fingerprint_of
+from sentemb.encoding.linear import kernel_for, replace_linears
 from sentemb.encoding.view import inference_view
 
+# Packing costs about as much as encoding a few hundred tokens: a single query is faster without.
+_LEAST_TOKENS_TO_PACK = 2048
 _PLAIN_MODULES = (Transformer, Pooling, WeightedLayerPooling, Dense, Normalize)
 
 
@@ -35,10 +38,20 @@ class SentenceEncoder:
         model: The model.
         name: What records call it.
         precision: See `Precision`.
+        frozen: Nobody trains the model while it is encoded with, so that its fingerprint is taken once.
     """
 
-    def __init__(self, model: SentenceTransformer, *, name: str, precision: Precision = "float32") -> None:
+    def __init__(
+        self,
+        model: SentenceTransformer,
+        *,
+        name: str,
+        precision: Precision = "float32",
+        frozen: bool = False,
+    ) -> None:
         self.model = model
+        self._frozen = frozen
+        self._fingerprint: str | None = None
         self._name = name
         self._precision: Precision = precision
 
@@ -49,8 +62,10 @@ class SentenceEncoder:
 
     @property
     def fingerprint(self) -> str:
-        """Hash of weights, tokenizer and modules, taken anew each time: the model may have changed."""
-        return fingerprint_of(self.model)
+        """Hash of weights, tokenizer and modules."""
+        if self._fingerprint is None or not self._frozen:
+            self._fingerprint = fingerprint_of(self.model)
+        return self._fingerprint
 
     @property
     def dimension(self) -> int:
@@ -74,10 +89,14 @@ class SentenceEncoder:
 
     def describe(self) -> dict[str, Any]:
         """Say how vectors are made; see `TextEncoder.describe`."""
+        plain = is_plain_text_model(self.model)
+        kernel = kernel_for(self.model, precision=self._precision) if plain else "stock"
         return {
             "encoder": "sentence-transformers",
-            "backend": "torch" if is_plain_text_model(self.model) else "SentenceTransformer.encode",
-            "precision": "float32",
+            "backend": "torch, token-sorted" if plain else "SentenceTransformer.encode",
+            "linear_kernel": kernel,
+            "precision": "bfloat16 linear layers" if kernel == "packed-bfloat16" else _dtype_of(self.model),
+            "precision_asked": self._precision,
             "device": str(self.model.device),
             "threads": torch.get_num_threads(),
             "max_length": self.model.max_seq_length,
@@ -94,6 +113,8 @@ class SentenceEncoder:
         prompt = _default_prompt(model)
         tokens = tokenise(model[0].tokenizer, [prompt + text for text in texts] if prompt else texts)
         lengths = tokens.lengths
+        if lengths.sum() >= _LEAST_TOKENS_TO_PACK:
+            replace_linears(model, kernel_for(model, precision=self._precision))
         vectors: Vectors | None = None
         with _progress_bar(len(texts), shown=progress) as advance:
             for indices in batches(lengths, token_budget=_token_budget(model.device)):
@@ -153,6 +174,11 @@ def training_flags_kept(model: nn.Module) -> Iterator[None]:
     finally:
         for module in training:
             module.training = True
+
+
+def _dtype_of(model: nn.Module) -> str:
+    parameter = next(model.parameters(), None)
+    return "float32" if parameter is None else str(parameter.dtype).removeprefix("torch.")
 
 
 def _default_prompt(model: SentenceTransformer) -> str:

@@ -1,0 +1,168 @@
+"""Vectors kept on disk, found again by what made them: the encoder's fingerprint and the text."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import sqlite3
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sentemb.encoding.encoder import TextEncoder, Vectors, unique_texts
+from sentemb.errors import InputError
+
+logger = logging.getLogger(__name__)
+
+_SCHEMA = "CREATE TABLE IF NOT EXISTS vectors (text BLOB PRIMARY KEY, sum INTEGER, vector BLOB) WITHOUT ROWID"
+_SECONDS_TO_WAIT = 60.0  # for another process that is writing
+_KEYS_PER_QUERY = 500  # SQLite's oldest limit on parameters is 999
+_TEXTS_PER_COMMIT = 8192  # what a crash can lose
+
+
+class VectorStore:
+    """The vectors of one encoder in an SQLite file.
+
+    Every access opens the file anew and commits or leaves nothing: a killed process loses at most what it
+    had not committed, and several processes may share a file. A row whose checksum fails counts as absent; a
+    file that is no database is put aside, since it can be made again.
+
+    Args:
+        folder: Where cache files lie; made when absent.
+        key: What made the vectors; each key has its own file.
+        dimension: Length of a vector.
+
+    Raises:
+        InputError: The folder cannot be written.
+    """
+
+    def __init__(self, folder: Path, key: str, *, dimension: int) -> None:
+        self.path = folder / f"{hashlib.sha256(key.encode()).hexdigest()}.sqlite"
+        self._dimension = dimension
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            self._create()
+        except (OSError, sqlite3.OperationalError) as error:
+            raise InputError(
+                f"cannot keep vectors in {folder}: {error}", "choose another cache folder"
+            ) from error
+
+    def get(self, texts: Sequence[str]) -> dict[int, Vectors]:
+        """Look texts up.
+
+        Args:
+            texts: The texts.
+
+        Returns:
+            The vectors found, each (dimension,), by index into `texts`.
+        """
+        keys = [_hash(text) for text in texts]
+        places = {key: index for index, key in enumerate(keys)}
+        found: dict[int, Vectors] = {}
+        with self._connection() as connection:
+            for first in range(0, len(keys), _KEYS_PER_QUERY):
+                some = keys[first : first + _KEYS_PER_QUERY]
+                marks = ",".join("?" * len(some))
+                rows = connection.execute(
+                    f"SELECT text, sum, vector FROM vectors WHERE text IN ({marks})", some
+                )
+                for key, checksum, blob in rows:
+                    if len(blob) == 4 * self._dimension and zlib.crc32(blob) == checksum:
+                        found[places[key]] = np.frombuffer(blob, dtype="<f4").astype(np.float32, copy=False)
+        return found
+
+    def put(self, texts: Iterable[str], vectors: Vectors) -> None:
+        """Keep vectors; a full disk is a warning, for the vectors themselves are there.
+
+        Args:
+            texts: The texts.
+            vectors: Shape (texts, dimension).
+        """
+        blobs = (vector.astype("<f4", copy=False).tobytes() for vector in vectors)
+        rows = [(_hash(text), zlib.crc32(blob), blob) for text, blob in zip(texts, blobs, strict=True)]
+        try:
+            with self._connection() as connection, connection:
+                connection.executemany("INSERT OR REPLACE INTO vectors VALUES (?, ?, ?)", rows)
+        except sqlite3.OperationalError as error:
+            logger.warning("vectors not kept in %s: %s", self.path, error)
+
+    @contextmanager
+    def _connection(self) -> Iterator[sqlite3.Connection]:
+        with closing(sqlite3.connect(self.path, timeout=_SECONDS_TO_WAIT)) as connection:
+            yield connection
+
+    def _create(self) -> None:
+        try:
+            with self._connection() as connection, connection:
+                connection.execute(_SCHEMA)
+                connection.execute("SELECT text, sum, vector FROM vectors LIMIT 1")
+        except sqlite3.OperationalError:
+            raise
+        except sqlite3.DatabaseError as error:
+            aside = self.path.with_suffix(".damaged")
+            logger.warning(
+                "%s is damaged (%s) and starts anew; the old file is %s", self.path, error, aside.name
+            )
+            self.path.replace(aside)
+            with self._connection() as connection, connection:
+                connection.execute(_SCHEMA)
+
+
+class CachedEncoder:
+    """An encoder that encodes only texts it has no vectors of on disk.
+
+    Args:
+        encoder: What encodes the others. It needs a fingerprint of its content.
+        folder: Where vectors are kept.
+    """
+
+    def __init__(self, encoder: TextEncoder, folder: Path) -> None:
+        self._encoder = encoder
+        self._folder = folder
+
+    @property
+    def name(self) -> str:
+        """The encoder's name."""
+        return self._encoder.name
+
+    @property
+    def fingerprint(self) -> str:
+        """The encoder's fingerprint."""
+        return self._encoder.fingerprint
+
+    @property
+    def dimension(self) -> int:
+        """Length of a vector."""
+        return self._encoder.dimension
+
+    def encode(self, texts: Sequence[str], *, progress: bool = False) -> Vectors:
+        """Encode texts; see `TextEncoder.encode`."""
+        unique, positions = unique_texts(texts)
+        description = self._encoder.describe()
+        store = VectorStore(
+            self._folder, f"{self.fingerprint} {description['precision']}", dimension=self.dimension
+        )
+        vectors = np.empty((len(unique), self.dimension), dtype=np.float32)
+        found = store.get(unique)
+        for index, vector in found.items():
+            vectors[index] = vector
+        missing = [index for index in range(len(unique)) if index not in found]
+        for first in range(0, len(missing), _TEXTS_PER_COMMIT):
+            some = missing[first : first + _TEXTS_PER_COMMIT]
+            new = [unique[index] for index in some]
+            vectors[some] = self._encoder.encode(new, progress=progress)
+            store.put(new, vectors[some])
+        logger.info("%s: %d vectors from the cache, %d encoded", self.name, len(found), len(missing))
+        return vectors[positions]
+
+    def describe(self) -> dict[str, Any]:
+        """Say how vectors are made; see `TextEncoder.describe`."""
+        return {**self._encoder.describe(), "cached": True}
+
+
+def _hash(text: str) -> bytes:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
