@@ -1,0 +1,198 @@
+"""Masked language models: a new small BERT, an existing base, and their loss at the hidden positions only."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from transformers import (
+    AutoModelForMaskedLM,
+    BertConfig,
+    BertForMaskedLM,
+    PreTrainedModel,
+    PreTrainedTokenizerFast,
+)
+
+from sentemb.errors import InputError
+
+# Below this frequency a token's vector has its full length; above, it shrinks. The constant is that of
+# frequency-weighted means (Arora, Liang and Ma, A Simple but Tough-to-Beat Baseline, ICLR 2017).
+_SMOOTH_FREQUENCY = 1e-3
+
+
+def new_bert(
+    tokenizer: PreTrainedTokenizerFast,
+    *,
+    layers: int = 6,
+    width: int = 256,
+    heads: int = 4,
+    inner_width: int = 1024,
+    positions: int = 256,
+    dropout: float = 0.1,
+    seed: int = 0,
+) -> BertForMaskedLM:
+    """A randomly initialised BERT with a tied decoder.
+
+    Args:
+        tokenizer: Sets the vocabulary.
+        layers: Transformer layers.
+        width: Of the hidden states; BERT's small siblings use 64 per head.
+        heads: Attention heads.
+        inner_width: Of the feed-forward layers, by custom 4 x `width`.
+        positions: Longest input in tokens.
+        dropout: Written to the configuration, for training that follows.
+        seed: Of the initialisation.
+
+    Returns:
+        The model, on the CPU.
+
+    Raises:
+        InputError: The width is no multiple of the heads.
+    """
+    if width % heads:
+        raise InputError(f"a width of {width} does not divide by {heads} heads", "change --width or --heads")
+    config = BertConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=width,
+        num_hidden_layers=layers,
+        num_attention_heads=heads,
+        intermediate_size=inner_width,
+        max_position_embeddings=positions,
+        hidden_dropout_prob=dropout,
+        attention_probs_dropout_prob=dropout,
+        pad_token_id=tokenizer.pad_token_id,
+    )
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        return BertForMaskedLM(config)
+
+
+def load_base(base: str | Path) -> PreTrainedModel:
+    """An existing base model with its masked-language-model head, a new one where it has none.
+
+    Args:
+        base: Folder or hub id.
+
+    Returns:
+        The model in float32, on the CPU.
+
+    Raises:
+        InputError: There is no such model, or its kind has no masked-language-model form.
+    """
+    try:
+        return AutoModelForMaskedLM.from_pretrained(str(base), dtype=torch.float32)
+    except (OSError, ValueError, KeyError) as error:
+        reason = str(error).strip().splitlines()[0]
+        raise InputError(
+            f"{base} is no masked language model ({reason})", "give a folder or hub id"
+        ) from error
+
+
+def start_from_cooccurrence(
+    model: BertForMaskedLM, vectors: np.ndarray, frequencies: np.ndarray, *, scale: float
+) -> None:
+    """Set the token embeddings to co-occurrence vectors and the decoder's bias to the log frequencies.
+
+    A vector's length falls with its token's frequency, as in a frequency-weighted mean. The decoder is tied,
+    so its rows change too, and with the bias the untrained model already predicts each token's frequency.
+
+    Args:
+        model: A new BERT.
+        vectors: Of unit or zero length, (vocabulary, width). A token with a zero vector keeps its random one.
+        frequencies: Relative frequencies, (vocabulary,).
+        scale: Standard deviation of the entries of a rare token's vector.
+    """
+    weights = _SMOOTH_FREQUENCY / (_SMOOTH_FREQUENCY + frequencies)  # (vocabulary,)
+    known = torch.from_numpy(np.linalg.norm(vectors, axis=1) > 0)
+    lengths = scale * vectors.shape[1] ** 0.5 * weights
+    start = torch.from_numpy((vectors * lengths[:, None]).astype(np.float32))
+    with torch.no_grad():
+        model.get_input_embeddings().weight[known] = start[known]
+        model.cls.predictions.bias.copy_(torch.from_numpy(np.log(frequencies)))
+
+
+def stack_layers(model: PreTrainedModel, layers: int) -> PreTrainedModel:
+    """A deeper model whose layers are those of a shallow one, repeated.
+
+    Training the shallow model first and going on from the stack costs less than training the deep one
+    throughout (Gong et al., Efficient Training of BERT by Progressively Stacking, ICML 2019).
+
+    Args:
+        model: BERT or a relative whose layers are `encoder.layer`.
+        layers: A multiple of its layers.
+
+    Returns:
+        The deeper model; everything but the layers is as before.
+
+    Raises:
+        InputError: The layers are elsewhere, or `layers` is no multiple.
+    """
+    shallow = getattr(getattr(model.base_model, "encoder", None), "layer", None)
+    if not isinstance(shallow, nn.ModuleList):
+        raise InputError(f"the layers of {type(model).__name__} cannot be stacked", "leave --stack-to out")
+    count = len(shallow)
+    if layers < count or layers % count:
+        raise InputError(f"--stack-to {layers} is no multiple of the base's {count} layers", "change it")
+    config = copy.deepcopy(model.config)
+    config.num_hidden_layers = layers
+    deep = type(model)(config)
+    deep.load_state_dict(model.state_dict(), strict=False)
+    for number in range(count, layers):
+        deep.base_model.encoder.layer[number].load_state_dict(shallow[number % count].state_dict())
+    return deep
+
+
+def first_position(model: PreTrainedModel) -> int | None:
+    """The position id of a first token, when the model lets a caller set positions.
+
+    Args:
+        model: Any masked language model.
+
+    Returns:
+        0 for BERT, 2 for RoBERTa and its kin, which count from the id after padding's; None for models with
+        relative positions or none to set.
+    """
+    embeddings = getattr(model.base_model, "embeddings", None)
+    table = getattr(embeddings, "position_embeddings", None)
+    if (
+        not isinstance(table, nn.Embedding)
+        or "position_ids" not in inspect.signature(model.forward).parameters
+    ):
+        return None
+    return 0 if table.padding_idx is None else table.padding_idx + 1
+
+
+def longest_input(model: PreTrainedModel) -> int:
+    """Most tokens that the model takes.
+
+    Args:
+        model: Any masked language model.
+
+    Returns:
+        The number of its positions.
+    """
+    return int(model.config.max_position_embeddings) - (first_position(model) or 0)
+
+
+def masked_loss(model: PreTrainedModel, batch: dict[str, Tensor]) -> Tensor:
+    """Mean cross-entropy at the hidden positions, with the vocabulary projected there only.
+
+    Args:
+        model: BERT, RoBERTa or another model whose head is one module; the rest decode every position.
+        batch: From `WholeWordMasking`.
+
+    Returns:
+        A scalar, in float32.
+    """
+    inputs = {name: batch[name] for name in ("input_ids", "attention_mask", "position_ids") if name in batch}
+    head = getattr(model, "cls", None) or getattr(model, "lm_head", None)
+    if head is None:
+        logits = model(**inputs).logits.flatten(0, 1)[batch["masked_index"]]  # (masked, vocabulary)
+    else:
+        hidden = model.base_model(**inputs)[0].flatten(0, 1)  # (batch * length, width)
+        logits = head(hidden[batch["masked_index"]])  # (masked, vocabulary)
+    return nn.functional.cross_entropy(logits.float(), batch["masked_labels"])

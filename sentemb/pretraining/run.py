@@ -1,0 +1,275 @@
+"""A pre-training run from text to a model folder."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import time
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+from transformers import PreTrainedModel, PreTrainedTokenizerFast
+
+from sentemb._files import new_folder, sha256_of, write_json
+from sentemb.errors import InputError
+from sentemb.pretraining.config import PretrainConfig
+from sentemb.pretraining.cooccurrence import cooccurrence_embeddings, token_frequencies
+from sentemb.pretraining.corpus import Corpus
+from sentemb.pretraining.masking import WholeWordMasking
+from sentemb.pretraining.model import (
+    first_position,
+    load_base,
+    longest_input,
+    new_bert,
+    stack_layers,
+    start_from_cooccurrence,
+)
+from sentemb.pretraining.recorder import Recorder, latest_checkpoint
+from sentemb.pretraining.rows import DocumentRows, PackedRows, Rows, Visits
+from sentemb.pretraining.schedule import Budget
+from sentemb.pretraining.store import TokenStore, build_store, store_key
+from sentemb.pretraining.throughput import choose_dtype, throughput_record
+from sentemb.pretraining.tokenizer import load_tokenizer, train_wordpiece
+from sentemb.pretraining.trainer import ENDLESS, MaskedTrainer, training_arguments
+
+logger = logging.getLogger(__name__)
+
+
+def pretrain(config: PretrainConfig) -> Path | None:
+    """Pre-train a new BERT, or go on pre-training a base, by masked language modelling.
+
+    The run folder receives `settings.json`, `tokenizer/`, `data/` (tokenised text), `checkpoints/`,
+    `metrics.jsonl`, `record.json` and, at the end, `model/`: a transformers folder that SentenceTransformer
+    loads. Every complete checkpoint is such a folder too. SIGTERM saves a checkpoint and leaves.
+
+    Args:
+        config: The settings.
+
+    Returns:
+        The folder of the model; None when the run was told to stop before its end.
+
+    Raises:
+        InputError: Something given cannot be used.
+    """
+    if torch.cuda.device_count() > 1:
+        raise InputError("more than one GPU is visible", "set CUDA_VISIBLE_DEVICES to one of them")
+    budget = Budget(config.max_steps, config.max_minutes)
+    checkpoint = _prepare_output(config, budget)
+    corpus = Corpus.scan(config.corpus, config.exclude, validation_share=config.validation_share)
+    tokenizer = _tokenizer(config, corpus)
+    training, validation = _stores(config, corpus, tokenizer)
+    model = _model(config, tokenizer, training, resumed=checkpoint is not None)
+    trainer, recorder = _trainer(config, budget, model, tokenizer, training, validation)
+    trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
+    if recorder.stop_requested:
+        logger.info("stopped at step %d; go on with --resume", trainer.state.global_step)
+        return None
+    write_json(config.output / "record.json", _record(config, corpus, trainer, recorder))
+    return save_model(config.output / "model", trainer.model, tokenizer)
+
+
+def save_model(
+    folder: Path, model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, *, half: bool = False
+) -> Path:
+    """Write a model as a plain transformers folder.
+
+    Args:
+        folder: It must not exist yet.
+        model: With its masked-language-model head, so that pre-training can go on from it.
+        tokenizer: Saved beside it.
+        half: Store float16 weights, half the size. The configuration still asks for float32, so that loaders
+            compute in it.
+
+    Returns:
+        `folder`.
+
+    Raises:
+        InputError: The folder is taken.
+    """
+    with new_folder(folder) as partial:
+        state = {name: value.half() if half else value for name, value in model.state_dict().items()}
+        model.save_pretrained(partial, state_dict=state)
+        tokenizer.save_pretrained(partial)
+    return folder
+
+
+def _prepare_output(config: PretrainConfig, budget: Budget) -> Path | None:
+    settings = config.output / "settings.json"
+    if config.resume:
+        if (config.output / "model").exists():
+            raise InputError(
+                f"the run in {config.output} is finished", "continue with --base and a new --output"
+            )
+        config.check_same(settings)
+        found = latest_checkpoint(config.output / "checkpoints")
+        if found is None:
+            return None
+        budget.elapsed = found[1]
+        return found[0]
+    if config.output.exists() and (not config.output.is_dir() or any(config.output.iterdir())):
+        raise InputError(f"{config.output} already exists", "add --resume or choose another --output")
+    config.save(settings)
+    return None
+
+
+def _tokenizer(config: PretrainConfig, corpus: Corpus) -> PreTrainedTokenizerFast:
+    folder = config.output / "tokenizer"
+    if config.base is not None:
+        return load_tokenizer(config.base)
+    if not folder.exists():
+        started = time.monotonic()
+        tokenizer = train_wordpiece(corpus.texts(), config.vocabulary)
+        tokenizer.model_max_length = config.positions
+        with new_folder(folder) as partial:
+            tokenizer.save_pretrained(partial)
+        logger.info("vocabulary of %d pieces in %.0f s", len(tokenizer), time.monotonic() - started)
+    return load_tokenizer(folder)
+
+
+def _stores(
+    config: PretrainConfig, corpus: Corpus, tokenizer: PreTrainedTokenizerFast
+) -> tuple[TokenStore, TokenStore]:
+    key = store_key(
+        [
+            tokenizer.backend_tokenizer.to_str(),
+            str(config.validation_share),
+            *(sha256_of(path) for path in (*corpus.files, *config.exclude)),
+        ]
+    )
+    stores = []
+    for part in ("train", "validation"):
+        folder = (config.cache or config.output / "data") / f"{part}-{key}"
+        if not folder.exists():
+            try:
+                build_store(folder, corpus.texts(part), tokenizer)
+            except InputError as error:
+                raise InputError(
+                    f"no document for {part}", "give more text or set --validation-share"
+                ) from error
+        stores.append(TokenStore.open(folder))
+        logger.info(
+            "%s: %d documents, %d tokens", part, len(stores[-1].documents) - 1, len(stores[-1].tokens)
+        )
+    return stores[0], stores[1]
+
+
+def _model(
+    config: PretrainConfig, tokenizer: PreTrainedTokenizerFast, store: TokenStore, *, resumed: bool
+) -> PreTrainedModel:
+    if config.base is not None:
+        model = load_base(config.base)
+        if len(tokenizer) > model.config.vocab_size:
+            raise InputError(
+                f"the tokenizer of {config.base} knows more tokens than the model", "mend the base"
+            )
+        if config.stack_to is not None:
+            model = stack_layers(model, config.stack_to)
+    else:
+        model = new_bert(
+            tokenizer,
+            layers=config.layers,
+            width=config.width,
+            heads=config.heads,
+            inner_width=config.inner_width,
+            positions=config.positions,
+            seed=config.seed,
+        )
+        # A resumed run takes its weights from the checkpoint.
+        if config.initialise == "cooccurrence" and not resumed:
+            vectors = cooccurrence_embeddings(store, len(tokenizer), config.width, seed=config.seed)
+            frequencies = token_frequencies(store, len(tokenizer))
+            start_from_cooccurrence(model, vectors, frequencies, scale=config.embedding_scale)
+    if config.length > longest_input(model):
+        raise InputError(f"--length {config.length} exceeds {longest_input(model)} positions", "lower it")
+    for module in model.modules():
+        if isinstance(module, nn.Dropout):
+            module.p = config.dropout
+    return model
+
+
+def _trainer(
+    config: PretrainConfig,
+    budget: Budget,
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerFast,
+    training: TokenStore,
+    validation: TokenStore,
+) -> tuple[MaskedTrainer, Recorder]:
+    make: Any = PackedRows if config.layout == "packed" else DocumentRows
+    rows: Rows = make(training, config.length)
+    held_out: Rows = make(validation, config.length)
+    start = first_position(model)
+    collator = WholeWordMasking(
+        tokenizer,
+        rate=config.masking_rate,
+        seed=config.seed,
+        isolate=config.layout == "packed" and start is not None,
+        first_position=start or 0,
+    )
+    size = config.batch_size
+    arguments = training_arguments(
+        config.output / "checkpoints",
+        batch_size=size,
+        learning_rate=config.learning_rate,
+        max_steps=config.max_steps,
+        log_steps=config.log_steps,
+        seed=config.seed,
+    )
+    dtype = choose_dtype(config.precision, arguments.device)
+    mean_length = config.length if rows.lengths is None else float(rows.lengths.mean())
+    logger.info(
+        "%.1f M parameters, %d rows of %.1f tokens, %s on %s",
+        model.num_parameters() / 1e6,
+        len(rows),
+        mean_length,
+        dtype,
+        arguments.device,
+    )
+    recorder = Recorder(
+        config.output / "metrics.jsonl",
+        budget=budget,
+        tokens_per_step=mean_length * size,
+        save_minutes=config.save_minutes,
+    )
+    trainer = MaskedTrainer(
+        model,
+        arguments,
+        train_dataset=Visits(rows, ENDLESS * size, batch_size=size, seed=config.seed),
+        eval_dataset=Visits(held_out, len(held_out), batch_size=size, seed=None),
+        collator=collator,
+        tokenizer=tokenizer,
+        budget=budget,
+        warmup=config.warmup,
+        embedding_rate=config.embedding_rate,
+        dtype=dtype,
+    )
+    trainer.add_callback(recorder)
+    signal.signal(signal.SIGTERM, lambda *_: recorder.stop())
+    return trainer, recorder
+
+
+def _record(
+    config: PretrainConfig, corpus: Corpus, trainer: MaskedTrainer, recorder: Recorder
+) -> dict[str, Any]:
+    return {
+        "settings": config.to_dict(),
+        "corpus": {path.name: sha256_of(path) for path in corpus.files},
+        "documents": corpus.documents,
+        "lines_left_out": len(corpus.leaks),
+        "sentences_looked_for": corpus.excluded_sentences,
+        "steps": trainer.state.global_step,
+        "seconds": round(recorder.budget.seconds(), 1),
+        "throughput": throughput_record(
+            trainer.model,
+            tokens=trainer.state.global_step * recorder.tokens_per_step,
+            seconds=recorder.budget.seconds(),
+            length=config.length,
+            masked_share=config.masking_rate,
+            dtype=trainer.dtype,
+        ),
+        "versions": {name: version(name) for name in ("torch", "transformers", "tokenizers", "accelerate")},
+        "threads": torch.get_num_threads(),
+    }

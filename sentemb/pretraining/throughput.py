@@ -1,0 +1,116 @@
+"""What a step costs and what the machine could do."""
+
+from __future__ import annotations
+
+import platform
+import time
+from typing import Literal
+
+import torch
+from transformers import PreTrainedModel
+
+Precision = Literal["auto", "float32", "bfloat16"]
+_SIDE = 1024
+_SECONDS = 0.5
+
+
+def matmul_rate(dtype: torch.dtype, device: torch.device) -> float:
+    """Measured rate of square matrix products, for about half a second.
+
+    Args:
+        dtype: Of the factors.
+        device: Where to multiply.
+
+    Returns:
+        Floating-point operations per second.
+    """
+    left = torch.randn(_SIDE, _SIDE, device=device).to(dtype)
+    right = torch.randn(_SIDE, _SIDE, device=device).to(dtype)
+    _finish(left @ right)  # the first product sets the library up
+    count = 0
+    started = time.perf_counter()
+    while (passed := time.perf_counter() - started) < _SECONDS:
+        _finish(left @ right)
+        count += 1
+    return count * 2 * _SIDE**3 / passed
+
+
+def choose_dtype(precision: Precision, device: torch.device) -> torch.dtype:
+    """The type to multiply in: bfloat16 where the hardware is faster at it, which many processors are not.
+
+    Args:
+        precision: `auto` measures both; the others are taken as they are.
+        device: Where training runs.
+
+    Returns:
+        `torch.float32` or `torch.bfloat16`.
+    """
+    if precision != "auto":
+        return torch.float32 if precision == "float32" else torch.bfloat16
+    rates = {dtype: matmul_rate(dtype, device) for dtype in (torch.float32, torch.bfloat16)}
+    return max(rates, key=lambda dtype: rates[dtype])
+
+
+def operations_per_token(model: PreTrainedModel, length: int, masked_share: float) -> float:
+    """Matrix-product operations of a training step, forward and backward, per token.
+
+    Two operations per weight and token forward, four backward; the vocabulary is projected at the masked
+    share of positions only; attention adds its two products over `length` positions. Element-wise work is not
+    counted.
+
+    Args:
+        model: A BERT-like masked language model.
+        length: Tokens per row.
+        masked_share: Share of positions that are predicted.
+
+    Returns:
+        Floating-point operations per token.
+    """
+    config = model.config
+    inner = sum(p.numel() for name, p in model.base_model.named_parameters() if "embeddings" not in name)
+    attention = 2 * length * config.hidden_size * config.num_hidden_layers
+    decoder = masked_share * config.hidden_size * (config.vocab_size + config.hidden_size)
+    return float(6 * (inner + attention + decoder))
+
+
+def throughput_record(
+    model: PreTrainedModel,
+    *,
+    tokens: float,
+    seconds: float,
+    length: int,
+    masked_share: float,
+    dtype: torch.dtype,
+) -> dict[str, float | str]:
+    """Speed of a run beside what the machine multiplies at, measured now.
+
+    Args:
+        model: The trained model, where it was trained.
+        tokens: Positions processed, validation not counted.
+        seconds: Wall time, validation and checkpoints counted in.
+        length: Tokens per row.
+        masked_share: Share of positions that were predicted.
+        dtype: Multiplied in.
+
+    Returns:
+        Names and numbers.
+    """
+    needed = operations_per_token(model, length, masked_share)
+    peak = matmul_rate(dtype, model.device)
+    return {
+        "tokens": round(tokens),
+        "tokens_per_second": round(tokens / seconds, 1),
+        "operations_per_token": round(needed),
+        "gflops_achieved": round(needed * tokens / seconds / 1e9, 2),
+        "gflops_of_matrix_products": round(peak / 1e9, 2),
+        "share_of_matrix_products": round(needed * tokens / seconds / peak, 4),
+        "precision": str(dtype).removeprefix("torch."),
+        "device": torch.cuda.get_device_name(model.device)
+        if model.device.type == "cuda"
+        else platform.machine(),
+    }
+
+
+def _finish(product: torch.Tensor) -> None:
+    if product.is_cuda:
+        torch.cuda.synchronize(product.device)

@@ -1,0 +1,93 @@
+"""An uncased WordPiece vocabulary trained on a corpus, as BERT's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from tokenizers import Tokenizer
+from tokenizers.decoders import WordPiece as WordPieceDecoder
+from tokenizers.models import WordPiece
+from tokenizers.normalizers import BertNormalizer
+from tokenizers.pre_tokenizers import BertPreTokenizer
+from tokenizers.processors import TemplateProcessing
+from tokenizers.trainers import WordPieceTrainer
+from transformers import AutoTokenizer, PreTrainedTokenizerFast
+
+from sentemb.errors import InputError
+
+SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+SMALLEST_VOCABULARY = 300
+
+
+def train_wordpiece(texts: Iterable[str], vocabulary_size: int = 16_000) -> PreTrainedTokenizerFast:
+    """Train BERT's uncased tokenizer: lower case, accents stripped, split at punctuation, WordPiece.
+
+    Args:
+        texts: The corpus.
+        vocabulary_size: Pieces, special tokens included. 16,000 is half of BERT's 30,522, so that the
+            embeddings of a small encoder do not outweigh its layers.
+
+    Returns:
+        A tokenizer that transformers and sentence-transformers load without further code.
+
+    Raises:
+        InputError: The vocabulary is too small to hold an alphabet.
+    """
+    if vocabulary_size < SMALLEST_VOCABULARY:
+        raise InputError(f"a vocabulary of {vocabulary_size} pieces is too small", "use 300 or more")
+    tokenizer = Tokenizer(WordPiece(unk_token="[UNK]"))
+    tokenizer.normalizer = BertNormalizer(lowercase=True)
+    tokenizer.pre_tokenizer = BertPreTokenizer()
+    tokenizer.decoder = WordPieceDecoder()
+    trainer = WordPieceTrainer(
+        vocab_size=vocabulary_size,
+        special_tokens=list(SPECIAL_TOKENS),
+        # Rare scripts would spend pieces on single letters; 200 letters cover Latin text and its signs.
+        limit_alphabet=200,
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(texts, trainer)
+    tokenizer.post_processor = TemplateProcessing(
+        single="[CLS] $A [SEP]",
+        pair="[CLS] $A [SEP] $B:1 [SEP]:1",
+        special_tokens=[(token, tokenizer.token_to_id(token)) for token in ("[CLS]", "[SEP]")],
+    )
+    # Not BertTokenizerFast: in transformers 5 it ignores a vocabulary file it is given and maps every word
+    # to [UNK]. The generic class takes the tokenizer as it is.
+    return PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer,
+        pad_token="[PAD]",
+        unk_token="[UNK]",
+        cls_token="[CLS]",
+        sep_token="[SEP]",
+        mask_token="[MASK]",
+    )
+
+
+def load_tokenizer(base: str | Path) -> PreTrainedTokenizerFast:
+    """The tokenizer of an existing base model.
+
+    Args:
+        base: Folder or hub id.
+
+    Returns:
+        Its fast tokenizer.
+
+    Raises:
+        InputError: There is none, it is a slow one, or it lacks a token that masked training needs.
+    """
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(str(base))
+    except (OSError, ValueError, KeyError) as error:
+        raise InputError(
+            f"{base} holds no tokenizer", "name a folder or hub id of a masked language model"
+        ) from error
+    if not isinstance(tokenizer, PreTrainedTokenizerFast):
+        raise InputError(f"{base} has no fast tokenizer", "whole-word masking needs one; choose another base")
+    for name in ("mask_token", "cls_token", "sep_token", "pad_token"):
+        if getattr(tokenizer, name) is None:
+            raise InputError(
+                f"the tokenizer of {base} has no {name}", "choose a masked language model as base"
+            )
+    return tokenizer
