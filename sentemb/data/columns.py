@@ -10,6 +10,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from sentemb.data.catalogue import get
+from sentemb.data.formats import refuse_bare_string
 from sentemb.data.record import Record
 from sentemb.data.text import kind_of, read_records
 from sentemb.errors import InputError
@@ -58,6 +59,7 @@ def load_columns(
     """
     if limit is not None and limit < 1:
         raise InputError(f"a limit of {limit} rows leaves nothing to train on", "give 1 or more")
+    refuse_bare_string(columns)
     if columns is not None and (not columns or len(set(columns)) != len(columns)):
         raise InputError(f"text columns {', '.join(columns) or '(none)'}", "name each column once, in order")
     names = tuple(columns) if columns else None
@@ -71,6 +73,10 @@ def load_columns(
     if first is None:
         raise InputError(f"{source} holds no rows")
     names = names or _default_columns(first, source, label)
+    if label and LABEL in names:
+        raise InputError(
+            f"{source}: {LABEL!r} is a text column and the label at once", "rename the text column"
+        )
     rows = islice(_chain(first, records), limit)
     return _to_dataset(rows, names, label)
 

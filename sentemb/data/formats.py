@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
-from sentemb.data.lines import COMPRESSIONS, open_bytes, read_blocks, read_lines
+from sentemb.data.lines import is_packed, open_bytes, read_blocks, read_lines
 from sentemb.errors import InputError
 
 logger = logging.getLogger(__name__)
@@ -42,6 +42,8 @@ def read_rows(path: Path, *, columns: Sequence[str] | None = None, encoding: str
         InputError: The format is unknown, a column is missing, or the content is broken; with the line.
     """
     reader = READERS.get(format_of(path))
+    if path.is_dir():
+        raise InputError(f"{path} is a folder, not a file")
     if reader is None:
         raise InputError(f"cannot tell the format of {path}", f"name it {', '.join(READERS)} (.gz, .xz)")
     found = False
@@ -61,8 +63,21 @@ def format_of(path: Path) -> str:
     Returns:
         A suffix such as `.jsonl`, in lower case; empty where the name has none.
     """
-    inner = path.with_suffix("") if path.suffix in COMPRESSIONS else path
+    inner = path.with_suffix("") if is_packed(path) else path
     return inner.suffix.lower()
+
+
+def refuse_bare_string(columns: Sequence[str] | None) -> None:
+    """Refuse `columns="text"`, which Python would take for four columns of one letter each.
+
+    Args:
+        columns: The columns asked for.
+
+    Raises:
+        InputError: They are a single string.
+    """
+    if isinstance(columns, str):
+        raise InputError(f"columns is the string {columns!r}", f"write [{columns!r}]")
 
 
 def require_columns(columns: Sequence[str] | None, present: Sequence[str], where: str) -> None:
@@ -112,7 +127,9 @@ def _csv(path: Path, encoding: str, columns: Sequence[str] | None) -> Iterator[R
                 yield start, row
                 start = parser.line_num + 1
         except csv.Error as error:
-            raise InputError(f"{path}, line {start}: {error}", "quote fields as RFC 4180 says") from None
+            # csv's own words for a bare carriage return speak of how Python should open the file.
+            reason = "a carriage return outside quotes" if "new-line" in str(error) else str(error)
+            raise InputError(f"{path}, line {start}: {reason}", "quote fields as RFC 4180 says") from None
 
     return _table(path, cells(), columns)
 
@@ -148,11 +165,17 @@ def _table(
 
 
 def _choose(path: Path, header: list[str], columns: Sequence[str] | None) -> list[tuple[str, int]]:
-    repeated = {name for name in header if header.count(name) > 1}
-    if repeated:
-        raise InputError(f"{path}, line 1: the header names column {min(repeated)!r} more than once")
+    _refuse_repeated(path, header)
+    if len(header) == 1 and header[0] not in (columns or header) and (found := set(";|\t") & set(header[0])):
+        raise InputError(f"{path}, line 1: its fields seem to be separated by {min(found)!r}", "use commas")
     require_columns(columns, header, str(path))
     return [(name, header.index(name)) for name in (columns or header)]
+
+
+def _refuse_repeated(path: Path, header: Sequence[str]) -> None:
+    repeated = {name for name in header if header.count(name) > 1}
+    if repeated:
+        raise InputError(f"{path}: its header names column {min(repeated)!r} more than once")
 
 
 def _jsonl(path: Path, encoding: str, columns: Sequence[str] | None) -> Iterator[Row]:
@@ -166,6 +189,8 @@ def _jsonl(path: Path, encoding: str, columns: Sequence[str] | None) -> Iterator
             values = json.loads(line)
         except json.JSONDecodeError as error:
             raise InputError(f"{where}: no JSON ({error.msg} at column {error.colno})") from None
+        except ValueError as error:  # a number of more than 4,300 digits
+            raise InputError(f"{where}: {error}") from None
         except RecursionError:
             raise InputError(f"{where}: JSON nested too deeply") from None
         if not isinstance(values, dict):
@@ -199,13 +224,14 @@ def _parquet(path: Path, encoding: str, columns: Sequence[str] | None) -> Iterat
     with _seekable(path) as content:
         try:
             file = pq.ParquetFile(content)
+            _refuse_repeated(path, file.schema_arrow.names)
             require_columns(columns, file.schema_arrow.names, str(path))
             number = 0
             for batch in file.iter_batches(_PARQUET_BATCH, columns=list(columns) if columns else None):
                 for values in batch.to_pylist():
                     number += 1
                     yield number, ({name: values[name] for name in columns} if columns else values)
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError) as error:
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError, UnicodeDecodeError, OSError) as error:
             reason = str(error).splitlines()[0]
             raise InputError(f"{path} cannot be read as Parquet: {reason}") from None
 
@@ -214,7 +240,7 @@ def _parquet(path: Path, encoding: str, columns: Sequence[str] | None) -> Iterat
 def _seekable(path: Path) -> Iterator[IO[bytes]]:
     """Open a file so that it can be read from its end, as Parquet must: a packed one is unpacked on disk."""
     with open_bytes(path) as file:
-        if path.suffix not in COMPRESSIONS:
+        if not is_packed(path):
             yield file
             return
         with tempfile.TemporaryFile() as unpacked:

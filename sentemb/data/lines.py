@@ -13,8 +13,20 @@ from typing import BinaryIO, cast
 
 from sentemb.errors import InputError
 
-COMPRESSIONS = (".gz", ".xz")
+_COMPRESSIONS = (".gz", ".xz")
 _BLOCK = 1 << 20
+
+
+def is_packed(path: Path) -> bool:
+    """Tell by its name whether a file is compressed.
+
+    Args:
+        path: The file.
+
+    Returns:
+        True for `.gz` and `.xz`, in whatever case.
+    """
+    return path.suffix.lower() in _COMPRESSIONS
 
 
 def open_bytes(path: Path) -> BinaryIO:
@@ -33,9 +45,9 @@ def open_bytes(path: Path) -> BinaryIO:
         raise InputError(f"{path} is a folder, not a file")
     if not path.exists():
         raise InputError(f"no such file: {path}")
-    if path.suffix == ".gz":
+    if path.suffix.lower() == ".gz":
         return cast(BinaryIO, gzip.open(path, "rb"))
-    if path.suffix == ".xz":
+    if path.suffix.lower() == ".xz":
         return cast(BinaryIO, lzma.open(path, "rb"))
     return path.open("rb")
 

@@ -11,7 +11,14 @@ from pathlib import Path
 from typing import Any, Literal
 
 from sentemb.data.catalogue import Entry, check_row_count, entries, get
-from sentemb.data.formats import READERS, TEXT_COLUMN, format_of, read_rows, require_columns
+from sentemb.data.formats import (
+    READERS,
+    TEXT_COLUMN,
+    format_of,
+    read_rows,
+    refuse_bare_string,
+    require_columns,
+)
 from sentemb.data.locate import find, missing, resolve_data_dir
 from sentemb.data.record import Record
 from sentemb.data.sts import load_scored_pairs
@@ -52,6 +59,7 @@ def read_records(
     Raises:
         InputError: The source or a column is not there, or the content is broken; with file and line.
     """
+    refuse_bare_string(columns)
     kind = kind_of(source)
     if kind == "folder":
         for file in files_of(Path(source)):
@@ -81,6 +89,8 @@ def kind_of(source: str | os.PathLike[str]) -> Literal["file", "folder", "entry"
         InputError: It is none of these.
     """
     path = Path(source)
+    if not str(source):
+        raise InputError("the name of the source is empty", "give a file, a folder, a hub id or a data set")
     if path.is_dir():
         return "folder"
     if path.exists() or format_of(path) in READERS:
@@ -123,7 +133,7 @@ def files_of(folder: Path) -> list[Path]:
             f"{folder} holds no file to read", f"wanted {', '.join(READERS)}, or these as .gz or .xz"
         )
     if len(readable) < len(files):
-        logger.warning("%s: passed over %d files of other formats", folder, len(files) - len(readable))
+        logger.warning("%s: passed over %d of other formats", folder, len(files) - len(readable))
     return readable
 
 

@@ -100,6 +100,8 @@ def test_a_changed_file_is_read_again(write_file: WriteFile) -> None:
         ("a.csv", "text,y\na,2\n ,3\n", ["text"], {}, "a.csv:3: column 'text' is empty; remove the row"),
         ("a.csv", "text,y\na,entailment\n", ["text"], {"label": "y"}, "holds 'entailment' where a number"),
         ("a.csv", "text,y\na,1\n", ["text", "text"], {}, "name each column once"),
+        ("a.csv", "text,y\na,1\n", "text", {}, "write ['text']"),
+        ("a.csv", "label,y\na,1\n", ["label"], {"label": "y"}, "a text column and the label at once"),
         ("a.csv", "text,y\na,1\n", [], {}, "text columns (none)"),
         ("a.txt", "a\n", None, {"limit": 0}, "a limit of 0 rows"),
         ("a.txt", "", None, {}, "a.txt is empty"),

@@ -211,7 +211,7 @@ def test_a_truncated_archive_is_refused(sets_copy: Path, tmp_path: Path, keep: f
             file.add(sets_copy / "senteval/downstream/STS", "STS")
         content = archive.read_bytes()
         archive.write_bytes(content[: int(len(content) * keep)])
-        with pytest.raises(InputError, match=r"cut off|damaged|holds no|no such file"):
+        with pytest.raises(InputError, match=r"cut\.tar(\.gz)? is no whole tar archive"):
             load_scored_pairs("stsb", data_dir=archive)
 
 
@@ -248,7 +248,7 @@ def test_what_is_not_there(tmp_path: Path, name: str, split: str, folder: str, f
 
 
 def test_a_file_that_is_no_archive(write_file: Callable[[str, str], Path]) -> None:
-    with pytest.raises(InputError, match="neither a data folder nor a tar archive"):
+    with pytest.raises(InputError, match="no whole tar archive"):
         load_scored_pairs("stsb", data_dir=write_file("notes.txt", "hello"))
 
 

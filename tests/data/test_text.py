@@ -31,6 +31,14 @@ def parquet_bytes(columns: dict[str, list[object]]) -> bytes:
     return sink.getvalue()
 
 
+def bytes_in_text() -> bytes:
+    """A string column whose bytes are no UTF-8, which Arrow writes without a look."""
+    broken = pa.Array.from_buffers(pa.string(), 1, pa.array([b"\xff\xfe"]).buffers())
+    sink = io.BytesIO()
+    pq.write_table(pa.table({"text": broken}), sink)
+    return sink.getvalue()
+
+
 CONTENT: dict[str, bytes] = {
     ".txt": "ein Satz\nnoch “einer”\n".encode(),
     ".csv": 'id,text\n1,ein Satz\n2,"noch “einer”"\n'.encode(),
@@ -101,7 +109,7 @@ def test_a_folder_is_read_in_order(write_file: WriteFile, caplog: pytest.LogCapt
     folder = path.parent
     with caplog.at_level(logging.WARNING):
         assert texts(folder) == ["a", "b", "d"]
-    assert "passed over 1 files of other formats" in caplog.text
+    assert "passed over 1 of other formats" in caplog.text
 
 
 def test_reading_is_a_stream(write_file: WriteFile) -> None:
@@ -144,6 +152,10 @@ CUT_XZ = lzma.compress(b"ein Satz\n" * 5000)[:-20]
         ("ragged.tsv", "text\tid\na\t1\nb\t2\t3\n", "ragged.tsv, line 3: 3 fields where the header has 2"),
         ("open.csv", 'text,id\n"a\nb,1\n', "open.csv, line 2: unexpected end of data"),
         ("quotes.csv", 'text,id\n"a"b,1\n', "quotes.csv, line 2: ',' expected after '\"'"),
+        ("return.csv", "text\ra\rb\r", "return.csv, line 1: a carriage return outside quotes"),
+        ("semicolon.csv", "text;id\na;1\n", "its fields seem to be separated by ';'; use commas"),
+        ("huge.jsonl", '{"text": "a", "n": ' + "9" * 6000 + "}\n", "huge.jsonl, line 1: Exceeds the limit"),
+        ("bytes.parquet", bytes_in_text(), "bytes.parquet cannot be read as Parquet: 'utf-8' codec"),
         ("twice.csv", "text,text\na,b\n", "names column 'text' more than once"),
         (
             "column.csv",
@@ -178,6 +190,7 @@ def test_broken_input_is_one_clear_error(
         ("missing.txt", "no such file: missing.txt"),
         ("folder/missing.jsonl.gz", "no such file: folder/missing.jsonl.gz"),
         ("nothing", "no such file, folder, or data set: nothing"),
+        ("", "the name of the source is empty"),
         ("sts12", "sts12 is a test set"),
         ("stsb-sentences", "switched off"),
         ("nli-triples", "nli-triples is on no hub; name the folder"),
@@ -191,6 +204,11 @@ def test_sources_that_are_not_there(
     with pytest.raises(InputError) as caught:
         next(read_records(source))
     assert fragment in str(caught.value)
+
+
+def test_a_bare_string_is_no_list_of_columns(write_file: WriteFile) -> None:
+    with pytest.raises(InputError, match=r"columns is the string 'text'; write \['text'\]"):
+        next(read_records(write_file("a.txt", "a"), columns="text"))
 
 
 def test_a_folder_without_texts(tmp_path: Path) -> None:
