@@ -1,0 +1,264 @@
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sentemb.cli.main import run
+from sentemb.evaluation.records import read_record
+
+ROOT = Path(__file__).resolve().parents[2]
+NOUNS = "cat dog man woman birds children".split()
+PARTS = ("MSRpar", "MSRvid", "SMTeuroparl", "surprise.OnWN", "surprise.SMTnews")
+
+
+@pytest.fixture(scope="module")
+def senteval(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A SentEval folder with a few pairs each of STS12, STS-B and SICK."""
+    folder = tmp_path_factory.mktemp("data")
+    downstream = folder / "senteval" / "downstream"
+    generator = np.random.default_rng(0)
+
+    def pairs(count: int) -> list[tuple[str, str, float]]:
+        return [
+            (
+                f"the {' '.join(generator.choice(NOUNS, 3))} sat",
+                f"a {' '.join(generator.choice(NOUNS, 2))} ran",
+                float(generator.integers(0, 26)) / 5,
+            )
+            for _ in range(count)
+        ]
+
+    twelve = downstream / "STS" / "STS12-en-test"
+    twelve.mkdir(parents=True)
+    for part in PARTS:
+        rows = pairs(8)
+        (twelve / f"STS.input.{part}.txt").write_text("".join(f"{one}\t{two}\n" for one, two, _ in rows))
+        (twelve / f"STS.gs.{part}.txt").write_text("".join(f"{score}\n" for *_, score in rows))
+    benchmark = downstream / "STS" / "STSBenchmark"
+    benchmark.mkdir()
+    (benchmark / "sts-test.csv").write_text(
+        "".join(f"g\tf\t2012\t{n}\t{score}\t{one}\t{two}\n" for n, (one, two, score) in enumerate(pairs(20)))
+    )
+    sick = downstream / "SICK"
+    sick.mkdir()
+    for name in ("SICK_train", "SICK_trial", "SICK_test_annotated"):
+        (sick / f"{name}.txt").write_text(
+            "pair_ID\tsentence_A\tsentence_B\trelatedness_score\tentailment_judgment\n"
+            + "".join(
+                f"{n}\t{one}\t{two}\t{score}\tNEUTRAL\n" for n, (one, two, score) in enumerate(pairs(10))
+            )
+        )
+    return folder
+
+
+def call(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
+    """Run the command in this process: exit code, standard output, standard error."""
+    with pytest.raises(SystemExit) as left:
+        run(["eval", *map(str, arguments)])
+    captured = capsys.readouterr()
+    return int(left.value.code or 0), captured.out, captured.err
+
+
+def sts(capsys: pytest.CaptureFixture[str], senteval: Path, *arguments: object) -> tuple[int, str, str]:
+    return call(capsys, "sts", *arguments, "--data-dir", senteval, "--allow-count-mismatch")
+
+
+def test_table_record_and_export(
+    capsys: pytest.CaptureFixture[str], senteval: Path, tiny_bert: Path, tmp_path: Path
+) -> None:
+    code, out, err = sts(
+        capsys,
+        senteval,
+        tiny_bert,
+        "--pooling",
+        "mean",
+        "--sets",
+        "sts12,sickr,sickr-mteb",
+        "--output",
+        tmp_path,
+    )
+    assert code == 0, err
+    for protocol in ("protocol all", "protocol mean", "protocol wmean"):
+        assert out.count(protocol) == 1
+    assert "SICK-R 10" in out
+    assert "SICK-R (MTEB) 30" in out
+    (path,) = tmp_path.glob("*.json")
+    record = read_record(path)
+    assert path.name.endswith(".sts.all.json")
+    assert f"{record.scores('all')['sts12'].spearman:.2f}" in out
+    assert [one.pairs for one in record.sets] == [40, 10, 30]
+    assert [subset.name for subset in record.sets[0].predictions.subsets] == list(PARTS)
+    assert str(path) in err
+
+
+def test_several_models_progress_and_one_protocol(
+    capsys: pytest.CaptureFixture[str], senteval: Path, tiny_bert: Path, tmp_path: Path
+) -> None:
+    vectors = tmp_path / "words.txt"
+    generator = np.random.default_rng(0)
+    vectors.write_text("".join(f"{word} {' '.join(map(str, generator.normal(size=5)))}\n" for word in NOUNS))
+    from sentemb.encoding import load_encoder
+
+    saved = tmp_path / "saved"
+    load_encoder(tiny_bert, pooling="cls").model.save(str(saved))
+    code, out, err = sts(
+        capsys, senteval, saved, vectors, "--sets", "sts12,stsb", "--protocol", "wmean", "--seed", 4,
+        "--markdown", "--output", tmp_path / "out",
+    )  # fmt: skip
+    assert code == 0, err
+    assert "[1/2]" in err
+    assert "[2/2]" in err
+    assert out.startswith("**STS, Spearman x 100 of cosine similarity, protocol wmean")
+    assert "protocol mean" not in out
+    assert "| words.txt | 4 |" in out
+    names = sorted(path.name for path in (tmp_path / "out").glob("*.json"))
+    assert names == ["saved.sts.wmean.seed-4.json", "words.txt.sts.wmean.seed-4.json"]
+
+
+def test_sets_without_subsets_are_printed_once(
+    capsys: pytest.CaptureFixture[str], senteval: Path, tiny_bert: Path
+) -> None:
+    code, out, err = sts(capsys, senteval, tiny_bert, "--pooling", "cls", "--sets", "stsb")
+    assert code == 0, err
+    assert "protocol all" in out
+    assert "mean and wmean: the same" in out
+
+
+def test_what_was_measured_before_a_mistake_is_shown(
+    capsys: pytest.CaptureFixture[str], senteval: Path, tiny_bert: Path, tmp_path: Path
+) -> None:
+    code, out, err = sts(
+        capsys, senteval, tiny_bert, tmp_path / "nowhere", "--pooling", "cls", "--sets", "stsb"
+    )
+    assert code == 2
+    assert "STS-B" in out
+    assert "nowhere" in err.splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (["--sets", "sts17"], "sts17"),
+        (["--sets", ""], "no data set is called ''"),
+        (["--sets", "stsb,stsb"], "named twice"),
+        (["--sets", "sts13"], "sts13"),
+        (["--pooling", "median"], "median"),
+        (["--output", "{file}/records"], "{file}"),
+        (["--export-mteb", "{file}"], "{file}"),
+    ],
+)
+def test_mistakes_are_one_line_and_code_2(
+    capsys: pytest.CaptureFixture[str],
+    senteval: Path,
+    tiny_bert: Path,
+    tmp_path: Path,
+    arguments: list[str],
+    problem: str,
+) -> None:
+    taken = tmp_path / "taken"
+    taken.write_text("")
+    given = [argument.format(file=taken) for argument in arguments]
+    if "--sets" not in given:
+        given += ["--sets", "stsb"]
+    if "--pooling" not in given:
+        given += ["--pooling", "cls"]
+    code, _, err = sts(capsys, senteval, tiny_bert, *given)
+    assert code == 2
+    last = err.splitlines()[-1]
+    assert last.startswith("sentemb: error: ")
+    assert problem.format(file=taken) in last
+    assert "Traceback" not in err
+
+
+def test_truncated_data_is_refused_by_default(
+    capsys: pytest.CaptureFixture[str], senteval: Path, tiny_bert: Path
+) -> None:
+    code, _, err = call(
+        capsys, "sts", tiny_bert, "--pooling", "cls", "--sets", "stsb", "--data-dir", senteval
+    )
+    assert code == 2
+    assert "20 of 1,379 rows" in err
+
+
+def test_an_unwritable_output_and_a_taken_one_fail_before_encoding(
+    capsys: pytest.CaptureFixture[str],
+    senteval: Path,
+    tiny_bert: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    arguments = (tiny_bert, "--pooling", "cls", "--sets", "stsb", "--output", tmp_path)
+    assert sts(capsys, senteval, *arguments)[0] == 0
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError("encoded in vain")
+
+    monkeypatch.setattr("sentemb.evaluation.evaluate_pairs", refuse, raising=False)
+    code, _, err = sts(capsys, senteval, *arguments)
+    assert code == 2
+    assert "already there; add --overwrite" in err
+    code, _, err = sts(capsys, senteval, *arguments[:-1], "/proc/nowhere")
+    assert code == 2
+    assert "/proc/nowhere" in err
+    monkeypatch.undo()
+    assert sts(capsys, senteval, *arguments, "--overwrite")[0] == 0
+    assert {path.name for path in tmp_path.glob("*.json")} == {
+        name for name in before if name.endswith(".json")
+    }
+
+
+@pytest.mark.parametrize("content", ["", "{}", '{"format": "sentemb-result"}'])
+def test_export_refuses_what_is_no_record(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, content: str
+) -> None:
+    path = tmp_path / "x.json"
+    path.write_text(content)
+    code, _, err = call(capsys, "export", path, "--output", tmp_path / "out")
+    assert code == 2
+    assert str(path) in err
+    assert not (tmp_path / "out").exists()
+
+
+def test_real_data_from_record_to_mteb(
+    capsys: pytest.CaptureFixture[str], shared_data: Path, tiny_bert: Path, tmp_path: Path
+) -> None:
+    code, _, err = call(
+        capsys, "sts", tiny_bert, "--pooling", "mean", "--sets", "stsb,sickr", "--data-dir", shared_data,
+        "--output", tmp_path / "records",
+    )  # fmt: skip
+    assert code == 0, err
+    code, _, err = call(
+        capsys,
+        "export",
+        tmp_path / "records",
+        "--format",
+        "mteb",
+        "--output",
+        tmp_path,
+        "--model-name",
+        "org/tiny",
+    )
+    assert code == 0, err
+    assert "not exported: sickr has 4,927 pairs" in err
+    (path,) = tmp_path.glob("results/org__tiny/*/STSBenchmark.json")
+    assert json.loads(path.read_text())["task_name"] == "STSBenchmark"
+
+
+def test_the_program_of_the_papers_table(senteval: Path, tiny_bert: Path, tmp_path: Path) -> None:
+    program = [sys.executable, str(ROOT / "eval" / "sts.py"), str(tiny_bert), "--output", str(tmp_path)]
+    done = subprocess.run(
+        [*program, "--pooling", "cls", "--data-dir", str(senteval)],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "HF_HUB_OFFLINE": "1"},
+    )
+    assert done.returncode != 0
+    assert done.stderr.splitlines()[-1].startswith("error: ")  # a SentEval folder with 3 of the 7 sets
+    assert "Traceback" not in done.stderr

@@ -1,0 +1,107 @@
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sentemb.data.sts import ScoredPairs
+from sentemb.errors import InputError
+from sentemb.evaluation import evaluate_pairs
+from sentemb.evaluation.mteb import export_mteb
+from sentemb.evaluation.records import ResultRecord, record_of
+
+# Required by MTEB 2's TaskResult, and by its check of every entry of `scores`.
+TASK_FIELDS = {
+    "dataset_revision",
+    "task_name",
+    "mteb_version",
+    "scores",
+    "evaluation_time",
+    "kg_co2_emissions",
+}
+SCORE_FIELDS = {
+    "pearson",
+    "spearman",
+    "cosine_pearson",
+    "cosine_spearman",
+    "main_score",
+    "hf_subset",
+    "languages",
+}
+
+
+def lengths(texts: list[str]) -> np.ndarray:
+    return np.array([[len(text), text.count("a"), text.count("e"), 1.0] for text in texts])
+
+
+@pytest.fixture
+def record(make_pairs: Callable[..., ScoredPairs]) -> ResultRecord:
+    sets = [
+        make_pairs("stsb", "test", (1379,)),
+        make_pairs("sickr", "test", (4927,)),
+        make_pairs("sickr-mteb", "test", (9927,)),
+        make_pairs("mine", "test", (20,)),
+    ]
+    return record_of(evaluate_pairs(lengths, sets))
+
+
+def test_files_are_those_that_mteb_reads(record: ResultRecord, tmp_path: Path) -> None:
+    exported = export_mteb(record, tmp_path, model_name="org/my model")
+    folder = tmp_path / "results" / "org__my-model" / record.fingerprint.replace(":", "-")[:40]
+    assert list(exported.files) == [folder / "STSBenchmark.json", folder / "SICK-R.json"]
+    task = json.loads(exported.files[0].read_text())
+    assert set(task) == TASK_FIELDS
+    assert task["task_name"] == "STSBenchmark"
+    assert task["dataset_revision"] == "b0fddb56ed78048fa8b90373c8a3cfc37b684831"
+    assert list(task["scores"]) == ["test"]
+    (entry,) = task["scores"]["test"]
+    assert set(entry) == SCORE_FIELDS
+    assert entry["hf_subset"] == "default"
+    assert entry["languages"] == ["eng-Latn"]
+    expected = record.scores("all")["stsb"]
+    assert (
+        entry["main_score"] == entry["cosine_spearman"] == pytest.approx(expected.spearman / 100, abs=1e-15)
+    )
+    assert entry["cosine_pearson"] == pytest.approx(expected.pearson / 100, abs=1e-15)
+    meta = json.loads((folder / "model_meta.json").read_text())
+    assert meta["name"] == "org/my model"
+    assert meta["revision"] == folder.name
+    assert meta["embed_dim"] == 4
+
+
+def test_only_mtebs_populations_go_under_mtebs_names(record: ResultRecord, tmp_path: Path) -> None:
+    exported = export_mteb(record, tmp_path)
+    assert exported.skipped == {
+        "sickr": "sickr has 4,927 pairs, MTEB's SICK-R 9,927: evaluate sickr-mteb for it",
+        "mine": "mine is no task of MTEB",
+    }
+    sick = json.loads(exported.files[1].read_text())
+    assert sick["scores"]["test"][0]["main_score"] == pytest.approx(
+        record.scores("all")["sickr-mteb"].spearman / 100
+    )
+
+
+def test_truncated_sets_and_other_splits_stay_at_home(
+    make_pairs: Callable[..., ScoredPairs], tmp_path: Path
+) -> None:
+    for pairs, problem in (
+        (make_pairs("stsb", "test", (1378,)), "stsb has 1,378 pairs, MTEB's STSBenchmark 1,379"),
+        (make_pairs("stsb", "dev", (1500,)), "split dev"),
+        (make_pairs("sickr", "test", (4927,)), "evaluate sickr-mteb"),
+    ):
+        with pytest.raises(InputError, match=problem):
+            export_mteb(record_of(evaluate_pairs(lengths, [pairs])), tmp_path)
+    assert not (tmp_path / "results").exists()
+
+
+def test_names(record: ResultRecord, tmp_path: Path) -> None:
+    for name in ("model", "/model", "org/", "a/b/c"):
+        with pytest.raises(InputError, match="organization/model"):
+            export_mteb(record, tmp_path, model_name=name)
+    assert "local__lengths" in str(export_mteb(record, tmp_path).files[0])
+    hub = dataclasses.replace(record, model="org/model")
+    assert "org__model" in str(export_mteb(hub, tmp_path).files[0])
