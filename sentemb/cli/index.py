@@ -61,16 +61,13 @@ def build(
 
     budget = None if memory_budget is None else parse_bytes(memory_budget)
     check_output(output, overwrite=overwrite)
-    work_dir = output.absolute().parent / f".{output.name}.building"
-    # Before the model is loaded: an output that cannot be written or a missing column must not cost a minute.
-    work_dir.mkdir(parents=True, exist_ok=True)
+    with _work_folder(output.absolute().parent / f".{output.name}.building") as work_dir:
+        from sentemb.search import EncoderSource, SearchIndex, read_documents
 
-    from sentemb.search import EncoderSource, SearchIndex, read_documents
-
-    source = EncoderSource(model, pooling, precision, max_length)  # type: ignore[arg-type]
-    try:
         documents = read_documents(data, text_column=text_column, id_column=id_column, data_dir=data_dir)
+        # Before the model is loaded: a missing file or column must not cost a minute.
         first = list(itertools.islice(documents, 1))
+        source = EncoderSource(model, pooling, precision, max_length)  # type: ignore[arg-type]
         encoder = source.load(device=device, cache_dir=cache_dir)
         with _progress() as progress:
             index = SearchIndex.build(
@@ -84,13 +81,6 @@ def build(
                 progress=progress,
             )
         index.save(output, overwrite=overwrite)
-    except KeyboardInterrupt:
-        typer.echo(f"what is encoded stays in {work_dir}; run the same command again to continue", err=True)
-        raise
-    except BaseException:
-        _remove_if_unused(work_dir)
-        raise
-    shutil.rmtree(work_dir, ignore_errors=True)
     _print_facts(output, index.manifest)
 
 
@@ -155,6 +145,26 @@ def _queries(query: str | None, file: Path | None) -> list[str]:
 
 
 @contextlib.contextmanager
+def _work_folder(path: Path) -> Iterator[Path]:
+    """The place of a build's intermediate files: what is encoded outlives a failure, nothing a success."""
+    made = not path.exists()
+    path.mkdir(parents=True, exist_ok=True)
+    try:
+        yield path
+    except BaseException as error:
+        if any(path.glob("shard-*.npy")):
+            kept = f"what is encoded stays in {path} for the next try"
+            if isinstance(error, KeyboardInterrupt):
+                typer.echo(f"sentemb: {kept}", err=True)
+            elif isinstance(error, OSError):
+                raise OSError(error.errno, f"{error.strerror or error}; {kept}", error.filename) from error
+        elif made:
+            shutil.rmtree(path, ignore_errors=True)
+        raise
+    shutil.rmtree(path, ignore_errors=True)
+
+
+@contextlib.contextmanager
 def _progress() -> Iterator[Callable[[str, int, int], None]]:
     """A bar on standard error, where that is a terminal; what was resumed is said in any case."""
     from rich.console import Console
@@ -174,12 +184,6 @@ def _progress() -> Iterator[Callable[[str, int, int], None]]:
             bar.update(task, description=_STAGES[stage], completed=done, total=total or None)
 
         yield report
-
-
-def _remove_if_unused(work_dir: Path) -> None:
-    """Leave a work folder behind only for the vectors in it."""
-    if not any(work_dir.glob("shard-*.npy")):
-        shutil.rmtree(work_dir, ignore_errors=True)
 
 
 def _print_facts(folder: Path, manifest: Manifest) -> None:

@@ -50,7 +50,11 @@ def check_output(path: Path, *, overwrite: bool) -> None:
 
 
 def save_folder(
-    path: Path, manifest: Manifest, *, write_vectors: Callable[[Path], object], documents: Path
+    path: Path,
+    manifest: Manifest,
+    *,
+    write_vectors: Callable[[Path], None],
+    write_documents: Callable[[Path], None],
 ) -> Manifest:
     """Write an index.
 
@@ -58,7 +62,7 @@ def save_folder(
         path: The index folder; made when absent.
         manifest: The manifest, whose `files` are filled in.
         write_vectors: Writes the faiss index to the file it is given.
-        documents: The document store to copy.
+        write_documents: Writes the document store to the file it is given.
 
     Returns:
         The manifest as it was written.
@@ -71,7 +75,7 @@ def save_folder(
     try:
         files = {
             "vectors": _place(path, "vectors", write_vectors),
-            "documents": _place(path, "documents", lambda target: shutil.copyfile(documents, target)),
+            "documents": _place(path, "documents", write_documents),
         }
         manifest = manifest.with_files(files)
         manifest.write(path)
@@ -110,7 +114,7 @@ def open_folder(path: Path, *, verify: bool) -> Manifest:
     return manifest
 
 
-def _place(folder: Path, role: str, write: Callable[[Path], object]) -> StoredFile:
+def _place(folder: Path, role: str, write: Callable[[Path], None]) -> StoredFile:
     partial = folder / f".{role}.{os.getpid()}.partial"
     write(partial)
     with partial.open("rb") as file:

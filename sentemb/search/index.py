@@ -179,7 +179,7 @@ class SearchIndex:
         path = Path(path)
         check_output(path, overwrite=overwrite)
         self.manifest = save_folder(
-            path, self.manifest, write_vectors=self._vectors.write, documents=self._documents.path
+            path, self.manifest, write_vectors=self._vectors.write, write_documents=self._documents.copy_to
         )
 
     @classmethod

@@ -126,7 +126,6 @@ class DocumentStore:
     """
 
     def __init__(self, path: Path) -> None:
-        self.path = path
         self._lock = threading.Lock()
         # `immutable`: no lock files beside the index, which may lie on a read-only medium.
         uri = f"{path.absolute().as_uri()}?mode=ro&immutable=1"
@@ -170,6 +169,20 @@ class DocumentStore:
         with self._lock:
             rows = self._connection.execute(query, (number, limit)).fetchall()
         return [StoredDocument(key, text, json.loads(extra) if extra else {}) for key, text, extra in rows]
+
+    def copy_to(self, path: Path) -> None:
+        """Copy the store to a new file, also when its own has been removed in the meantime.
+
+        Args:
+            path: The file to make.
+
+        Raises:
+            OSError: The disk is full.
+        """
+        with contextlib.closing(sqlite3.connect(path)) as copy, _disk_errors(path), self._lock:
+            # A journal beside the copy would be left there by a kill.
+            copy.execute("PRAGMA journal_mode=OFF")
+            self._connection.backup(copy)
 
     def close(self) -> None:
         """Close the file."""

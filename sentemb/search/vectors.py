@@ -19,7 +19,7 @@ Numbers = NDArray[np.int64]
 faiss: Any = import_module("faiss")
 
 # Candidates of the 4-bit codes that are ranked again, as a multiple of k.
-RERANKED = 4
+RERANKED = 8
 # Points for k-means: faiss draws no more than 256 for each list by itself; 64 give the same recall sooner.
 _TRAINING_POINTS = 64
 _FEWEST_TRAINING_POINTS = 10_000

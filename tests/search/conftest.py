@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from bag_of_words import BagOfWords
+
+from search.bag_of_words import BagOfWords
 
 
 @pytest.fixture

@@ -1,14 +1,15 @@
 from __future__ import annotations
 
+import shutil
 import threading
 from collections import Counter
 from pathlib import Path
 
 import numpy as np
 import pytest
-from bag_of_words import BagOfWords, Table, clustered
 from filelock import FileLock
 
+from search.bag_of_words import BagOfWords, Table, clustered
 from sentemb.errors import InputError
 from sentemb.search import Document, SearchIndex
 
@@ -181,6 +182,15 @@ def test_a_build_continues_in_its_work_folder(tmp_path: Path, corpus: list[str],
     assert [hit.id for hit in index.search("w1 w2", 5)[0]] == exact_ids(corpus, "w1 w2", 5)
 
 
+def test_an_index_can_be_saved_when_its_work_folder_is_gone(
+    tmp_path: Path, corpus: list[str], words: BagOfWords
+) -> None:
+    index = SearchIndex.build(corpus, words, work_dir=tmp_path / "work")
+    shutil.rmtree(tmp_path / "work")
+    index.save(tmp_path / "index")
+    assert SearchIndex.load(tmp_path / "index", words).search("w1") == index.search("w1")
+
+
 def test_two_builds_in_one_folder_are_refused(tmp_path: Path, words: BagOfWords) -> None:
     with FileLock(tmp_path / "lock"), pytest.raises(InputError, match="another process is building"):
         SearchIndex.build(["w1"], words, work_dir=tmp_path)
@@ -189,8 +199,6 @@ def test_two_builds_in_one_folder_are_refused(tmp_path: Path, words: BagOfWords)
 def test_a_disk_too_small_is_refused_before_encoding(
     tmp_path: Path, corpus: list[str], words: BagOfWords, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import shutil
-
     usage = shutil.disk_usage(tmp_path)
     monkeypatch.setattr(shutil, "disk_usage", lambda path: usage._replace(free=100_000))
     with pytest.raises(InputError, match=r"needs about .* of disk"):

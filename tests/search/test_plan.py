@@ -4,8 +4,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from bag_of_words import clustered
 
+from search.bag_of_words import clustered
 from sentemb.errors import InputError
 from sentemb.search.plan import estimate_bytes, format_bytes, kind_of, parse_bytes, plan_index
 from sentemb.search.vectors import VectorIndex

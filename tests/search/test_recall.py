@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from bag_of_words import clustered
 
+from search.bag_of_words import clustered
 from sentemb.search.recall import TARGET, ExactNeighbours, hold_out, share_found, tune_and_measure
 from sentemb.search.vectors import VectorIndex, normalised
 

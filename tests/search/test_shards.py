@@ -4,8 +4,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from bag_of_words import BagOfWords
 
+from search.bag_of_words import BagOfWords
 from sentemb.errors import InputError
 from sentemb.search import shards
 from sentemb.search.documents import as_documents

@@ -1,0 +1,221 @@
+from __future__ import annotations
+
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from sentemb.cli.main import run
+
+SENTENCES = [
+    "a cat sat on the mat",
+    "two birds fly over the house",
+    "a man plays guitar",
+    "a woman is sleeping",
+    "children eat a red apple",
+]
+MEAN = ["-m", "{bert}", "--pooling", "mean"]
+
+
+@pytest.fixture
+def sentemb(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
+    """Run the command in this process; returns exit code, standard output and standard error."""
+
+    def call(*arguments: object) -> tuple[int, str, str]:
+        capsys.readouterr()
+        code = 0
+        try:
+            run([str(argument) for argument in arguments])
+        except SystemExit as leave:
+            code = int(leave.code or 0)
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return call
+
+
+Command = Callable[..., "tuple[int, str, str]"]
+
+
+@pytest.fixture(scope="module")
+def index(tmp_path_factory: pytest.TempPathFactory, tiny_bert: Path) -> Path:
+    folder = tmp_path_factory.mktemp("built")
+    (folder / "corpus.txt").write_text("\n".join(SENTENCES) + "\n")
+    with pytest.raises(SystemExit) as leave:
+        run(["index", "build", str(folder / "corpus.txt"), "-m", str(tiny_bert), "--pooling", "mean",
+             "-o", str(folder / "index")])  # fmt: skip
+    assert not leave.value.code
+    assert {path.name for path in folder.iterdir()} == {"corpus.txt", "index"}
+    return folder / "index"
+
+
+def test_search_finds_each_sentence_first(sentemb: Command, index: Path, tmp_path: Path) -> None:
+    (tmp_path / "queries.txt").write_text("\n".join(SENTENCES))
+    code, out, _ = sentemb("index", "search", index, "--queries", tmp_path / "queries.txt", "-k", 2, "--json")
+    found = [json.loads(line) for line in out.splitlines()]
+    assert code == 0
+    assert [row["query"] for row in found] == SENTENCES
+    assert [row["hits"][0]["id"] for row in found] == [0, 1, 2, 3, 4]
+    assert all(
+        len(row["hits"]) == 2 and row["hits"][0]["score"] == pytest.approx(1, abs=1e-5) for row in found
+    )
+
+
+def test_queries_come_from_standard_input(
+    sentemb: Command, index: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    piped = io.TextIOWrapper(io.BytesIO(f"{SENTENCES[2]}\n\n{SENTENCES[3]}\n".encode()))
+    monkeypatch.setattr(sys, "stdin", piped)
+    code, out, _ = sentemb("index", "search", index, "-k", 1, "--json")
+    assert code == 0
+    assert [json.loads(line)["hits"][0]["id"] for line in out.splitlines()] == [2, 3]
+
+
+def test_table_shows_scores_and_texts_without_markup(
+    sentemb: Command, tiny_bert: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "c.csv").write_text("key,text\nk1,a cat [red]sat[/red]\nk2,two birds\n")
+    code, out, err = sentemb("index", "build", tmp_path / "c.csv", "--id-column", "key", "-m", tiny_bert,
+                             "--pooling", "cls", "-o", tmp_path / "index")  # fmt: skip
+    assert code == 0, err
+    assert "recall@10" in out and "bytes per vector" in out and "flat because" in out
+    code, out, _ = sentemb("index", "search", tmp_path / "index", "a cat [red]sat[/red]", "-k", 1)
+    assert code == 0 and "1.0000  k1" in out and "k2" not in out
+    assert out.count("[red]sat[/red]") == 2  # the query and the hit
+
+
+def test_info_prints_the_manifest(sentemb: Command, index: Path) -> None:
+    code, out, _ = sentemb("index", "info", index, "--json")
+    assert code == 0 and json.loads(out)["documents"] == 5
+    code, out, _ = sentemb("index", "info", index)
+    assert code == 0 and "5, 0 blank ones left out" in out
+
+
+def test_overwrite_replaces(sentemb: Command, tiny_bert: Path, tmp_path: Path) -> None:
+    build = (
+        "index",
+        "build",
+        tmp_path / "c.txt",
+        "-m",
+        tiny_bert,
+        "--pooling",
+        "mean",
+        "-o",
+        tmp_path / "index",
+    )
+    for texts in ("a cat\n", "a dog\ntwo birds\n"):
+        (tmp_path / "c.txt").write_text(texts)
+        code, _, err = sentemb(*build, "--overwrite")
+        assert code == 0, err
+    assert json.loads(sentemb("index", "info", tmp_path / "index", "--json")[1])["documents"] == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["search", "{tmp}/none", "x"], "no index at {tmp}/none"),
+        (["info", "{tmp}/none"], "no index at {tmp}/none"),
+        (["info", "{tmp}/c.txt"], "is a file, not an index folder"),
+        (["search", "{index}", " "], "query 0 is blank"),
+        (["search", "{index}", "x", "-k", "0"], "k must be a positive integer, not 0"),
+        (["search", "{index}", "x", "--queries", "{tmp}/c.txt"], "a query and --queries were given"),
+        (["search", "{index}", "--queries", "{tmp}/blank.txt"], "holds no query"),
+        (["search", "{index}", "--queries", "{tmp}/latin.txt"], "is not UTF-8"),
+        (["search", "{index}", "--queries", "{tmp}/none.txt"], "{tmp}/none.txt: No such file"),
+        (["search", "{index}", "x", "--model", "{tmp}/none"], "{tmp}/none"),
+        (["build", "{tmp}/none.txt", "-m", "{bert}", "-o", "{out}"], "no such file: {tmp}/none.txt"),
+        (["build", "{tmp}/c.csv", *MEAN, "-o", "{out}"], "which of the columns a, b holds the text?"),
+        (["build", "{tmp}/c.csv", "--text-column", "x", "-m", "{bert}", "-o", "{out}"], "no column 'x'"),
+        (["build", "{tmp}/blank.txt", *MEAN, "-o", "{out}"], "it holds no text"),
+        (["build", "{tmp}/c.txt", *MEAN, "-o", "{index}"], "already holds an index; pass --overwrite"),
+        (["build", "{tmp}/c.txt", *MEAN, "-o", "{tmp}/c.txt"], "{tmp}/c.txt is a file"),
+        (["build", "{tmp}/c.txt", *MEAN, "-o", "{tmp}"], "is no index and not empty"),
+        (["build", "{tmp}/c.txt", *MEAN, "-o", "{tmp}/c.txt/out"], "{tmp}/c.txt"),
+        (["build", "{tmp}/c.txt", "-m", "{bert}", "--pooling", "sum", "-o", "{out}"], "sum"),
+        (["build", "{tmp}/c.txt", "-m", "{tmp}/none", "-o", "{out}"], "{tmp}/none"),
+        (["build", "{tmp}/c.txt", *MEAN, "--memory-budget", "lots", "-o", "{out}"], "'lots' is no size"),
+        (["build", "{tmp}/c.txt", *MEAN, "--memory-budget", "10", "-o", "{out}"], "raise the memory budget"),
+        (["build", "{tmp}/c.txt", *MEAN, "--kind", "ivfpq", "-o", "{out}"], "use the kind flat or hnsw"),
+        (["build", "{tmp}/twice.csv", "--id-column", "b", *MEAN, "-o", "{out}"], "'2' occurs twice"),
+    ],
+)  # fmt: skip
+def test_a_mistake_is_one_line(
+    sentemb: Command, index: Path, tiny_bert: Path, tmp_path: Path, arguments: list[str], message: str
+) -> None:
+    (tmp_path / "c.txt").write_text("a cat\ntwo dogs\n")
+    (tmp_path / "blank.txt").write_text("\n \n")
+    (tmp_path / "latin.txt").write_bytes(b"caf\xe9\n")
+    (tmp_path / "c.csv").write_text("a,b\n1,2\n")
+    (tmp_path / "twice.csv").write_text("text,b\none,2\ntwo,2\n")
+    before = sorted(tmp_path.iterdir())
+    places = {"tmp": tmp_path, "index": index, "bert": tiny_bert, "out": tmp_path / "out"}
+    code, out, err = sentemb("index", *(argument.format(**places) for argument in arguments))
+    errors = [line for line in err.splitlines() if line.startswith("sentemb: error: ")]
+    assert code == 2 and len(errors) == 1 and out == ""
+    assert message.format(**places) in errors[0] and "Traceback" not in err
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_a_file_size_limit_is_one_line(sentemb: Command, tiny_bert: Path, tmp_path: Path) -> None:
+    resource = pytest.importorskip("resource")
+    (tmp_path / "c.txt").write_text("".join(f"cat {number} sat\n" for number in range(3000)))
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, hard))
+    try:
+        code, out, err = sentemb(
+            "index",
+            "build",
+            tmp_path / "c.txt",
+            "-m",
+            tiny_bert,
+            "--pooling",
+            "mean",
+            "-o",
+            tmp_path / "index",
+        )
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    errors = [line for line in err.splitlines() if line.startswith("sentemb: error: ")]
+    assert code == 2 and len(errors) == 1 and out == "" and "Traceback" not in err
+    assert not (tmp_path / "index").exists()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs POSIX signals")
+def test_an_interrupted_command_continues(tiny_bert: Path, tmp_path: Path) -> None:
+    (tmp_path / "c.txt").write_text("".join(f"{'cat ' * 40}{number}\n" for number in range(20_000)))
+    arguments = [
+        "index",
+        "build",
+        tmp_path / "c.txt",
+        "-m",
+        tiny_bert,
+        "--pooling",
+        "mean",
+        "-o",
+        tmp_path / "index",
+    ]
+    command = [sys.executable, "-c", "from sentemb.cli.main import run; run()", *map(str, arguments)]
+    work = tmp_path / ".index.building"
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    process = subprocess.Popen(
+        command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True, env=environment
+    )
+    while len(list(work.glob("shard-*.npy"))) < 1:
+        assert process.poll() is None
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate()
+    assert process.returncode == 130
+    assert f"what is encoded stays in {work} for the next try" in err and "Traceback" not in err
+    assert not (tmp_path / "index").exists()
+    result = subprocess.run(command, capture_output=True, text=True, env=environment)
+    assert result.returncode == 0, result.stderr
+    assert "texts were already encoded" in result.stderr
+    assert not work.exists()
