@@ -14,7 +14,7 @@ from sentemb.training.values import checked
 Precision = Literal["float32", "bf16"]
 Preset = Literal["paper", "released"]
 Schedule = Literal["linear", "constant"]
-OptionValue = str | int | float | bool | None
+OptionValue = str | int | float | bool | tuple[int | None, ...] | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,7 +32,7 @@ class TrainConfig:
         output: Folder of the run; the finished model lies at its top.
         columns: Columns of `data` in the order of the loss's inputs; `None` takes them all.
         deduplicate: Drop repeated rows.
-        pooling: How token vectors become a sentence vector, a name of `sentemb.modules.Poolings`.
+        pooling: A name of `sentemb.modules.Poolings`; `None` keeps what the base model has.
         loss: Class name in `sentemb.losses`.
         loss_options: Arguments of the loss.
         batch_size: Rows per optimizer step and process.
@@ -63,7 +63,7 @@ class TrainConfig:
     base: str
     data: str
     output: str
-    pooling: str
+    pooling: str | None
     loss: str
     max_length: int
     batch_size: int
@@ -97,7 +97,7 @@ class TrainConfig:
             _require(name, getattr(self, name), at_least=1)
         for name in ("learning_rate", "weight_decay", "epsilon", "clip"):
             _require(name, getattr(self, name), at_least=0)
-        _require("warmup", self.warmup, at_least=0, at_most=1)
+        _require("warmup", self.warmup, at_least=0, at_most=0.99)
         for beta in self.betas:
             _require("betas", beta, at_least=0, at_most=1)
         for seed in self.seeds:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,9 @@ from sentemb.training.checkpoints import checkpoint_name, remove_folder, rotate
 from sentemb.training.owned import OwnedByLoss
 from sentemb.training.random_state import random_state, set_random_state
 from sentemb.training.state import load_state, save_state
+from sentemb.training.views import fill_view_caches
+
+logger = logging.getLogger(__name__)
 
 HEAD_FILE = "loss_weights.safetensors"
 OPTIMIZER_FILE = "optimizer.safetensors"
@@ -61,10 +65,30 @@ class SentembTrainer(SentenceTransformerTrainer):
         super().__init__(*args, **kwargs)
         if self.is_fsdp_enabled or self.is_deepspeed_enabled:
             raise InputError("SentembTrainer does not shard weights", "train with one process or DDP")
-        if self.args.push_to_hub:
-            raise InputError("push_to_hub writes pickles", "push the finished model with model.push_to_hub")
         # The filter replaces NaN by the average of earlier losses, so that no log ever shows it.
         self.args.logging_nan_inf_filter = False
+
+    def init_hf_repo(self, token: str | None = None) -> None:
+        """Refuse to push checkpoints: upstream adds a pickle to each.
+
+        Args:
+            token: Not used.
+
+        Raises:
+            InputError: Always; only `push_to_hub` asks for a repository.
+        """
+        raise InputError("push_to_hub writes pickles", "push the finished model with model.push_to_hub")
+
+    def add_model_card_callback(self, default_args_dict: dict[str, Any]) -> None:
+        """Collect what the model card says; a card that fails never costs the training.
+
+        Args:
+            default_args_dict: Defaults of the training arguments.
+        """
+        try:
+            super().add_model_card_callback(default_args_dict)
+        except Exception as error:  # local data sets have broken it before
+            logger.warning("the model card will lack the training details: %s", error)
 
     @property
     def owned(self) -> OwnedByLoss:
@@ -76,7 +100,16 @@ class SentembTrainer(SentenceTransformerTrainer):
     def _prepare_for_training(self, *args: Any, **kwargs: Any) -> Any:
         prepared = super()._prepare_for_training(*args, **kwargs)
         self.owned.broadcast()
+        fill_view_caches(self._losses(), self.train_dataset, self._features_of)
         return prepared
+
+    def _losses(self) -> list[nn.Module]:
+        losses = self.loss.values() if isinstance(self.loss, dict) else [self.loss]
+        return [module for loss in losses for module in loss.modules()]
+
+    def _features_of(self, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        features: list[dict[str, Any]] = self.collect_features(self.data_collator(rows))[0]
+        return features
 
     def training_step(
         self, model: nn.Module, inputs: dict[str, Any], num_items_in_batch: Any = None
@@ -113,6 +146,17 @@ class SentembTrainer(SentenceTransformerTrainer):
             if self.args.save_strategy != "no":
                 self._save_checkpoint(self.model, trial)
         return metrics
+
+    def restore(self, checkpoint: Path) -> None:
+        """Load the weights of the model and of the loss from a checkpoint.
+
+        Args:
+            checkpoint: A folder `checkpoint-N` that this trainer wrote.
+
+        Raises:
+            InputError: It is no checkpoint, or one of another loss.
+        """
+        self._load_from_checkpoint(str(checkpoint))
 
     # -- checkpoints ---------------------------------------------------------------------------------------------
 

@@ -15,7 +15,7 @@ from sentemb.errors import InputError
 
 
 def checked(name: str, value: Any, kind: Any) -> Any:
-    """Check a value against a type; whole numbers pass as floats, lists as tuples.
+    """Check a value against a type; whole numbers pass as floats, lists as tuples, "none" as `None`.
 
     Args:
         name: What the value is called, for the message.
@@ -33,7 +33,7 @@ def checked(name: str, value: Any, kind: Any) -> Any:
         return _checked_union(name, value, get_args(kind))
     if origin is Literal:
         if value not in get_args(kind):
-            raise unknown(f"value of {name}", value, get_args(kind))
+            raise InputError(f"{name} is {value!r}", unknown("", value, get_args(kind)).hint)
         return value
     if origin is tuple and isinstance(value, list | tuple):
         kinds = get_args(kind)
@@ -101,7 +101,7 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 
 def to_toml(values: Mapping[str, Any]) -> str:
-    """Write plain values as TOML; `None` is left out, as TOML has no such value.
+    """Write plain values as TOML; `None`, which TOML lacks, becomes the word "none" that `checked` understands.
 
     Args:
         values: Key to string, number, boolean, list of these, or a dict of these (one table).
@@ -110,12 +110,10 @@ def to_toml(values: Mapping[str, Any]) -> str:
         The text.
     """
     tables = {key: value for key, value in values.items() if isinstance(value, Mapping)}
-    lines = [
-        f"{key} = {_toml(value)}" for key, value in values.items() if key not in tables and value is not None
-    ]
+    lines = [f"{key} = {_toml(value)}" for key, value in values.items() if key not in tables]
     for name, table in tables.items():
         lines += ["", f"[{name}]"]
-        lines += [f"{key} = {_toml(value)}" for key, value in table.items() if value is not None]
+        lines += [f"{key} = {_toml(value)}" for key, value in table.items()]
     return "\n".join(lines) + "\n"
 
 
@@ -137,8 +135,12 @@ def unknown(what: str, name: object, known: Collection[object]) -> InputError:
 
 
 def _checked_union(name: str, value: Any, kinds: tuple[Any, ...]) -> Any:
+    # TOML and flags have no other word for it.
+    if value is None or value == "none":
+        if types.NoneType in kinds:
+            return None
     # Exact types first, so that a whole number stays one where both kinds of number are allowed.
-    if type(value) in kinds:
+    elif type(value) in kinds:
         return value
     for kind in kinds:
         if kind is types.NoneType:
@@ -165,6 +167,8 @@ def _described(kind: Any) -> str:
 
 
 def _toml(value: Any) -> str:
+    if value is None:
+        return '"none"'
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, float) and not math.isfinite(value):

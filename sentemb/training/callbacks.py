@@ -1,0 +1,127 @@
+"""What happens beside the steps: metrics to the run's folder, speed, and a clean stop on Ctrl-C."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import threading
+import time
+from types import FrameType
+from typing import Any
+
+from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+
+from sentemb.training.folder import RunFolder
+
+logger = logging.getLogger(__name__)
+
+
+class SpeedCallback(TrainerCallback):
+    """Measures sentences per second over the steps alone, without evaluations and checkpoints.
+
+    Args:
+        sentences_per_step: Texts in a full batch over all processes.
+    """
+
+    def __init__(self, sentences_per_step: int) -> None:
+        self.sentences_per_step = sentences_per_step
+        self.steps = 0
+        self.seconds = 0.0
+        self._mark = time.monotonic()
+
+    @property
+    def sentences_per_second(self) -> float:
+        """The speed so far; 0 before the first step."""
+        return self.steps * self.sentences_per_step / self.seconds if self.seconds else 0.0
+
+    def on_train_begin(self, *args: Any, **kwargs: Any) -> None:
+        """Start the clock."""
+        self._mark = time.monotonic()
+
+    def on_step_end(self, *args: Any, **kwargs: Any) -> None:
+        """Count a step."""
+        now = time.monotonic()
+        self.steps += 1
+        self.seconds += now - self._mark
+        self._mark = now
+
+    def on_evaluate(self, *args: Any, **kwargs: Any) -> None:
+        """Leave the evaluation out."""
+        self._mark = time.monotonic()
+
+    def on_save(self, *args: Any, **kwargs: Any) -> None:
+        """Leave the checkpoint out."""
+        self._mark = time.monotonic()
+
+
+class MetricsCallback(TrainerCallback):
+    """Writes every log entry to `metrics.jsonl` as it comes.
+
+    Args:
+        folder: The run's folder.
+        speed: Where the speed is measured.
+    """
+
+    def __init__(self, folder: RunFolder, *, speed: SpeedCallback) -> None:
+        self.folder = folder
+        self.speed = speed
+
+    def on_log(
+        self,
+        args: TrainingArguments,
+        state: TrainerState,
+        control: TrainerControl,
+        logs: dict[str, Any],
+        **kwargs: Any,
+    ) -> None:
+        """Append the entry."""
+        if state.is_world_process_zero:
+            entry = {"step": state.global_step, "time": round(time.time(), 3)} | _without_upstream_speed(logs)
+            if "loss" in logs:
+                entry["sentences_per_second"] = round(self.speed.sentences_per_second, 2)
+            self.folder.append_metrics(entry)
+
+
+class InterruptCallback(TrainerCallback):
+    """Turns the first Ctrl-C (or SIGTERM) into a checkpoint and a stop after the step; a second one acts at once.
+
+    Use it as a context manager around the training. Outside the main thread, where Python takes no signals, it does
+    nothing.
+    """
+
+    def __init__(self) -> None:
+        self.interrupted = False
+        self._previous: dict[int, Any] = {}
+
+    def __enter__(self) -> InterruptCallback:
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGINT, signal.SIGTERM):
+                self._previous[number] = signal.signal(number, self._note)
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._restore()
+
+    def on_step_end(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> TrainerControl:
+        """Save and stop where the user asked for it."""
+        if self.interrupted:
+            control.should_save = True
+            control.should_training_stop = True
+        return control
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        self.interrupted = True
+        self._restore()
+        logger.warning("stopping after this step; interrupt again to stop at once")
+
+    def _restore(self) -> None:
+        while self._previous:
+            number, handler = self._previous.popitem()
+            signal.signal(number, handler)
+
+
+def _without_upstream_speed(logs: dict[str, Any]) -> dict[str, Any]:
+    """Upstream counts the rows of an evaluation loss, of which there is none, and floating-point operations of 0."""
+    return {name: value for name, value in logs.items() if not name.endswith(("_per_second", "_flos"))}

@@ -1,0 +1,200 @@
+"""A run's folder: the finished model at its top, everything about the run in `run/`.
+
+    sg-bert-base/           loads as SentenceTransformer("sg-bert-base")
+    └─ run/
+       ├─ config.toml       every value of the configuration
+       ├─ record.json       versions, data, hardware, timings, scores, state of the run
+       ├─ metrics.jsonl     loss components and dev scores over time
+       └─ checkpoints/
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shutil
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock, Timeout
+
+from sentemb._files import read_json, write_json, write_text
+from sentemb.errors import InputError
+from sentemb.training.config import TrainConfig
+from sentemb.training.values import read_toml, to_toml
+
+# Where the output lies does not decide what comes out.
+_NOT_COMPARED = ("output", "data_dir")
+
+
+class RunFolder:
+    """Paths and state of one run.
+
+    Args:
+        path: The output folder.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.run = path / "run"
+        self.config = self.run / "config.toml"
+        self.record = self.run / "record.json"
+        self.metrics = self.run / "metrics.jsonl"
+        self.checkpoints = self.run / "checkpoints"
+
+    def check(self, config: TrainConfig, *, resume: bool) -> None:
+        """Refuse a folder that this run may not have. Nothing is written.
+
+        Args:
+            config: The run's configuration.
+            resume: Whether an interrupted run may go on. An empty folder begins one either way.
+
+        Raises:
+            InputError: The folder holds something else: a finished run, an interrupted one without `resume`,
+                one of another configuration, or no run at all.
+        """
+        if not self.config.exists():
+            if self.path.exists() and (not self.path.is_dir() or _holds_more_than_a_lock(self.path)):
+                raise InputError(f"{self.path} already exists and holds no run", "choose another --output")
+            return
+        if self.status() == "finished":
+            raise InputError(f"{self.path} holds a finished run", "choose another --output")
+        if differing := self.differing(config):
+            raise InputError(
+                f"{self.path} holds an interrupted run with other values of {', '.join(differing)}",
+                "use the same ones to resume it, or choose another --output",
+            )
+        if not resume:
+            raise InputError(
+                f"{self.path} holds an interrupted run of the same configuration",
+                "add --resume to go on with it",
+            )
+
+    @contextlib.contextmanager
+    def claimed(self, config: TrainConfig, *, resume: bool) -> Iterator[None]:
+        """Take the folder for a run and keep other processes out while it goes on.
+
+        Args:
+            config: The run's configuration.
+            resume: Whether an interrupted run may go on.
+
+        Raises:
+            InputError: As for `check`, or another process has the folder.
+        """
+        self.check(config, resume=resume)
+        self.run.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(self.run / "lock")
+        try:
+            lock.acquire(timeout=0)
+        except Timeout:
+            raise InputError(
+                f"another process is training in {self.path}", "wait for it or choose another --output"
+            ) from None
+        try:
+            self.check(config, resume=resume)
+            if not self.config.exists():
+                write_text(self.config, to_toml(config.values()))
+            yield
+        finally:
+            lock.release()
+
+    def status(self) -> str | None:
+        """State of the run.
+
+        Returns:
+            `running` (also after a kill), `finished`, or `None` before the first record.
+        """
+        status: str | None = self.read_record().get("status")
+        return status
+
+    def read_record(self) -> dict[str, Any]:
+        """The record so far.
+
+        Returns:
+            Plain values; empty before the first.
+        """
+        record: dict[str, Any] = read_json(self.record) if self.record.exists() else {}
+        return record
+
+    def update_record(self, **values: Any) -> dict[str, Any]:
+        """Add to the record.
+
+        Args:
+            **values: Plain values by name.
+
+        Returns:
+            The whole record.
+        """
+        record = self.read_record() | values
+        write_json(self.record, record)
+        return record
+
+    def append_metrics(self, entry: dict[str, Any]) -> None:
+        """Add a line to the metrics.
+
+        Args:
+            entry: Plain values.
+        """
+        with self.metrics.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(entry) + "\n")
+
+    def rewind_metrics(self, step: int) -> None:
+        """Drop the metrics after a step, which a resumed run is about to write again.
+
+        Args:
+            step: The last step to keep.
+        """
+        if not self.metrics.exists():
+            return
+        kept = []
+        for line in self.metrics.read_text(encoding="utf-8").splitlines():
+            # A kill can leave half a line at the end.
+            with contextlib.suppress(json.JSONDecodeError):
+                if json.loads(line)["step"] <= step:
+                    kept.append(line + "\n")
+        write_text(self.metrics, "".join(kept))
+
+    def publish(self, model: Path) -> None:
+        """Move a complete model to the top of the folder.
+
+        A reader needs `modules.json` first and the weights last: between the two every loader fails, so none can
+        take a part for the whole.
+
+        Args:
+            model: The saved model; it is gone afterwards.
+        """
+        entries = sorted(
+            model.iterdir(), key=lambda path: (path.suffix == ".safetensors", path.name != "modules.json", path.name)
+        )
+        for entry in entries:
+            target = self.path / entry.name
+            if target.is_dir():
+                shutil.rmtree(target)
+            entry.replace(target)
+        model.rmdir()
+
+    def differing(self, config: TrainConfig) -> list[str]:
+        """Fields in which a configuration departs from the one that began the run.
+
+        Args:
+            config: The configuration.
+
+        Returns:
+            Their names; where the output and the data lie does not count.
+        """
+        before = read_toml(self.config)
+        # Through TOML, so that both sides say "none" and have lists.
+        now = tomllib.loads(to_toml(config.values()))
+        names = [name for name in before.keys() | now.keys() if name not in _NOT_COMPARED]
+        return sorted(name for name in names if before.get(name) != now.get(name))
+
+
+def _holds_more_than_a_lock(path: Path) -> bool:
+    """A run that died before it wrote its configuration leaves a lock and half a file at most."""
+    others = [entry for entry in path.iterdir() if entry.name != "run"]
+    run = path / "run"
+    if run.is_dir():
+        others += [entry for entry in run.iterdir() if entry.name != "lock" and entry.suffix != ".partial"]
+    return bool(others)

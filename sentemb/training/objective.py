@@ -1,0 +1,117 @@
+"""The loss of a configuration, its options checked against the loss's own signature."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any, get_type_hints
+
+from sentence_transformers import SentenceTransformer
+from torch import nn
+
+import sentemb.losses
+from sentemb._compat import get_world_size
+from sentemb.errors import InputError
+from sentemb.losses import SelfGuidedLoss, SimCSELoss, ViewCache
+from sentemb.training.config import TrainConfig
+from sentemb.training.values import checked, unknown
+
+# `preset` is the configuration's own field, and a view cache cannot be written in a file.
+_NOT_OPTIONS = ("self", "model", "view_cache")
+
+
+def loss_class(name: str) -> type[nn.Module]:
+    """Look a loss up.
+
+    Args:
+        name: Class name in `sentemb.losses`.
+
+    Returns:
+        The class.
+
+    Raises:
+        InputError: There is no such loss.
+    """
+    names = [known for known in sentemb.losses.__all__ if known.endswith("Loss")]
+    if name not in names:
+        raise unknown("loss", name, names)
+    found: type[nn.Module] = getattr(sentemb.losses, name)
+    return found
+
+
+def check_loss_options(config: TrainConfig) -> dict[str, Any]:
+    """Check the options of a configuration's loss by name and type.
+
+    Args:
+        config: The configuration.
+
+    Returns:
+        The options, ready for the constructor.
+
+    Raises:
+        InputError: Unknown loss or option, or a value of the wrong type.
+    """
+    chosen = loss_class(config.loss)
+    known = [name for name in inspect.signature(chosen).parameters if name not in _NOT_OPTIONS]
+    types = get_type_hints(chosen.__init__)
+    options = {}
+    for name, value in config.loss_options.items():
+        if name not in known:
+            raise unknown(f"option of {config.loss}", name, known)
+        options[name] = checked(f"loss_options.{name}", value, types[name])
+    return options
+
+
+def build_loss(
+    config: TrainConfig, model: SentenceTransformer, *, view_cache: ViewCache | None = None
+) -> nn.Module:
+    """Build the loss of a configuration.
+
+    Args:
+        config: The configuration.
+        model: The encoder with the base model's weights.
+        view_cache: Cache to share between the runs of several seeds; losses without views ignore it.
+
+    Returns:
+        The loss.
+
+    Raises:
+        InputError: Unknown loss or option, or a value that the loss refuses.
+    """
+    chosen = loss_class(config.loss)
+    options = check_loss_options(config)
+    if chosen is SelfGuidedLoss:
+        options["view_cache"] = view_cache
+    loss: nn.Module = chosen(model, **options)
+    return loss
+
+
+def negatives_per_anchor(loss: nn.Module, *, batch_size: int, columns: int) -> int:
+    """How many negatives an anchor of a full batch meets.
+
+    Args:
+        loss: The loss.
+        batch_size: Rows per process.
+        columns: Text columns per row.
+
+    Returns:
+        The number, over all processes where the loss gathers.
+
+    Raises:
+        InputError: The batch leaves an anchor without any.
+    """
+    gathered = getattr(loss, "gather_across_devices", False)
+    rows = batch_size * (get_world_size() if gathered else 1)
+    if isinstance(loss, SelfGuidedLoss):
+        views = len(loss.frozen.layers) if loss.objective == "opt3" else 1
+        dropped = int(loss.objective == "opt2" and loss.preset == "released")
+        sides = 2 if loss.objective in ("base", "opt1") else 1
+        negatives = (rows - 1) * views * sides - dropped
+    elif isinstance(loss, SimCSELoss):
+        negatives = rows - 1 + rows * max(0, columns - 2)
+    else:
+        negatives = rows - 1
+    if negatives < 1:
+        raise InputError(
+            f"with batch_size {batch_size} no anchor has a negative", "choose a larger --batch-size"
+        )
+    return negatives

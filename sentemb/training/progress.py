@@ -1,0 +1,88 @@
+"""Progress on a terminal: one live line; elsewhere: a line per log entry."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+
+from sentemb.training.callbacks import SpeedCallback
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+_HIDDEN = frozenset(
+    "epoch step total_flos train_loss train_runtime train_samples_per_second train_steps_per_second "
+    "eval_runtime eval_samples_per_second eval_steps_per_second grad_norm".split()
+)
+
+
+class ConsoleProgress(TrainerCallback):
+    """Shows steps, loss components, dev score and speed.
+
+    Args:
+        console: Where to.
+    """
+
+    def __init__(self, console: Console) -> None:
+        self.console = console
+        self.speed: SpeedCallback | None = None
+        self._latest: dict[str, float] = {}
+        self._live: Progress | None = None
+        self._task: Any = None
+
+    def announce(self, text: str) -> None:
+        """Print a line above the live one.
+
+        Args:
+            text: The line.
+        """
+        self.console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+    def on_train_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
+        """Open the live line."""
+        if self.console.is_terminal:
+            columns = (BarColumn(20), MofNCompleteColumn(), TimeRemainingColumn(), TextColumn("{task.description}"))
+            self._live = Progress(*columns, console=self.console)
+            self._live.start()
+            self._task = self._live.add_task("", total=state.max_steps, completed=state.global_step)
+
+    def on_step_end(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
+        """Move the live line."""
+        if self._live is not None:
+            self._live.update(self._task, completed=state.global_step)
+
+    def on_log(
+        self,
+        args: TrainingArguments,
+        state: TrainerState,
+        control: TrainerControl,
+        logs: dict[str, Any],
+        **kwargs: Any,
+    ) -> None:
+        """Show the newest values."""
+        shown = {name: value for name, value in logs.items() if name not in _HIDDEN and isinstance(value, float)}
+        if not shown:
+            return
+        self._latest |= shown
+        if self._live is not None:
+            self._live.update(self._task, description=self._described(self._latest))
+        else:
+            self.announce(f"step {state.global_step}/{state.max_steps}  {self._described(shown)}")
+
+    def close(self) -> None:
+        """End the live line, whatever happened to the training."""
+        if self._live is not None:
+            self._live.stop()
+            self._live = None
+
+    def _described(self, values: dict[str, float]) -> str:
+        parts = [f"{name.removeprefix('eval_')} {value:.4g}" for name, value in values.items()]
+        if self.speed is not None and self.speed.steps:
+            parts.append(f"{self.speed.sentences_per_second:.0f} sentences/s")
+        return "  ".join(parts)

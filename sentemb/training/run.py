@@ -1,0 +1,167 @@
+"""`train` and `train_seeds`: from a configuration to folders that plain sentence-transformers loads."""
+
+from __future__ import annotations
+
+import contextlib
+import statistics
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import datasets
+from transformers.utils import logging as transformers_logging
+
+from sentemb._files import write_json
+from sentemb.errors import InputError
+from sentemb.losses import ViewCache
+from sentemb.training.config import TrainConfig
+from sentemb.training.folder import RunFolder
+from sentemb.training.objective import check_loss_options
+from sentemb.training.progress import ConsoleProgress
+from sentemb.training.session import Run, Session, on_main
+
+
+@dataclass(frozen=True)
+class SeedSummary:
+    """Runs that differ in their seed alone.
+
+    Args:
+        runs: One per seed.
+    """
+
+    runs: tuple[Run, ...]
+
+    def statistics(self) -> dict[str, Any]:
+        """Mean, sample standard deviation and range of the dev scores.
+
+        Returns:
+            Plain values; `None` where there is no dev score, or one seed only for the deviation.
+        """
+        scores = [run.dev_score for run in self.runs if run.dev_score is not None]
+        return {
+            "seeds": [run.seed for run in self.runs],
+            "scores": scores,
+            "mean": statistics.fmean(scores) if scores else None,
+            "standard_deviation": statistics.stdev(scores) if len(scores) > 1 else None,
+            "lowest": min(scores, default=None),
+            "highest": max(scores, default=None),
+        }
+
+
+def train(
+    config: TrainConfig,
+    *,
+    resume: bool = False,
+    progress: ConsoleProgress | None = None,
+    view_cache: ViewCache | None = None,
+) -> Run:
+    """Train one encoder with one seed.
+
+    The same configuration on the same machine gives the same weights, interrupted and resumed or not.
+
+    Args:
+        config: The configuration, with one seed.
+        resume: Go on with the interrupted run in the output folder, if there is one.
+        progress: Where to show progress.
+        view_cache: Cache of frozen views to share between runs on the same base model and data.
+
+    Returns:
+        The finished run.
+
+    Raises:
+        InputError: Something in the configuration, the data or the folder cannot be used.
+        Interrupted: The user stopped the run, which can be resumed.
+
+    Example:
+        >>> config = resolve("sg-opt", overrides={"base": base, "output": "sg"})  # doctest: +SKIP
+        >>> train(config).dev_score  # doctest: +SKIP
+    """
+    if len(config.seeds) != 1:
+        raise InputError(f"train takes one seed, the configuration has {len(config.seeds)}", "use train_seeds")
+    check_loss_options(config)
+    # Before anything slow: a taken folder need not wait for a model to load.
+    on_main(lambda: RunFolder(Path(config.output)).check(config, resume=resume))
+    with _quiet():
+        return Session(config, progress=progress, view_cache=view_cache).run(resume=resume)
+
+
+def train_seeds(
+    config: TrainConfig, *, resume: bool = False, progress: ConsoleProgress | None = None
+) -> SeedSummary:
+    """Train one encoder per seed, each in its folder `seed-N`, and summarise them in `summary.json`.
+
+    Args:
+        config: The configuration.
+        resume: Leave finished seeds as they are and go on with the others.
+        progress: Where to show progress.
+
+    Returns:
+        The runs.
+
+    Raises:
+        InputError: Something in the configuration, the data or a folder cannot be used.
+        Interrupted: The user stopped the run, which can be resumed.
+    """
+    output = Path(config.output)
+    check_loss_options(config)
+    on_main(lambda: _check_folders(config, resume=resume))
+    cache = ViewCache()
+    runs: list[Run] = []
+    for seed in config.seeds:
+        own = config.replace(seeds=(seed,), output=str(output / f"seed-{seed}"))
+        folder = RunFolder(Path(own.output))
+        if folder.status() == "finished":
+            runs.append(_finished(folder, seed))
+        else:
+            if progress is not None:
+                progress.announce(f"seed {seed}")
+            runs.append(train(own, resume=resume, progress=progress, view_cache=cache))
+    summary = SeedSummary(tuple(runs))
+    on_main(lambda: write_json(output / "summary.json", summary.statistics()))
+    return summary
+
+
+def _check_folders(config: TrainConfig, *, resume: bool) -> None:
+    output = Path(config.output)
+    expected = {f"seed-{seed}" for seed in config.seeds} | {"summary.json"}
+    if output.exists():
+        if not output.is_dir():
+            raise InputError(f"{output} is a file", "choose another --output")
+        foreign = sorted(entry.name for entry in output.iterdir() if entry.name not in expected)
+        if foreign:
+            raise InputError(f"{output} already holds {', '.join(foreign[:3])}", "choose another --output")
+    for seed in config.seeds:
+        own = config.replace(seeds=(seed,), output=str(output / f"seed-{seed}"))
+        folder = RunFolder(Path(own.output))
+        if not (resume and folder.status() == "finished" and not folder.differing(own)):
+            folder.check(own, resume=resume)
+
+
+def _finished(folder: RunFolder, seed: int) -> Run:
+    record = folder.read_record()
+    return Run(
+        output=folder.path,
+        seed=seed,
+        dev_score=record["dev"]["score"],
+        step=record["kept_step"],
+        steps=record["steps"],
+        sentences_per_second=record["sentences_per_second"],
+    )
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Upstream bars for loading and saving would tear the progress line apart."""
+    bars = [
+        (transformers_logging.is_progress_bar_enabled(), transformers_logging.enable_progress_bar),
+        (datasets.are_progress_bars_disabled() is False, datasets.enable_progress_bars),
+    ]
+    transformers_logging.disable_progress_bar()
+    datasets.disable_progress_bars()
+    try:
+        yield
+    finally:
+        for enabled, enable in bars:
+            if enabled:
+                enable()

@@ -1,0 +1,337 @@
+"""One run from its data to its published model."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from accelerate import PartialState
+from accelerate.utils import broadcast_object_list
+from sentence_transformers import SentenceTransformerTrainingArguments
+from transformers import PrinterCallback, TrainerState, set_seed
+from transformers.trainer import TRAINER_STATE_NAME
+
+from sentemb.data import describe_source
+from sentemb.errors import InputError
+from sentemb.losses import ViewCache
+from sentemb.modules import build_encoder
+from sentemb.training.callbacks import InterruptCallback, MetricsCallback, SpeedCallback
+from sentemb.training.card import write_card
+from sentemb.training.checkpoints import checkpoint_name, checkpoints, remove_folder, remove_remains
+from sentemb.training.config import TrainConfig
+from sentemb.training.folder import RunFolder
+from sentemb.training.objective import build_loss, negatives_per_anchor
+from sentemb.training.progress import ConsoleProgress
+from sentemb.training.record import describe_environment
+from sentemb.training.rows import dev_evaluator, load_rows
+from sentemb.training.stopping import StoppingCallback, StoppingRule, dev_scores
+from sentemb.training.trainer import SentembTrainer
+
+logger = logging.getLogger(__name__)
+
+_LOGS_PER_EVALUATION = 5
+
+
+class Interrupted(KeyboardInterrupt):
+    """The user stopped a run; its folder holds a checkpoint to resume from.
+
+    Args:
+        folder: The run's folder.
+        step: The step of the checkpoint.
+    """
+
+    def __init__(self, folder: Path, step: int) -> None:
+        super().__init__(f"stopped at step {step}; the same command with --resume goes on from there")
+        self.folder = folder
+        self.step = step
+
+
+@dataclass(frozen=True)
+class Run:
+    """A finished run.
+
+    Args:
+        output: The folder; it loads as a `SentenceTransformer`.
+        seed: Its seed.
+        dev_score: Dev score of the kept weights, as a fraction; `None` without a dev set.
+        step: Step of the kept weights.
+        steps: Steps trained in all.
+        sentences_per_second: Speed of the steps; 0 where none was left to train.
+    """
+
+    output: Path
+    seed: int
+    dev_score: float | None
+    step: int
+    steps: int
+    sentences_per_second: float
+
+
+class Session:
+    """Everything that one run needs, built in the order that makes its weights repeatable.
+
+    Building reads and checks data, dev set, base model and loss, and writes nothing.
+
+    Args:
+        config: The configuration, with one seed.
+        progress: Where to show progress.
+        view_cache: Cache of frozen views to share between runs.
+
+    Raises:
+        InputError: Something in the configuration or the data cannot be used.
+    """
+
+    def __init__(
+        self, config: TrainConfig, *, progress: ConsoleProgress | None, view_cache: ViewCache | None
+    ) -> None:
+        self.config = config
+        self.progress = progress
+        self.folder = RunFolder(Path(config.output))
+        (self.seed,) = config.seeds
+        self.rows = load_rows(config)
+        self.evaluator = dev_evaluator(config)
+        # New layers of the model and the head of the loss draw from the generators.
+        set_seed(self.seed)
+        self.model = build_encoder(config.base, pooling=config.pooling)  # type: ignore[arg-type]
+        # The run writes a card of its own.
+        self.model.model_card_data.generate_widget_examples = False
+        self.max_length = self._fitting_length()
+        self.loss = build_loss(config, self.model, view_cache=view_cache)
+        self.negatives = negatives_per_anchor(
+            self.loss, batch_size=config.batch_size, columns=len(self.rows.column_names)
+        )
+        self.rule = StoppingRule(config.stopping, config.stopping_limit)
+        world_size = PartialState().num_processes
+        self.speed = SpeedCallback(config.batch_size * world_size * len(self.rows.column_names))
+
+    def run(self, *, resume: bool) -> Run:
+        """Train, or go on training, and publish the model.
+
+        Args:
+            resume: Whether an interrupted run may go on.
+
+        Returns:
+            The finished run.
+
+        Raises:
+            InputError: The folder is not this run's, or its data has changed.
+            Interrupted: The user stopped the run.
+        """
+        with ExitStack() as stack:
+            on_main(lambda: stack.enter_context(self.folder.claimed(self.config, resume=resume)))
+            return self._run()
+
+    def _run(self) -> Run:
+        saved = checkpoints(self.folder.checkpoints)
+        step, checkpoint = saved[-1] if saved else (-1, None)
+        on_main(lambda: self._begin_record(step))
+        trainer = self._trainer(fresh=checkpoint is None)
+        self._announce(f"negatives per anchor: {self.negatives}")
+        if checkpoint is not None:
+            self._announce(f"resuming at step {step}")
+        if checkpoint is not None and self._is_over(checkpoint):
+            trainer.state = TrainerState.load_from_json(str(checkpoint / TRAINER_STATE_NAME))
+            trainer.restore(checkpoint)
+        else:
+            self._train(trainer, checkpoint)
+        kept = self._keep(trainer)
+        on_main(lambda: self._publish(trainer, kept))
+        return kept
+
+    def _train(self, trainer: SentembTrainer, checkpoint: Path | None) -> None:
+        interrupt = InterruptCallback()
+        trainer.add_callback(interrupt)
+        try:
+            with interrupt:
+                trainer.train(resume_from_checkpoint=None if checkpoint is None else str(checkpoint))
+        finally:
+            if self.progress is not None:
+                self.progress.close()
+        if interrupt.interrupted and trainer.state.global_step < trainer.state.max_steps:
+            raise Interrupted(self.folder.path, trainer.state.global_step)
+
+    def _trainer(self, *, fresh: bool) -> SentembTrainer:
+        callbacks: list[Any] = [self.speed, MetricsCallback(self.folder, speed=self.speed)]
+        if self.evaluator is not None:
+            callbacks.append(StoppingCallback(self.evaluator.best_metric_key, rule=self.rule))
+        if self.progress is not None and PartialState().is_main_process:
+            self.progress.speed = self.speed
+            callbacks.append(self.progress)
+        trainer = SentembTrainer(
+            self.model,
+            self._arguments(fresh=fresh),
+            train_dataset=self.rows,
+            loss=self.loss,
+            evaluator=self.evaluator,
+            callbacks=callbacks,
+        )
+        trainer.remove_callback(PrinterCallback)
+        trainer.data_collator.max_length = self.max_length
+        return trainer
+
+    def _arguments(self, *, fresh: bool) -> SentenceTransformerTrainingArguments:
+        config = self.config
+        warm = "constant_with_warmup" if config.warmup else "constant"
+        return SentenceTransformerTrainingArguments(
+            output_dir=str(self.folder.checkpoints),
+            per_device_train_batch_size=config.batch_size,
+            num_train_epochs=config.epochs,
+            max_steps=config.max_steps or -1,
+            learning_rate=config.learning_rate,
+            weight_decay=config.weight_decay,
+            adam_beta1=config.betas[0],
+            adam_beta2=config.betas[1],
+            adam_epsilon=config.epsilon,
+            # One kernel for all weights: on a small encoder the projection head is most of a step.
+            optim="adamw_torch_fused",
+            lr_scheduler_type="linear" if config.schedule == "linear" else warm,
+            warmup_steps=config.warmup,
+            max_grad_norm=config.clip,
+            bf16=config.precision == "bf16",
+            eval_strategy="no" if self.evaluator is None else "steps",
+            eval_steps=config.eval_steps,
+            eval_on_start=self.evaluator is not None and fresh,
+            metric_for_best_model=None if self.evaluator is None else self.evaluator.best_metric_key,
+            greater_is_better=True,
+            save_strategy="steps",
+            save_steps=config.eval_steps,
+            save_total_limit=2,
+            logging_steps=max(1, config.eval_steps // _LOGS_PER_EVALUATION),
+            seed=self.seed,
+            dataloader_pin_memory=torch.cuda.is_available(),
+            report_to="none",
+            disable_tqdm=True,
+        )
+
+    def _fitting_length(self) -> int:
+        longest = self.model.max_seq_length
+        if longest is not None and self.config.max_length > longest:
+            logger.warning(
+                "max_length %d is more than the model takes; using %d", self.config.max_length, longest
+            )
+            return int(longest)
+        return self.config.max_length
+
+    def _is_over(self, checkpoint: Path) -> bool:
+        """Whether the run died between its last step and its published model."""
+        state = TrainerState.load_from_json(str(checkpoint / TRAINER_STATE_NAME))
+        if state.global_step >= state.max_steps:
+            return True
+        return self.evaluator is not None and self.rule.fires(
+            dev_scores(state.log_history, self.evaluator.best_metric_key)
+        )
+
+    def _begin_record(self, step: int) -> None:
+        folder, config = self.folder, self.config
+        remove_remains(folder.checkpoints)
+        folder.rewind_metrics(step)
+        data = describe_source(config.data, data_dir=config.data_dir, rows=len(self.rows))
+        before = folder.read_record()
+        if "data" in before and before["data"] != data:
+            raise InputError(f"{config.data} has changed since the run began", "begin a new run on it")
+        sessions = [*before.get("sessions", []), {"began": _now(), "from_step": max(step, 0)}]
+        folder.update_record(
+            status="running",
+            recipe=config.recipe,
+            preset=config.preset,
+            seed=self.seed,
+            precision=config.precision,
+            max_length=self.max_length,
+            negatives_per_anchor=self.negatives,
+            processes=PartialState().num_processes,
+            data=data,
+            loss={"name": config.loss} | _plain(self.loss),
+            sessions=sessions,
+            **describe_environment(),
+        )
+
+    def _keep(self, trainer: SentembTrainer) -> Run:
+        """Choose the weights that the paper's protocol keeps, and load them."""
+        state = trainer.state
+        step, score = state.global_step, None
+        if self.evaluator is not None:
+            scores = dev_scores(state.log_history, self.evaluator.best_metric_key)
+            score = scores[-1] if scores else None
+            if not self.config.use_last and state.best_global_step is not None:
+                step, score = state.best_global_step, state.best_metric
+                trainer.restore(self.folder.checkpoints / checkpoint_name(step))
+        speed = round(self.speed.sentences_per_second, 2)
+        return Run(self.folder.path, self.seed, score, step, state.global_step, speed)
+
+    def _publish(self, trainer: SentembTrainer, kept: Run) -> None:
+        folder = self.folder
+        scores: list[float] = []
+        if self.evaluator is not None:
+            scores = dev_scores(trainer.state.log_history, self.evaluator.best_metric_key)
+        sessions = folder.read_record()["sessions"]
+        sessions[-1] |= {"ended": _now(), "train_seconds": round(self.speed.seconds, 3)}
+        record = folder.update_record(
+            sessions=sessions,
+            steps=kept.steps,
+            kept_step=kept.step,
+            sentences_per_second=kept.sentences_per_second,
+            dev={
+                "set": self.config.dev,
+                "metric": "Spearman of cosines, protocol all",
+                "score": kept.dev_score,
+                "initial": scores[0] if scores else None,
+                "evaluations": len(scores),
+                "drops": StoppingRule("drops").count(scores),
+            },
+        )
+        partial = folder.run / "model.partial"
+        remove_folder(partial)
+        self.model.save_pretrained(str(partial), create_model_card=False)
+        write_card(partial / "README.md", self.config, record, citation=str(self.loss.citation))
+        folder.publish(partial)
+        folder.update_record(status="finished")
+        for step, path in checkpoints(folder.checkpoints):
+            if step != kept.step:
+                remove_folder(path)
+
+    def _announce(self, text: str) -> None:
+        if not PartialState().is_main_process:
+            return
+        if self.progress is None:
+            logger.info(text)
+        else:
+            self.progress.announce(text)
+
+
+
+def on_main(action: Callable[[], None]) -> None:
+    """Do something on the first process only; its mistakes end all of them.
+
+    Args:
+        action: What to do.
+
+    Raises:
+        InputError: The action raised it.
+        OSError: The action raised it.
+    """
+    problem: list[Exception | None] = [None]
+    if PartialState().is_main_process:
+        try:
+            action()
+        except (InputError, OSError) as error:
+            problem[0] = error
+    broadcast_object_list(problem)
+    if problem[0] is not None:
+        raise problem[0]
+
+
+def _plain(loss: Any) -> dict[str, Any]:
+    return {
+        name: list(value) if isinstance(value, tuple) else value
+        for name, value in loss.get_config_dict().items()
+    }
+
+
+def _now() -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%S%z")

@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from sentemb.training import RECIPES, resolve
+
+# METHODS.md 1.4 and 3.3, typed in again by hand.
+SG = {
+    "base": "bert-base-uncased",
+    "data": "stsb-sentences",
+    "pooling": "cls",
+    "batch_size": 16,
+    "epochs": 1,
+    "learning_rate": 5e-5,
+    "weight_decay": 0.01,
+    "betas": (0.9, 0.9),
+    "epsilon": 1e-6,
+    "schedule": "linear",
+    "warmup": 0.1,
+    "clip": 1.0,
+    "max_length": 128,
+    "eval_steps": 50,
+    "stopping": "drops",
+    "stopping_limit": 10,
+    "use_last": False,
+    "dev": "stsb",
+    "precision": "float32",
+    "deduplicate": False,
+}
+SIMCSE = {
+    "weight_decay": 0.0,
+    "betas": (0.9, 0.999),
+    "epsilon": 1e-8,
+    "schedule": "linear",
+    "warmup": 0.0,
+    "clip": 1.0,
+    "max_length": 32,
+    "eval_steps": 250,
+    "stopping": "none",
+    "use_last": False,
+}
+UNSUPERVISED = SIMCSE | {"batch_size": 64, "learning_rate": 3e-5, "epochs": 1, "pooling": "cls"}
+SUPERVISED = SIMCSE | {"batch_size": 512, "learning_rate": 5e-5, "epochs": 3, "pooling": "cls-mlp"}
+EXPECTED: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
+    ("sg", SG, {"objective": "base", "temperature": 0.01, "drift_weight": 0.1}),
+    ("sg-opt1", SG, {"objective": "opt1", "temperature": 0.01, "drift_weight": 0.1}),
+    ("sg-opt2", SG, {"objective": "opt2", "temperature": 0.01, "drift_weight": 0.1}),
+    ("sg-opt", SG, {"objective": "opt3", "temperature": 0.01, "drift_weight": 0.1}),
+    ("simcse", UNSUPERVISED, {"temperature": 0.05}),
+    ("simcse-supervised", SUPERVISED, {"temperature": 0.05, "head": None}),
+]
+
+
+@pytest.mark.parametrize(("name", "fields", "options"), EXPECTED)
+def test_the_papers_values(name: str, fields: dict[str, Any], options: dict[str, Any]) -> None:
+    config = resolve(name, overrides={"output": "o"})
+    assert {field: getattr(config, field) for field in fields} == fields
+    assert dict(config.loss_options) == options
+
+
+def test_every_recipe_is_in_the_table() -> None:
+    assert set(RECIPES) == {name for name, _, _ in EXPECTED}
+
+
+@pytest.mark.parametrize("recipe", [name for name in RECIPES if name.startswith("sg")])
+def test_the_released_self_guided_code(recipe: str) -> None:
+    config = resolve(recipe, overrides={"output": "o", "preset": "released"})
+    assert config.use_last
+    assert config.loss_options["preset"] == "released"
+    assert config.stopping == "drops"
+
+
+def test_the_released_simcse_scripts_evaluate_twice_as_often() -> None:
+    assert resolve("simcse", overrides={"output": "o", "preset": "released"}).eval_steps == 125
+
+
+@pytest.mark.parametrize("recipe", RECIPES.values(), ids=lambda recipe: recipe.name)
+def test_every_default_has_a_source(recipe: Any) -> None:
+    for key, default in recipe.sources("released").items():
+        assert len(default.source) > 10, key

@@ -1,0 +1,292 @@
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from sentence_transformers import SentenceTransformer
+from training_helpers import assert_equal, model_weights
+from transformers import TrainerCallback
+
+from sentemb.errors import InputError
+from sentemb.training import Interrupted, TrainConfig, train, train_seeds
+from sentemb.training.folder import RunFolder
+from sentemb.training.session import Session
+
+Configure = Callable[..., TrainConfig]
+
+
+def read_metrics(output: str) -> list[dict[str, Any]]:
+    lines = (Path(output) / "run" / "metrics.jsonl").read_text().splitlines()
+    return [json.loads(line) for line in lines]
+
+
+@pytest.mark.parametrize("recipe", ["simcse", "sg", "sg-opt1", "sg-opt2", "sg-opt"])
+def test_a_run_leaves_a_model_and_its_whole_story(configure: Configure, recipe: str) -> None:
+    config = configure(recipe)
+    run = train(config)
+    output = Path(config.output)
+    record = json.loads((output / "run" / "record.json").read_text())
+    assert record["status"] == "finished"
+    assert record["data"]["rows"] == 45
+    assert len(record["data"]["files"][0]["sha256"]) == 64
+    assert record["versions"]["torch"] == torch.__version__
+    assert record["dev"]["score"] == run.dev_score
+    assert record["dev"]["evaluations"] == 4  # before the first step, at 2, at 4, and after the last one
+    assert record["sentences_per_second"] > 0
+    settings = tomllib.loads((output / "run" / "config.toml").read_text())
+    assert settings["learning_rate"] == 1e-3
+    metrics = read_metrics(config.output)
+    component = "loss" if recipe == "simcse" else "contrast"
+    assert [entry["step"] for entry in metrics if component in entry] == [1, 2, 3, 4, 5, 6]
+    assert [entry["step"] for entry in metrics if "eval_dev_spearman_cosine" in entry] == [0, 2, 4, 6]
+    card = (output / "README.md").read_text()
+    assert f"{100 * run.dev_score:.2f} Spearman" in card
+    assert f"`{recipe}` recipe" in card
+    assert [path.name for path in (output / "run" / "checkpoints").iterdir()] == [f"checkpoint-{run.step}"]
+
+
+LOADS_ALONE = """
+import sys
+class Blocked:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] == "sentemb":
+            raise ImportError("sentemb is blocked")
+sys.meta_path.insert(0, Blocked())
+from sentence_transformers import SentenceTransformer
+model = SentenceTransformer(sys.argv[1], device="cpu")
+assert not any(module.split(".")[0] == "sentemb" for module in sys.modules)
+assert all(type(module).__module__.startswith("sentence_transformers.") for module in model)
+assert not model[0].model.config.output_hidden_states
+print([type(module).__name__ for module in model], model.encode(["a cat sat"]).shape, model.max_seq_length)
+"""
+
+
+def test_the_output_loads_without_sentemb(configure: Configure) -> None:
+    config = configure("sg-opt")
+    train(config)
+    told = subprocess.run(
+        [sys.executable, "-c", LOADS_ALONE, config.output], capture_output=True, text=True, check=True
+    )
+    assert told.stdout.strip() == "['Transformer', 'Pooling'] (1, 16) 64"
+
+
+def test_no_pickle_is_in_the_output(configure: Configure) -> None:
+    config = configure("sg-opt")
+    train(config)
+    suffixes = {path.suffix for path in Path(config.output).rglob("*") if path.is_file()}
+    assert suffixes <= {".json", ".jsonl", ".toml", ".md", ".safetensors", ""}
+
+
+def test_the_same_configuration_gives_the_same_weights(configure: Configure, tmp_path: Path) -> None:
+    outputs = [str(tmp_path / name) for name in ("first", "second")]
+    for output in outputs:
+        train(configure("sg-opt", output=output, use_last=True))
+    assert_equal(model_weights(Path(outputs[0])), model_weights(Path(outputs[1])))
+
+
+def test_the_supervised_recipe_keeps_its_head(configure: Configure, write_file: Any) -> None:
+    rows = "\n".join(f"a cat {word},the cat {word},no dog" for word in ("sat", "ran", "is red", "in park"))
+    data = write_file("triples.csv", f"sent0,sent1,hard_neg\n{rows}\n")
+    config = configure(
+        "simcse-supervised", data=str(data), columns=["sent0", "sent1", "hard_neg"], batch_size=2, epochs=1, dev="none"
+    )
+    train(config)
+    model = SentenceTransformer(config.output, device="cpu")
+    assert [type(module).__name__ for module in model] == ["Transformer", "Pooling", "Dense"]
+    record = json.loads((Path(config.output) / "run" / "record.json").read_text())
+    assert record["negatives_per_anchor"] == 3
+
+
+def test_without_a_dev_set_the_last_weights_are_kept(configure: Configure) -> None:
+    run = train(configure("simcse", dev="none"))
+    assert (run.step, run.steps, run.dev_score) == (6, 6, None)
+
+
+def test_use_last_keeps_the_last_weights_of_a_run_with_dev_scores(configure: Configure, tmp_path: Path) -> None:
+    last = train(configure("simcse", use_last=True, learning_rate=1.0, output=str(tmp_path / "last")))
+    best = train(configure("simcse", learning_rate=1.0, output=str(tmp_path / "best")))
+    assert last.step == last.steps == 6
+    assert best.dev_score is not None and last.dev_score is not None
+    assert best.dev_score > last.dev_score
+    assert best.step < 6
+
+
+def test_the_stopping_rule_ends_a_run_early(configure: Configure) -> None:
+    run = train(configure("simcse", stopping="patience", stopping_limit=1, epochs=50, learning_rate=0.5, eval_steps=1))
+    assert run.steps < 50
+
+
+def test_bf16_trains_float32_weights(configure: Configure) -> None:
+    config = configure("sg-opt", precision="bf16", max_steps=2)
+    train(config)
+    weights = model_weights(Path(config.output))
+    assert {tensor.dtype for tensor in weights.values() if tensor.is_floating_point()} == {torch.float32}
+
+
+def stop_at(monkeypatch: pytest.MonkeyPatch, step: int) -> None:
+    """Send this process a Ctrl-C in the middle of a step, as a terminal would."""
+
+    class Stop(TrainerCallback):
+        def on_optimizer_step(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+            if state.global_step == step - 1:
+                os.kill(os.getpid(), signal.SIGINT)
+
+    build = Session._trainer
+
+    def with_stop(self: Session, *, fresh: bool) -> Any:
+        trainer = build(self, fresh=fresh)
+        trainer.add_callback(Stop())
+        return trainer
+
+    monkeypatch.setattr(Session, "_trainer", with_stop)
+
+
+def test_ctrl_c_leaves_a_run_that_resumes_to_the_same_weights(
+    configure: Configure, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = configure("sg-opt", output=str(tmp_path / "whole"), use_last=True, epochs=2)
+    train(whole)
+    config = configure("sg-opt", use_last=True, epochs=2)
+    with monkeypatch.context() as patch:
+        stop_at(patch, 5)
+        with pytest.raises(Interrupted, match="stopped at step 5; .*--resume"):
+            train(config)
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    with pytest.raises(InputError, match="interrupted run of the same configuration; add --resume"):
+        train(config)
+    with pytest.raises(InputError, match="other values of epochs"):
+        train(config.replace(epochs=3), resume=True)
+    run = train(config, resume=True)
+    assert run.steps == 12
+    assert_equal(model_weights(Path(whole.output)), model_weights(Path(config.output)))
+    steps = [entry["step"] for entry in read_metrics(config.output) if "contrast" in entry]
+    assert steps == list(range(1, 13))
+
+
+def test_changed_data_is_not_resumed_on(
+    configure: Configure, sentences_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = tmp_path / "copy.txt"
+    data.write_text(sentences_file.read_text())
+    config = configure("simcse", data=str(data))
+    with monkeypatch.context() as patch:
+        stop_at(patch, 3)
+        with pytest.raises(Interrupted):
+            train(config)
+    data.write_text(sentences_file.read_text() + "one more\n")
+    with pytest.raises(InputError, match=r"copy\.txt has changed since the run began"):
+        train(config, resume=True)
+
+
+def test_a_finished_run_is_not_overwritten(configure: Configure) -> None:
+    config = configure("simcse", max_steps=1, dev="none")
+    train(config)
+    before = model_weights(Path(config.output))
+    for resume in (False, True):
+        with pytest.raises(InputError, match="holds a finished run; choose another --output"):
+            train(config, resume=resume)
+    assert_equal(before, model_weights(Path(config.output)))
+
+
+def test_a_folder_with_something_else_is_left_alone(configure: Configure, tmp_path: Path) -> None:
+    (tmp_path / "output").mkdir()
+    (tmp_path / "output" / "thesis.tex").write_text("precious")
+    with pytest.raises(InputError, match="already exists and holds no run"):
+        train(configure("simcse"))
+    assert [path.name for path in (tmp_path / "output").iterdir()] == ["thesis.tex"]
+
+
+def test_two_processes_do_not_share_a_folder(configure: Configure) -> None:
+    config = configure("simcse")
+    problems: list[str] = []
+
+    def second() -> None:
+        try:
+            with RunFolder(Path(config.output)).claimed(config, resume=True):
+                pass
+        except InputError as error:
+            problems.append(str(error))
+
+    with RunFolder(Path(config.output)).claimed(config, resume=False):
+        thread = threading.Thread(target=second)
+        thread.start()
+        thread.join()
+    assert problems and "another process is training" in problems[0]
+
+
+def test_seeds_give_a_mean_a_deviation_and_a_range(configure: Configure, tmp_path: Path) -> None:
+    config = configure("sg-opt", seeds=(1, 2), max_steps=3)
+    summary = train_seeds(config)
+    values = json.loads((Path(config.output) / "summary.json").read_text())
+    scores = [run.dev_score for run in summary.runs]
+    assert values["seeds"] == [1, 2]
+    assert values["scores"] == scores
+    assert values["mean"] == pytest.approx(sum(scores) / 2)
+    assert values["standard_deviation"] == pytest.approx(abs(scores[0] - scores[1]) / 2**0.5)
+    assert (values["lowest"], values["highest"]) == (min(scores), max(scores))
+    # A seed's weights do not depend on the seeds before it.
+    alone = configure("sg-opt", seeds=(2,), max_steps=3, output=str(tmp_path / "alone"))
+    train(alone)
+    assert_equal(model_weights(Path(alone.output)), model_weights(Path(config.output) / "seed-2"))
+    with pytest.raises(InputError, match="finished run"):
+        train_seeds(config)
+    assert train_seeds(config.replace(seeds=(1, 2, 3)), resume=True).runs[:2] == summary.runs
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        ({"batch_size": 1}, "with batch_size 1 no anchor has a negative"),
+        ({"data": "absent.txt"}, "absent.txt"),
+        ({"base": "absent-model"}, "absent-model"),
+        ({"dev": "absent.tsv"}, r"dev set: .*absent\.tsv.*--dev none"),
+        ({"dev": "stsc"}, r"dev set: .*stsc.*--dev none"),
+        ({"pooling": "clss"}, "unknown pooling 'clss'"),
+        ({"loss": "SimCseLoss"}, "unknown loss: SimCseLoss; did you mean SimCSELoss"),
+        ({"loss_options": {"temprature": 1}}, "unknown option of SimCSELoss: temprature; did you mean temperature"),
+        ({"loss_options": {"temperature": "hot"}}, "loss_options.temperature is 'hot'; it must be a number"),
+        ({"loss_options": {"temperature": 0}}, "temperature of SimCSELoss is 0"),
+        ({"columns": ["missing"]}, "missing"),
+    ],
+)
+def test_mistakes_stop_a_run_before_it_writes(
+    configure: Configure, overrides: dict[str, Any], message: str
+) -> None:
+    config = configure("simcse", **overrides)
+    with pytest.raises(InputError, match=message):
+        train(config)
+    assert not Path(config.output).exists()
+
+
+@pytest.mark.parametrize(
+    ("content", "message"), [("", "no rows|empty"), ("a cat\n", "holds one row"), ("a cat\n" * 9, "one row, 9 times")]
+)
+def test_data_without_anything_to_contrast(
+    configure: Configure, write_file: Any, content: str, message: str
+) -> None:
+    with pytest.raises(InputError, match=message):
+        train(configure("simcse", data=str(write_file("few.txt", content))))
+
+
+def test_a_data_set_smaller_than_a_batch_trains(configure: Configure, write_file: Any) -> None:
+    data = write_file("few.txt", "a cat sat\nthe dog ran\na man plays\n")
+    run = train(configure("sg-opt", data=str(data), batch_size=64))
+    assert run.steps == 1
+
+
+def test_an_output_under_a_file_is_refused(configure: Configure, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises((InputError, OSError), match="file"):
+        train(configure("simcse", output=str(tmp_path / "file")))
+    with pytest.raises((InputError, OSError), match="file"):
+        train(configure("simcse", output=str(tmp_path / "file" / "below")))

@@ -1,0 +1,224 @@
+from __future__ import annotations
+
+import json
+import pickletools
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from datasets import Dataset, DatasetDict
+from sentence_transformers import SentenceTransformer, SentenceTransformerTrainingArguments
+from sentence_transformers.sentence_transformer.losses import SoftmaxLoss
+from torch import Tensor, nn
+from training_helpers import HeadLoss, assert_equal, make_sentences, make_trainer, weights_of
+from transformers import TrainerCallback
+
+from sentemb._compat import BaseEvaluator
+from sentemb.errors import InputError
+from sentemb.losses import SelfGuidedLoss
+from sentemb.modules import build_encoder
+from sentemb.training import SentembTrainer
+from sentemb.training.checkpoints import checkpoints
+from sentemb.training.owned import OwnedByLoss
+
+
+class ScriptedEvaluator(BaseEvaluator):
+    """Returns the next score of a list."""
+
+    def __init__(self, scores: list[float]) -> None:
+        super().__init__()
+        self.scores = list(scores)
+        self.primary_metric = "score"
+
+    def __call__(
+        self, model: nn.Module, output_path: str | None = None, epoch: float = -1, steps: int = -1
+    ) -> dict[str, float]:
+        return {"score": self.scores.pop(0)}
+
+
+class SelfGuided(SelfGuidedLoss):
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__(model, objective="opt1", projection_width=8)
+
+
+@pytest.mark.parametrize("loss", [HeadLoss, SelfGuided])
+def test_resuming_anywhere_equals_no_interruption_to_the_last_bit(
+    tiny_bert: Path, tmp_path: Path, loss: type[nn.Module]
+) -> None:
+    whole = make_trainer(tiny_bert, tmp_path / "whole", loss=loss, save_steps=1)
+    whole.train()
+    # In the first epoch, at its end (12), just after it, in the last one, and after the last step.
+    for step in (1, 7, 12, 13, 30, 36):
+        resumed = make_trainer(tiny_bert, tmp_path / f"resumed-{step}", loss=loss, save_steps=100)
+        resumed.train(resume_from_checkpoint=str(tmp_path / "whole" / f"checkpoint-{step}"))
+        assert_equal(weights_of(whole), weights_of(resumed))
+
+
+def test_two_runs_are_equal_and_another_seed_is_not(tiny_bert: Path, tmp_path: Path) -> None:
+    def trained(name: str, seed: int) -> dict[str, Tensor]:
+        trainer = make_trainer(tiny_bert, tmp_path / name, max_steps=6, seed=seed, save_strategy="no")
+        trainer.train()
+        return weights_of(trainer)
+
+    first, second, other = trained("first", 3), trained("second", 3), trained("other", 4)
+    assert_equal(first, second)
+    assert not torch.equal(first["loss.head.weight"], other["loss.head.weight"])
+
+
+def test_a_checkpoint_holds_no_pickle(tiny_bert: Path, tmp_path: Path) -> None:
+    make_trainer(tiny_bert, tmp_path, max_steps=2, save_steps=2).train()
+    files = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert {path.suffix for path in files} <= {".json", ".safetensors"}
+    for path in files:
+        with pytest.raises(Exception, match=r"."):  # noqa: B017 - whatever it says, it must not parse
+            pickletools.dis(path.read_bytes(), out=open("/dev/null", "w"))  # noqa: SIM115, PTH123
+    arguments = json.loads((tmp_path / "checkpoint-2" / "training_args.json").read_text())
+    assert arguments["learning_rate"] == 1e-3
+
+
+def test_a_checkpoint_appears_only_when_it_is_complete(
+    tiny_bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trainer = make_trainer(tiny_bert, tmp_path, max_steps=5)
+    monkeypatch.setattr(trainer.state, "save_to_json", lambda path: None)
+
+    def full_disk(path: Path, state: Any) -> None:
+        raise OSError(28, "No space left on device", str(path))
+
+    monkeypatch.setattr("sentemb.training.trainer.save_state", full_disk)
+    with pytest.raises(OSError, match="No space"):
+        trainer.train()
+    assert checkpoints(tmp_path) == []
+
+
+def test_the_stock_trainers_checkpoint_is_refused(tiny_bert: Path, tmp_path: Path) -> None:
+    (tmp_path / "checkpoint-5").mkdir()
+    trainer = make_trainer(tiny_bert, tmp_path)
+    with pytest.raises(InputError, match="no checkpoint"):
+        trainer.train(resume_from_checkpoint=str(tmp_path / "checkpoint-5"))
+
+
+def test_the_best_checkpoint_brings_back_model_and_head(tiny_bert: Path, tmp_path: Path) -> None:
+    trainer = make_trainer(
+        tiny_bert,
+        tmp_path,
+        evaluator=ScriptedEvaluator([0.1, 0.9, 0.5]),
+        max_steps=6,
+        save_steps=2,
+        eval_strategy="steps",
+        eval_steps=2,
+        metric_for_best_model="eval_score",
+        load_best_model_at_end=True,
+    )
+    trainer.train()
+    assert trainer.state.best_global_step == 4
+    kept = weights_of(trainer)
+    trainer.restore(tmp_path / "checkpoint-4")
+    assert_equal(kept, weights_of(trainer))
+    trainer.restore(tmp_path / "checkpoint-6")
+    assert not torch.equal(kept["loss.head.weight"], weights_of(trainer)["loss.head.weight"])
+
+
+def test_the_score_before_the_first_step_can_be_the_best(tiny_bert: Path, tmp_path: Path) -> None:
+    trainer = make_trainer(
+        tiny_bert,
+        tmp_path,
+        evaluator=ScriptedEvaluator([0.9, 0.5, 0.6]),
+        max_steps=4,
+        save_steps=2,
+        eval_strategy="steps",
+        eval_steps=2,
+        eval_on_start=True,
+        metric_for_best_model="eval_score",
+        load_best_model_at_end=True,
+    )
+    before = weights_of(trainer)
+    trainer.train()
+    assert trainer.state.best_global_step == 0
+    assert_equal(before, weights_of(trainer))
+
+
+class NormCallback(TrainerCallback):
+    """Global gradient norm over model and head, as the optimizer sees it."""
+
+    def __init__(self, trainer: SentembTrainer) -> None:
+        self.trainer = trainer
+        self.norms: list[float] = []
+
+    def on_pre_optimizer_step(self, *args: Any, **kwargs: Any) -> None:
+        parameters = [*self.trainer.model.parameters(), *self.trainer.loss.head.parameters()]
+        gradients = [p.grad for p in parameters if p.grad is not None]
+        self.norms.append(float(torch.cat([g.flatten() for g in gradients]).norm()))
+
+
+def test_clipping_counts_the_head(tiny_bert: Path, tmp_path: Path) -> None:
+    trainer = make_trainer(tiny_bert, tmp_path, max_steps=3, max_grad_norm=0.25, save_strategy="no")
+    callback = NormCallback(trainer)
+    trainer.add_callback(callback)
+    trainer.train()
+    assert callback.norms == pytest.approx([0.25] * 3, rel=1e-4)
+
+
+def test_a_loss_that_is_not_finite_stops_the_run(tiny_bert: Path, tmp_path: Path) -> None:
+    class Diverging(HeadLoss):
+        def forward(self, features: Iterable[dict[str, Any]], labels: Tensor | None = None) -> dict[str, Tensor]:
+            return {name: value * float("nan") for name, value in super().forward(features, labels).items()}
+
+    trainer = make_trainer(tiny_bert, tmp_path, loss=Diverging)
+    with pytest.raises(InputError, match="not finite at step 5"):
+        trainer.train()
+
+
+def test_weights_of_a_dict_of_losses_are_found_once(tiny_encoder: SentenceTransformer) -> None:
+    first, second = HeadLoss(tiny_encoder), HeadLoss(tiny_encoder)
+    owned = OwnedByLoss({"a": first, "b": second, "again": first}, tiny_encoder)
+    assert set(owned.state()) == {"a.head.weight", "a.head.bias", "b.head.weight", "b.head.bias"}
+    assert len(owned.parameters()) == 4
+    state = owned.state()
+    nn.init.zeros_(second.head.weight)
+    owned.load(state)
+    assert torch.equal(second.head.weight, state["b.head.weight"])
+
+
+def test_weights_of_an_upstream_loss_are_found(tiny_encoder: SentenceTransformer) -> None:
+    loss = SoftmaxLoss(tiny_encoder, sentence_embedding_dimension=16, num_labels=3)
+    owned = OwnedByLoss(loss, tiny_encoder)
+    assert set(owned.state()) == {"classifier.weight", "classifier.bias"}
+    state = owned.state()
+    nn.init.zeros_(loss.classifier.weight)
+    owned.load(state)
+    assert torch.equal(loss.classifier.weight, state["classifier.weight"])
+
+
+def test_weights_of_another_loss_are_refused(tiny_encoder: SentenceTransformer) -> None:
+    owned = OwnedByLoss(HeadLoss(tiny_encoder), tiny_encoder)
+    with pytest.raises(InputError, match=r"classifier\.weight"):
+        owned.load({"classifier.weight": torch.zeros(1)})
+
+
+def test_a_dict_of_losses_trains_and_resumes(tiny_bert: Path, tmp_path: Path) -> None:
+    def trainer(output: Path) -> SentembTrainer:
+        torch.manual_seed(0)
+        model = build_encoder(tiny_bert, pooling="cls", device="cpu")
+        data = {name: Dataset.from_dict({"text": make_sentences(12, seed=seed)}) for seed, name in enumerate("ab")}
+        return SentembTrainer(
+            model,
+            SentenceTransformerTrainingArguments(
+                str(output), per_device_train_batch_size=4, save_steps=2, report_to="none", disable_tqdm=True, use_cpu=True
+            ),
+            train_dataset=DatasetDict(data),
+            loss={"a": HeadLoss(model), "b": HeadLoss(model)},
+        )
+
+    whole, resumed = trainer(tmp_path / "whole"), trainer(tmp_path / "resumed")
+    whole.args.num_train_epochs = resumed.args.num_train_epochs = 2
+    whole.train()
+    resumed.train(resume_from_checkpoint=str(tmp_path / "whole" / "checkpoint-4"))
+    assert_equal(weights_of(whole), weights_of(resumed))
+
+
+def test_sharding_and_pushing_are_refused(tiny_bert: Path, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="pickles"):
+        make_trainer(tiny_bert, tmp_path, push_to_hub=True)

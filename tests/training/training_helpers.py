@@ -1,0 +1,92 @@
+"""Texts that the tiny BERT knows, a loss with weights of its own, and a trainer around both."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, ClassVar
+
+import torch
+from datasets import Dataset
+from sentence_transformers import SentenceTransformer, SentenceTransformerTrainingArguments
+from torch import Tensor, nn
+from transformers import set_seed
+
+from sentemb.losses import OwnedWeights
+from sentemb.modules import build_encoder
+from sentemb.training import SentembTrainer
+
+WORDS = "a the cat dog sat ran on mat in park man woman plays guitar is not children eat red apple".split()
+
+
+def make_sentences(count: int, *, seed: int = 0) -> list[str]:
+    generator = random.Random(seed)
+    return [" ".join(generator.choices(WORDS, k=generator.randint(2, 9))) for _ in range(count)]
+
+
+class HeadLoss(OwnedWeights):
+    """In-batch contrast behind a linear head, with random numbers of every generator in it."""
+
+    owned_modules: ClassVar[tuple[str, ...]] = ("head",)
+
+    def __init__(self, model: nn.Module, *, noise: bool = True) -> None:
+        super().__init__()
+        self.model = model
+        self.head = nn.Linear(16, 16)
+        self.noise = noise
+
+    def forward(self, features: Iterable[dict[str, Any]], labels: Tensor | None = None) -> dict[str, Tensor]:
+        (column,) = features
+        first = self.head(self.model(dict(column))["sentence_embedding"])  # (b, 16)
+        second = self.head(self.model(dict(column))["sentence_embedding"])  # (b, 16)
+        if self.noise:
+            second = second * (1 + 0.1 * random.random()) + 0.1 * torch.randn(16)
+        logits = nn.functional.normalize(first) @ nn.functional.normalize(second).T / 0.05  # (b, b)
+        contrast = nn.functional.cross_entropy(logits, torch.arange(len(logits)))
+        return {"contrast": contrast, "size": 0.01 * first.pow(2).mean()}
+
+
+def make_trainer(
+    base: Path, output: Path, *, loss: type[nn.Module] = HeadLoss, rows: int = 45, evaluator: Any = None, **arguments: Any
+) -> SentembTrainer:
+    """A trainer that writes a checkpoint every 5 of 36 steps, built from its seed alone."""
+    set_seed(arguments.get("seed", 3))
+    model = build_encoder(base, pooling="cls", device="cpu")
+    settings: dict[str, Any] = {
+        "per_device_train_batch_size": 4,
+        "num_train_epochs": 3,
+        "learning_rate": 1e-3,
+        "save_strategy": "steps",
+        "save_steps": 5,
+        "logging_steps": 5,
+        "report_to": "none",
+        "disable_tqdm": True,
+        "dataloader_pin_memory": False,
+        "use_cpu": True,
+        "seed": 3,
+    }
+    return SentembTrainer(
+        model,
+        SentenceTransformerTrainingArguments(output_dir=str(output), **(settings | arguments)),
+        train_dataset=Dataset.from_dict({"text": make_sentences(rows)}),
+        loss=loss(model),
+        evaluator=evaluator,
+    )
+
+
+def weights_of(trainer: SentembTrainer) -> dict[str, Tensor]:
+    """Weights of the model and of the loss."""
+    model = {f"model.{name}": tensor.clone() for name, tensor in trainer.model.state_dict().items()}
+    return model | {f"loss.{name}": tensor for name, tensor in trainer.owned.state().items()}
+
+
+def model_weights(folder: Path) -> dict[str, Tensor]:
+    return dict(SentenceTransformer(str(folder), device="cpu").state_dict())
+
+
+def assert_equal(first: dict[str, Tensor], second: dict[str, Tensor]) -> None:
+    """Equal to the last bit."""
+    assert first.keys() == second.keys()
+    differing = [name for name in first if not torch.equal(first[name], second[name])]
+    assert not differing
