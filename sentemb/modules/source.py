@@ -87,7 +87,7 @@ def find_source(base: str, *, revision: str | None = None) -> ModelSource:
         InputError: Nothing is there, it is no model, or the hub cannot be reached.
     """
     path = Path(base).expanduser()
-    if path.is_dir():
+    if path.is_dir() and base.strip():
         source = ModelSource(str(path), None, (path / _MODULES).is_file(), _read_config(path / _CONFIG))
         if not source.has_modules and not source.config:
             raise InputError(
