@@ -20,7 +20,7 @@ from sentemb.search.manifest import EncoderFacts, Manifest, Metric
 from sentemb.search.plan import Kind
 from sentemb.search.shards import Progress
 from sentemb.search.source import EncoderSource
-from sentemb.search.store import DocumentStore
+from sentemb.search.store import DocumentStore, StoredDocument
 from sentemb.search.vectors import VectorIndex, normalised
 
 
@@ -162,7 +162,13 @@ class SearchIndex:
             return []
         vectors = self._comparable(self._encoder.encode(texts))
         scores, numbers = self._vectors.search(vectors, min(int(k), len(self._vectors)))
-        return [self._hits(*row, k=int(k), min_score=min_score) for row in zip(scores, numbers, strict=True)]
+        if min_score is not None:
+            numbers = np.where(scores >= min_score, numbers, -1)
+        documents = self._documents.documents_of(np.unique(numbers[numbers >= 0]).tolist(), int(k))
+        return [
+            _hits(documents, row, places, int(k))
+            for row, places in zip(scores.tolist(), numbers.tolist(), strict=True)
+        ]
 
     def save(self, path: str | Path, *, overwrite: bool = False) -> None:
         """Write the index folder: a manifest, the faiss index and the documents.
@@ -208,14 +214,16 @@ class SearchIndex:
     def _comparable(self, vectors: Vectors) -> Vectors:
         return normalised(vectors) if self.manifest.metric == "cosine" else np.ascontiguousarray(vectors)
 
-    def _hits(self, scores: Vectors, numbers: Any, *, k: int, min_score: float | None) -> list[Hit]:
-        hits: list[Hit] = []
-        for score, number in zip(scores.tolist(), numbers.tolist(), strict=True):
-            if len(hits) >= k or number < 0 or (min_score is not None and score < min_score):
-                break
-            found = self._documents.documents_of(number, k - len(hits))
-            hits += [Hit(document.id, score, document.text, document.metadata) for document in found]
-        return hits
+
+def _hits(
+    documents: Mapping[int, list[StoredDocument]], scores: list[float], numbers: list[int], k: int
+) -> list[Hit]:
+    hits = [
+        Hit(document.id, score, document.text, document.metadata)
+        for score, number in zip(scores, numbers, strict=True)
+        for document in documents.get(number, ())
+    ]
+    return hits[:k]
 
 
 def _resolve(encoder: Any) -> TextEncoder:

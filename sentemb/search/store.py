@@ -9,7 +9,7 @@ import json
 import os
 import sqlite3
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,6 +23,15 @@ CREATE TABLE texts (number INTEGER PRIMARY KEY, digest BLOB NOT NULL UNIQUE, tex
 CREATE TABLE documents (number INTEGER PRIMARY KEY, id NOT NULL UNIQUE, text INTEGER NOT NULL, metadata TEXT);
 CREATE INDEX documents_of_text ON documents (text, number);
 CREATE TEMP TABLE places (id NOT NULL UNIQUE, location TEXT NOT NULL);
+"""
+# One statement for all hits of all queries: a statement for each would take as long as the search itself.
+_DOCUMENTS_OF = """
+SELECT number, id, text, metadata FROM (
+    SELECT texts.number, documents.id, texts.text, documents.metadata,
+        ROW_NUMBER() OVER (PARTITION BY documents.text ORDER BY documents.number) AS place
+    FROM documents JOIN texts ON texts.number = documents.text
+    WHERE documents.text IN (SELECT value FROM json_each(?))
+) WHERE place <= ? ORDER BY number, place
 """
 
 
@@ -151,24 +160,23 @@ class DocumentStore:
         with self._lock:
             return [text for (text,) in self._connection.execute(query, (start, stop))]
 
-    def documents_of(self, number: int, limit: int) -> list[StoredDocument]:
-        """The documents that have one text, in the order they were given.
+    def documents_of(self, numbers: Iterable[int], limit: int) -> dict[int, list[StoredDocument]]:
+        """The documents that have some texts.
 
         Args:
-            number: The text's number.
-            limit: At most so many.
+            numbers: The texts' numbers.
+            limit: At most so many documents of each text.
 
         Returns:
-            The documents.
+            For each number its documents in the order they were given.
         """
-        query = (
-            "SELECT documents.id, texts.text, documents.metadata FROM documents "
-            "JOIN texts ON texts.number = documents.text WHERE documents.text = ? "
-            "ORDER BY documents.number LIMIT ?"
-        )
+        found: dict[int, list[StoredDocument]] = {}
         with self._lock:
-            rows = self._connection.execute(query, (number, limit)).fetchall()
-        return [StoredDocument(key, text, json.loads(extra) if extra else {}) for key, text, extra in rows]
+            rows = self._connection.execute(_DOCUMENTS_OF, (json.dumps(list(numbers)), limit)).fetchall()
+        for number, key, text, extra in rows:
+            document = StoredDocument(key, text, json.loads(extra) if extra else {})
+            found.setdefault(number, []).append(document)
+        return found
 
     def copy_to(self, path: Path) -> None:
         """Copy the store to a new file, also when its own has been removed in the meantime.
