@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -106,12 +107,15 @@ def _to_dataset(rows: Iterator[Record], names: Sequence[str], label: str | None)
 
     batches: list[pa.RecordBatch] = []
     held = 0
+    content = hashlib.sha256()
     for batch in _batches(rows, names, label):
         batches.append(batch)
         held += batch.nbytes
+        content.update(batch.serialize())
         if held > _MEMORY:
             return _to_mapped_dataset(batches, _batches(rows, names, label))
-    return Dataset(InMemoryTable(pa.Table.from_batches(batches)))
+    # Left to itself, Dataset would find its fingerprint by pickling the whole table in memory.
+    return Dataset(InMemoryTable(pa.Table.from_batches(batches)), fingerprint=content.hexdigest()[:16])
 
 
 def _to_mapped_dataset(held: list[pa.RecordBatch], rest: Iterator[pa.RecordBatch]) -> Dataset:

@@ -158,14 +158,16 @@ def _explain(error: Exception, hub_id: str, revision: str | None, needed_for: st
         return InputError(f"{place} lacks the file for {needed_for}", "check the revision")
     if is_a(HFValidationError):
         return InputError(f"{hub_id!r} is no hub id", "write owner/name")
+    if type(error).__module__.startswith("datasets") or type(error) in (RuntimeError, ValueError):
+        # No data files, several configurations, a loading script, in datasets' own words.
+        reason = str(error).splitlines()[0]
+        return InputError(f"{place} cannot be streamed: {reason}", "download its files and give their path")
     if is_a(OSError) or any(type(cause).__module__.startswith("httpx") for cause in chain):
         return InputError(
             f"{needed_for} needs {place}, but {constants.ENDPOINT} cannot be reached "
             f"({type(chain[-1]).__name__})",
             f"check the network and HF_ENDPOINT, {_OR_LOCAL}",
         )
-    if type(error).__module__.startswith("datasets"):
-        return InputError(f"{place} cannot be read: {error}", "download it and give the files")
     raise error
 
 

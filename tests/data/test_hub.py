@@ -62,6 +62,8 @@ def test_downloads_and_streams(hub: LoopbackHub, tmp_path: Path) -> None:
     files = {"validation.jsonl.gz": benchmark(1500), "test.jsonl.gz": benchmark(1377)}
     hub.add("datasets", str(entry.hub_id), files, commit=entry.revision)
     mine = hub.add("datasets", "me/texts", {"train.jsonl": b'{"text": "a", "n": 1}\n{"text": "b", "n": 2}\n'})
+    hub.add("datasets", "me/script", {"script.py": b"raise SystemExit('ran')", "a.txt": b"a"})
+    hub.add("datasets", "me/bare", {"notes.md": b"nothing here"})
     hub.add("datasets", "me/splits", {"test.csv": b"text\na\n", "validation.csv": b"text\nb\n"})
     answers = ask(
         hub.environment(tmp_path),
@@ -75,6 +77,8 @@ def test_downloads_and_streams(hub: LoopbackHub, tmp_path: Path) -> None:
         ["read", "me/texts@" + "0" * 40],
         ["read", "me/none"],
         ["read", "me/splits"],
+        ["read", "me/script"],
+        ["read", "me/bare"],
     )
     assert answers[0] == [1500, "a 0", 0.0]
     assert "1,377 of 1,379 rows: 2 missing" in answers[1]
@@ -86,6 +90,8 @@ def test_downloads_and_streams(hub: LoopbackHub, tmp_path: Path) -> None:
     assert "me/texts has no revision 000" in answers[7]
     assert f"no data set me/none at {hub.endpoint}" in answers[8]
     assert "me/splits has no split 'train' but " in answers[9]
+    assert "me/script cannot be streamed: Dataset scripts are no longer supported" in answers[10]
+    assert "me/bare cannot be streamed: " in answers[11]
     assert f"GET /datasets/mteb/stsbenchmark-sts/resolve/{entry.revision}/validation.jsonl.gz" in hub.requests
 
     before = len(hub.requests)
@@ -107,3 +113,21 @@ def test_a_hub_out_of_reach_is_one_line_at_once(hub: LoopbackHub, tmp_path: Path
     (answer,) = ask(environment, question)
     assert "but http://127.0.0.1:9 cannot be reached" in answer
     assert "--data-dir, SENTEMB_DATA" in answer
+
+
+def test_the_loopback_hub_serves_models_too(hub: LoopbackHub, tmp_path: Path, minilm: Path) -> None:
+    """Other rooms load encoders by hub id from it, so it must answer all that a model asks for."""
+    hub.add("models", "me/encoder", minilm)
+    code = (
+        "from sentence_transformers import SentenceTransformer\n"
+        "print(SentenceTransformer('me/encoder', device='cpu').encode(['a']).shape)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env=os.environ | hub.environment(tmp_path),
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.stdout.strip() == "(1, 384)", done.stderr
