@@ -71,11 +71,12 @@ def new_bert(
         return BertForMaskedLM(config)
 
 
-def load_base(base: str | Path) -> PreTrainedModel:
+def load_base(base: str | Path, *, seed: int = 0) -> PreTrainedModel:
     """An existing base model with its masked-language-model head, a new one where it has none.
 
     Args:
         base: Folder or hub id.
+        seed: Of a new head.
 
     Returns:
         The model in float32, on the CPU.
@@ -84,7 +85,9 @@ def load_base(base: str | Path) -> PreTrainedModel:
         InputError: There is no such model, or its kind has no masked-language-model form.
     """
     try:
-        return AutoModelForMaskedLM.from_pretrained(str(base), dtype=torch.float32)
+        with torch.random.fork_rng():
+            torch.manual_seed(seed)
+            return AutoModelForMaskedLM.from_pretrained(str(base), dtype=torch.float32)
     except (OSError, ValueError, KeyError) as error:
         reason = str(error).strip().splitlines()[0]
         raise InputError(

@@ -160,7 +160,7 @@ def _model(
     config: PretrainConfig, tokenizer: PreTrainedTokenizerFast, store: TokenStore, *, resumed: bool
 ) -> PreTrainedModel:
     if config.base is not None:
-        model = load_base(config.base)
+        model = load_base(config.base, seed=config.seed)
         if len(tokenizer) > model.config.vocab_size:
             raise InputError(
                 f"the tokenizer of {config.base} knows more tokens than the model", "mend the base"

@@ -1,0 +1,3 @@
+"""Tests of sentemb.pretraining."""
+
+from __future__ import annotations

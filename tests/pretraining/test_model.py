@@ -1,0 +1,177 @@
+"""The decoder at hidden positions, stacking, positions, and starting vectors."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch.nn.functional import cross_entropy
+from transformers import (
+    AutoModelForMaskedLM,
+    DistilBertConfig,
+    DistilBertForMaskedLM,
+    PreTrainedModel,
+    PreTrainedTokenizerFast,
+    RobertaConfig,
+    RobertaForMaskedLM,
+)
+
+from sentemb.errors import InputError
+from sentemb.pretraining.cooccurrence import (
+    cooccurrence_embeddings,
+    count_cooccurrences,
+    positive_pmi,
+    token_frequencies,
+)
+from sentemb.pretraining.masking import WholeWordMasking
+from sentemb.pretraining.model import (
+    first_position,
+    load_base,
+    longest_input,
+    masked_loss,
+    new_bert,
+    stack_layers,
+    start_from_cooccurrence,
+)
+from sentemb.pretraining.rows import PackedRows, Visits
+from sentemb.pretraining.store import TokenStore, build_store
+
+SIZES = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
+
+
+def other_models(tokenizer: PreTrainedTokenizerFast) -> list[PreTrainedModel]:
+    vocabulary = len(tokenizer)
+    return [
+        RobertaForMaskedLM(RobertaConfig(vocab_size=vocabulary, max_position_embeddings=70, **SIZES)),
+        # Its head is no single module: every position is decoded.
+        DistilBertForMaskedLM(
+            DistilBertConfig(vocab_size=vocabulary, dim=16, n_layers=2, n_heads=2, hidden_dim=32)
+        ),
+    ]
+
+
+def test_the_loss_at_hidden_positions_is_that_of_the_full_decoder(
+    tiny_bert: Path, store: TokenStore, tiny_tokenizer: PreTrainedTokenizerFast
+) -> None:
+    visits = Visits(PackedRows(store, 32), 6, batch_size=6, seed=0)
+    for model in (load_base(tiny_bert), *other_models(tiny_tokenizer)):
+        model.eval()
+        start = first_position(model)
+        masking = WholeWordMasking(tiny_tokenizer, isolate=start is not None, first_position=start or 0)
+        batch = masking([visits[number] for number in range(6)])
+        inputs = {name: value for name, value in batch.items() if not name.startswith("masked")}
+        labels = torch.full_like(batch["input_ids"], -100)
+        labels.view(-1)[batch["masked_index"]] = batch["masked_labels"]
+        full = model(**inputs).logits
+        expected = cross_entropy(full.flatten(0, 1), labels.flatten())
+        loss = masked_loss(model, batch)
+        torch.testing.assert_close(loss, expected)
+        weight = model.get_input_embeddings().weight
+        torch.testing.assert_close(
+            torch.autograd.grad(loss, weight)[0],
+            torch.autograd.grad(expected, weight)[0],
+            atol=1e-6,
+            rtol=1e-4,
+        )
+
+
+def test_positions_are_counted_as_each_architecture_does(
+    tiny_bert: Path, tiny_tokenizer: PreTrainedTokenizerFast
+) -> None:
+    bert, roberta = load_base(tiny_bert), other_models(tiny_tokenizer)[0]
+    assert (first_position(bert), longest_input(bert)) == (0, 64)
+    assert (first_position(roberta), longest_input(roberta)) == (2, 68)
+
+
+def test_stacked_layers_repeat_the_base(tiny_bert: Path) -> None:
+    shallow = load_base(tiny_bert).eval()
+    deep = stack_layers(shallow, 6).eval()
+    assert deep.config.num_hidden_layers == 6
+    ids = torch.tensor([[2, 6, 7, 8, 3]])
+    with torch.no_grad():
+        below = shallow.base_model(ids, output_hidden_states=True).hidden_states
+        above = deep.base_model(ids, output_hidden_states=True).hidden_states
+    torch.testing.assert_close(above[:4], below)
+    first, repeated = (deep.base_model.encoder.layer[number].state_dict() for number in (1, 4))
+    assert all(torch.equal(first[name], repeated[name]) for name in first)
+    assert torch.equal(
+        deep.cls.predictions.transform.dense.weight, shallow.cls.predictions.transform.dense.weight
+    )
+    with pytest.raises(InputError, match="no multiple of the base's 3 layers"):
+        stack_layers(shallow, 4)
+
+
+def test_counts_stay_inside_documents(tiny_tokenizer: PreTrainedTokenizerFast, tmp_path: Path) -> None:
+    store = build_store(tmp_path / "store", ["cat dog man", "park"], tiny_tokenizer)
+    cat, dog, man, park = tiny_tokenizer.convert_tokens_to_ids(["cat", "dog", "man", "park"])
+    counts = count_cooccurrences(store, len(tiny_tokenizer), window=2).toarray()
+    assert np.array_equal(counts, counts.T)
+    assert (counts[cat, dog], counts[dog, man], counts[cat, man], counts[man, park]) == (1, 1, 0.5, 0)
+
+
+def test_positive_pmi_is_its_formula(store: TokenStore, tiny_tokenizer: PreTrainedTokenizerFast) -> None:
+    counts = count_cooccurrences(store, len(tiny_tokenizer))
+    dense = counts.toarray().astype(np.float64)
+    totals = dense.sum(axis=1)
+    smoothed = totals**0.75 / (totals**0.75).sum()
+    with np.errstate(divide="ignore", invalid="ignore"):
+        expected = np.log((dense / dense.sum()) / np.outer(totals / dense.sum(), smoothed))
+    expected = np.where((dense > 0) & (expected > 0), expected, 0)
+    np.testing.assert_allclose(positive_pmi(counts).toarray(), expected, atol=1e-5)
+
+
+def test_starting_vectors_keep_their_direction_and_predict_frequencies(
+    store: TokenStore, tiny_tokenizer: PreTrainedTokenizerFast
+) -> None:
+    size = len(tiny_tokenizer)
+    vectors, frequencies = cooccurrence_embeddings(store, size, 8), token_frequencies(store, size)
+    norms = np.linalg.norm(vectors, axis=1)
+    assert np.all(np.isclose(norms, 1) | (norms == 0))
+    model = new_bert(tiny_tokenizer, layers=1, width=8, heads=2, inner_width=8, positions=64)
+    before = model.get_input_embeddings().weight.clone()
+    start_from_cooccurrence(model, vectors, frequencies, scale=0.05)
+    after = model.get_input_embeddings().weight.detach()
+    known = torch.from_numpy(norms > 0)
+    assert 0 < known.sum() < size
+    assert torch.equal(after[~known], before[~known])
+    cosines = torch.nn.functional.cosine_similarity(after[known], torch.from_numpy(vectors)[known])
+    torch.testing.assert_close(cosines, torch.ones_like(cosines))
+    assert model.get_output_embeddings().weight is model.get_input_embeddings().weight
+    frequent = int(np.argmax(np.where(norms > 0, frequencies, 0)))
+    rare = int(np.argmin(np.where(norms > 0, frequencies, 1)))
+    assert after[frequent].norm() < after[rare].norm() <= 0.05 * 8**0.5
+    torch.testing.assert_close(model.cls.predictions.bias.exp().sum().item(), 1.0, atol=1e-5, rtol=0)
+    with pytest.raises(InputError, match="too small for co-occurrence vectors"):
+        cooccurrence_embeddings(store, size, size)
+
+
+def test_models_that_cannot_be_used_are_refused(
+    tmp_path: Path, tiny_tokenizer: PreTrainedTokenizerFast
+) -> None:
+    with pytest.raises(InputError, match="no masked language model"):
+        load_base(tmp_path)
+    with pytest.raises(InputError, match="does not divide by 3 heads"):
+        new_bert(tiny_tokenizer, width=16, heads=3)
+
+
+def test_a_new_model_follows_its_seed(tiny_tokenizer: PreTrainedTokenizerFast) -> None:
+    first, again, other = (
+        new_bert(tiny_tokenizer, layers=1, width=8, heads=2, inner_width=8, seed=seed).state_dict()
+        for seed in (1, 1, 2)
+    )
+    assert all(torch.equal(first[name], again[name]) for name in first)
+    name = "bert.encoder.layer.0.attention.self.query.weight"
+    assert not torch.equal(first[name], other[name])
+
+
+def test_the_default_model_fits_twenty_megabytes_in_half_precision() -> None:
+    from transformers import BertConfig
+
+    config = BertConfig(
+        vocab_size=16_000, hidden_size=256, num_hidden_layers=6, num_attention_heads=4, intermediate_size=1024
+    )
+    with torch.device("meta"):
+        model = AutoModelForMaskedLM.from_config(config)
+    assert 2 * model.num_parameters() < 20e6

@@ -1,0 +1,62 @@
+"""Budgets by step and by clock, and what a machine is measured at."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+import torch
+
+from sentemb.errors import InputError
+from sentemb.pretraining.model import load_base
+from sentemb.pretraining.schedule import Budget, learning_rate_factor
+from sentemb.pretraining.throughput import choose_dtype, matmul_rate, operations_per_token
+
+
+def test_steps_or_the_clock_end_a_run_whichever_is_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [100.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    assert Budget(max_steps=10).progress(4) == pytest.approx(0.4)
+    budget = Budget(max_steps=10, max_minutes=2, elapsed=30)
+    assert budget.progress(0) == pytest.approx(0.25)  # earlier parts of the run count
+    budget.start()
+    now[0] += 60
+    assert budget.seconds() == 90
+    assert budget.progress(2) == pytest.approx(0.75)
+    assert budget.progress(9) == pytest.approx(0.9)
+    now[0] += 1000
+    assert budget.progress(2) == 1.0
+
+
+def test_budgets_without_an_end_are_refused() -> None:
+    with pytest.raises(InputError, match="no end"):
+        Budget()
+    with pytest.raises(InputError, match="--max-minutes 0"):
+        Budget(max_minutes=0)
+
+
+def test_the_rate_rises_then_falls_to_zero() -> None:
+    factors = [learning_rate_factor(step / 100, 0.1) for step in range(101)]
+    assert (factors[0], factors[10], factors[100]) == (0.0, 1.0, 0.0)
+    assert factors[:11] == sorted(factors[:11])
+    assert factors[10:] == sorted(factors[10:], reverse=True)
+    assert learning_rate_factor(0.0, 0.0) == 1.0
+
+
+def test_precision_is_what_was_asked_or_measured_faster() -> None:
+    device = torch.device("cpu")
+    assert choose_dtype("float32", device) is torch.float32
+    assert choose_dtype("bfloat16", device) is torch.bfloat16
+    rates = {dtype: matmul_rate(dtype, device) for dtype in (torch.float32, torch.bfloat16)}
+    fast, slow = sorted(rates, key=lambda dtype: -rates[dtype])
+    if rates[fast] > 3 * rates[slow]:  # else noise may decide
+        assert choose_dtype("auto", device) is fast
+
+
+def test_operations_are_six_for_every_weight_of_the_layers(tiny_bert: Path) -> None:
+    model = load_base(tiny_bert)
+    weights = sum(p.numel() for p in model.base_model.encoder.parameters())
+    assert operations_per_token(model, 0, 0.0) == 6 * weights
+    decoder = operations_per_token(model, 0, 1.0) - operations_per_token(model, 0, 0.0)
+    assert decoder == 6 * 16 * (model.config.vocab_size + 16)
