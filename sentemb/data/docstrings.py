@@ -21,17 +21,17 @@ MAX_WORDS = 60
 # Written in C for the most part, or public under another name than the file that defines them, so that no
 # source file tells what they offer. Importing them neither prints nor opens anything.
 _IMPORTED = (
-    "builtins array asyncio binascii bisect bz2 cmath collections collections.abc concurrent.futures contextvars "
-    "csv datetime decimal enum errno fractions functools gc hashlib heapq io itertools json logging lzma math "
-    "mmap multiprocessing operator os os.path pathlib pickle queue random re select shutil signal socket sqlite3 "
-    "statistics string struct subprocess sys tempfile threading time tracemalloc types unicodedata unittest "
-    "uuid weakref zlib zoneinfo"
+    "builtins array asyncio binascii bisect bz2 cmath collections collections.abc concurrent.futures "
+    "contextvars csv datetime decimal enum errno fractions functools gc hashlib heapq io itertools json "
+    "logging lzma math mmap multiprocessing operator os os.path pathlib pickle queue random re select "
+    "shutil signal socket sqlite3 statistics string struct subprocess sys tempfile threading time "
+    "tracemalloc types unicodedata unittest uuid weakref zlib zoneinfo"
 ).split()
 
-# Easter eggs that act on import, programs, tests, tables, and the files behind `os.path`.
+# Easter eggs, programs, tests, tables, what Python 3.12 dropped, and the files behind `os.path`.
 _LEFT_OUT = frozenset(
-    "antigravity this idlelib lib2to3 turtledemo ensurepip encodings pydoc_data posixpath ntpath genericpath "
-    "test tests".split()
+    "antigravity this idlelib lib2to3 turtledemo ensurepip distutils encodings pydoc_data posixpath ntpath "
+    "genericpath test tests".split()
 )
 
 
@@ -57,11 +57,12 @@ class _Found(NamedTuple):
 
 
 def stdlib_documents() -> Iterator[LibraryDocument]:
-    """Documentation strings of the running Python's standard library, about ten thousand.
+    """Documentation strings of the running Python's standard library, about six thousand.
 
-    Modules with source files are parsed, not imported; those written in C are imported from a list of modules
-    whose import has no visible effect. Where Python comes without its source files, only the latter are there.
-    Private names and tests are left out; of documentation that several places repeat, the first is kept.
+    Modules written in C, and those that gather what other files define, are imported, from a list of modules
+    whose import has no visible effect; all others are parsed without importing them. Where Python comes
+    without its source files, only the former are there. Private names and tests are left out; of
+    documentation that several places repeat, the first is kept.
 
     Yields:
         The documents: built-ins first, then by module; in the same order in every run of the same Python.
@@ -105,16 +106,29 @@ def clean_documentation(documentation: str) -> str:
         One line: signatures in front are separated by semicolons, markup and everything from the first
         interactive example on is gone, and no sentence begins after `MAX_WORDS` words.
     """
-    prose = inspect.cleandoc(documentation).partition(">>>")[0]
-    lines = [line.strip() for line in prose.splitlines()]
-    # Functions written in C may open with one line for each way to call them.
-    calls = next((n for n, line in enumerate(lines) if not re.match(r"[\w.]+\(.*\)", line)), len(lines))
-    text = " ".join(lines[calls:])
-    if calls:
-        text = "; ".join(lines[:calls]) + (f". {text}" if text else "")
-    text = re.sub(r":[a-z:]+:`~?([^`]+)`", r"\1", text)  # roles of reStructuredText
-    text = " ".join(re.sub(r"`+|\*\*|[-=~^#]{3,}", "", text).split())
-    return _whole_sentences(text)
+    paragraphs = re.split(r"\n\s*\n", inspect.cleandoc(documentation))
+    calls, paragraphs[0] = _split_calls(paragraphs[0])
+    prose = " ".join(paragraph.partition(">>>")[0] for paragraph in paragraphs)
+    prose = re.sub(r":[a-z:]+:`~?([^`]+)`", r"\1", prose)  # roles of reStructuredText
+    prose = " ".join(re.sub(r"`+|[-=~^#]{3,}", "", prose).split())
+    if not calls:
+        return _whole_sentences(prose)
+    opening = "; ".join(calls)
+    return _whole_sentences(f"{opening} {prose}" if opening.endswith(".") else f"{opening}. {prose}".strip())
+
+
+def _split_calls(paragraph: str) -> tuple[list[str], str]:
+    # Functions written in C may open with a line for each way to call them, continued on indented lines.
+    calls: list[str] = []
+    lines = paragraph.splitlines()
+    for number, line in enumerate(lines):
+        if re.match(r"[\w.]+\(.*\)", line):
+            calls.append(line.strip())
+        elif calls and line.startswith(" "):
+            calls[-1] += f" {line.strip()}"
+        else:
+            return calls, "\n".join(lines[number:])
+    return calls, ""
 
 
 def _whole_sentences(text: str) -> str:
@@ -142,10 +156,19 @@ def _of_module(name: str, module: ModuleType) -> Iterator[_Found]:
     if module.__doc__:
         yield _Found(name, "", "module", module.__doc__)
     offered = getattr(module, "__all__", None) or vars(module)
-    for member in sorted(offered):
-        value = getattr(module, member, None)
-        if not member.startswith("_") and (inspect.isclass(value) or inspect.isroutine(value)):
-            yield from _of_object(name, member, value)
+    members = [(member, getattr(module, member, None)) for member in offered if not member.startswith("_")]
+    members = [(member, value) for member, value in members if _is_own(value)]
+    # Functions first: `random.choice` is kept rather than the method of a class that it stands for.
+    for member, value in sorted(members, key=lambda pair: (inspect.isclass(pair[1]), pair[0])):
+        yield from _of_object(name, member, value)
+
+
+def _is_own(value: Any) -> bool:
+    # Notebooks and test runners put functions of their own into `builtins` and `sys`.
+    if not (inspect.isclass(value) or inspect.isroutine(value)):
+        return False
+    origin = getattr(value, "__module__", None)
+    return origin is None or origin.partition(".")[0] in sys.stdlib_module_names
 
 
 def _of_object(module: str, path: str, value: Any) -> Iterator[_Found]:

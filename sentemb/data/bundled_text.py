@@ -1,0 +1,53 @@
+"""English sentences and graded pairs that come with the package, for a first run without any download.
+
+They were written for this project and are under its licence, Apache-2.0. One annotator gave the scores, on
+the scale of the STS tasks: they show whether training went the right way and are a smoke test, no benchmark.
+"""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from itertools import groupby
+
+import numpy as np
+
+from sentemb.data.sts import ScoredPairs, Subset
+
+
+def bundled_pairs() -> ScoredPairs:
+    """Sentence pairs of thirteen domains, graded from 0 (unrelated) to 5 (the same meaning).
+
+    Paraphrases that share few words and contradictions that share most of them are frequent, so that counting
+    common words does not solve it.
+
+    Returns:
+        The pairs, called `sentemb-pairs`, split `test`, with the domains as subsets.
+    """
+    rows = [line.split("\t") for line in _lines("pairs.tsv")[1:]]
+    subsets: list[Subset] = []
+    for domain, members in groupby(row[0] for row in rows):
+        start = subsets[-1].stop if subsets else 0
+        subsets.append(Subset(domain, start, start + len(list(members))))
+    return ScoredPairs(
+        name="sentemb-pairs",
+        split="test",
+        first=[row[2] for row in rows],
+        second=[row[3] for row in rows],
+        gold=np.array([float(row[1]) for row in rows], dtype=np.float64),
+        subsets=tuple(subsets),
+        source="sentemb/data/bundled/pairs.tsv",
+    )
+
+
+def bundled_sentences() -> list[str]:
+    """Unlabelled sentences over the same domains, for self-guided and unsupervised training.
+
+    Returns:
+        More than two thousand different sentences; none of them occurs in the pairs.
+    """
+    return _lines("sentences.txt")
+
+
+def _lines(name: str) -> list[str]:
+    text = files("sentemb.data").joinpath("bundled", name).read_text(encoding="utf-8")
+    return text.removesuffix("\n").split("\n")

@@ -1,0 +1,137 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from sentemb.data.docstrings import (
+    MAX_WORDS,
+    LibraryDocument,
+    clean_documentation,
+    name_in_words,
+    stdlib_documents,
+)
+
+
+@pytest.fixture(scope="module")
+def documents() -> dict[str, LibraryDocument]:
+    return {document.id: document for document in stdlib_documents()}
+
+
+def test_corpus_is_large_and_its_ids_are_unique(documents: dict[str, LibraryDocument]) -> None:
+    assert len(documents) > 4000
+    assert len(list(stdlib_documents())) == len(documents)
+
+
+@pytest.mark.parametrize(
+    ("identifier", "kind", "phrase"),
+    [
+        ("dict", "class", "new dictionary"),
+        ("dict.get", "method", "Return the value for key"),
+        ("sorted", "function", "in ascending order"),
+        ("itertools.groupby", "class", "consecutive keys and groups"),
+        ("json.dumps", "function", "JSON formatted"),
+        ("collections.OrderedDict.move_to_end", "method", "Move an existing element"),
+        ("random.choice", "function", "random element"),
+        ("os.path.join", "function", "pathname components"),
+        ("re.sub", "function", "replacing"),
+        ("asyncio.gather", "function", "coroutines"),
+        ("textwrap.dedent", "function", "leading whitespace"),
+        ("csv", "module", "CSV"),
+    ],
+)
+def test_corpus_holds_what_people_look_for(
+    documents: dict[str, LibraryDocument], identifier: str, kind: str, phrase: str
+) -> None:
+    document = documents[identifier]
+    assert document.text.startswith(f"{name_in_words(identifier)}: ")
+    assert phrase in document.text
+    assert document.metadata["kind"] == kind
+
+
+def test_texts_are_single_lines_of_bounded_length(documents: dict[str, LibraryDocument]) -> None:
+    for document in documents.values():
+        body = document.text.removeprefix(f"{name_in_words(document.id)}: ")
+        assert 3 <= len(body.split()) <= MAX_WORDS, document
+        assert "\n" not in body
+        assert document.text == document.text.strip()
+
+
+def test_private_names_tests_and_programs_are_left_out(documents: dict[str, LibraryDocument]) -> None:
+    modules = {document.metadata["module"].partition(".")[0] for document in documents.values()}
+    assert not modules & {"test", "this", "antigravity", "idlelib", "lib2to3", "posixpath", "ntpath"}
+    assert not [name for name in documents if any(part.startswith("_") for part in name.split("."))]
+
+
+def test_documentation_that_is_repeated_comes_once(documents: dict[str, LibraryDocument]) -> None:
+    assert "asyncio.gather" in documents
+    assert "asyncio.tasks.gather" not in documents
+    assert "random.Random.choice" not in documents
+
+
+def test_functions_that_others_put_into_builtins_stay_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    def display() -> None:
+        """Show an object in the notebook."""
+
+    display.__module__ = "IPython.display"
+    monkeypatch.setattr("builtins.display", display, raising=False)
+    assert "display" not in {document.id for document in stdlib_documents()}
+
+
+def test_collecting_is_silent_and_the_same_every_time() -> None:
+    program = (
+        "import sys, hashlib\n"
+        "from sentemb.data.docstrings import stdlib_documents\n"
+        "text = repr(list(stdlib_documents()))\n"
+        "unwanted = {'this', 'antigravity', 'tkinter', 'turtle', 'torch'} & set(sys.modules)\n"
+        "sys.exit(' '.join(unwanted) or hashlib.sha256(text.encode()).hexdigest())\n"
+    )
+    seen = set()
+    for seed in ("1", "2"):
+        done = subprocess.run(
+            [sys.executable, "-W", "error", "-c", program],
+            capture_output=True,
+            text=True,
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            check=False,
+        )
+        assert done.stdout == ""
+        assert len(done.stderr.strip()) == 64, done.stderr
+        seen.add(done.stderr)
+    assert len(seen) == 1
+
+
+@pytest.mark.parametrize(
+    ("documentation", "text"),
+    [
+        ("Return `x`.\n\n    >>> f(1)\n    1\n\n    More about :func:`g`.", "Return x. More about g."),
+        ("f(a) -> int\nf(a, b) -> int\n\nAdd them.", "f(a) -> int; f(a, b) -> int. Add them."),
+        ("f(a) -> the sum\n    of all\nNever fails.", "f(a) -> the sum of all. Never fails."),
+        ("f(**options) -> int", "f(**options) -> int."),
+        ("Heading\n=======\n\nText.", "Heading Text."),
+        ("", ""),
+    ],
+)
+def test_documentation_becomes_running_text(documentation: str, text: str) -> None:
+    assert clean_documentation(documentation) == text
+
+
+def test_long_documentation_ends_with_a_sentence() -> None:
+    sentence = "It has exactly seven words in it."
+    text = clean_documentation(" ".join([sentence] * 20))
+    assert text == " ".join([sentence] * (MAX_WORDS // 7))
+    assert len(clean_documentation("word " * 200).split()) == MAX_WORDS
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("collections.OrderedDict.move_to_end", "collections Ordered Dict move to end"),
+        ("io.TextIOWrapper", "io Text IO Wrapper"),
+        ("sorted", "sorted"),
+    ],
+)
+def test_names_are_taken_apart(name: str, words: str) -> None:
+    assert name_in_words(name) == words
