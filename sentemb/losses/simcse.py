@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Iterable
 from typing import Any, ClassVar, Literal
 
@@ -12,10 +13,11 @@ from torch import Tensor, nn
 from sentemb._compat import embed_columns
 from sentemb.errors import InputError
 from sentemb.losses._options import check_choice, check_number
-from sentemb.losses.encoder import dtype_of, pooling_names, unwrap
+from sentemb.losses.encoder import dtype_of, pooling_names, transformer_module, unwrap
 from sentemb.losses.functional import info_nce
 from sentemb.losses.gather import gather_rows
 from sentemb.losses.heads import train_only_head
+from sentemb.losses.masked_language import MaskedLanguageHead
 from sentemb.losses.owned import OwnedWeights
 
 logger = logging.getLogger(__name__)
@@ -57,10 +59,14 @@ class SimCSELoss(OwnedWeights):
             model never contains it (unsupervised SimCSE). None takes the encoder's vectors as they are.
         hard_negative_weight: w above, added to the logit of an anchor's own hard negatives; 0 in the released
             code.
+        mlm_weight: Factor of the auxiliary masked-language-model term; 0 leaves it out as most of the paper
+            does, 0.1 is its value where it is used. The term masks 15 % of the tokens of every text in a
+            forward of its own and needs a base model saved with its pretrained masked-language-model head.
         gather_across_devices: Take in-batch negatives from all processes.
 
     Raises:
-        InputError: An option is out of range, or `head="train-only"` on an encoder that is not plain CLS.
+        InputError: An option is out of range, `head="train-only"` on an encoder that is not plain CLS, or no
+            pretrained head for `mlm_weight`.
 
     Example:
         >>> encoder = build_encoder("bert-base-uncased", pooling="cls", max_length=32)
@@ -72,7 +78,7 @@ class SimCSELoss(OwnedWeights):
         https://aclanthology.org/2021.emnlp-main.552
     """
 
-    owned_modules: ClassVar[tuple[str, ...]] = ("head",)
+    owned_modules: ClassVar[tuple[str, ...]] = ("head", "masked_language")
 
     def __init__(
         self,
@@ -81,11 +87,14 @@ class SimCSELoss(OwnedWeights):
         temperature: float = 0.05,
         head: Literal["train-only"] | None = "train-only",
         hard_negative_weight: float = 0.0,
+        mlm_weight: float = 0.0,
         gather_across_devices: bool = True,
     ) -> None:
         super().__init__()
         check_number("SimCSELoss", "temperature", temperature, low=0)
         check_choice("SimCSELoss", "head", head, ("train-only", None))
+        check_number("SimCSELoss", "hard_negative_weight", hard_negative_weight, low=-math.inf)
+        check_number("SimCSELoss", "mlm_weight", mlm_weight, low=0, inclusive=True)
         self.model = model
         self.temperature = temperature
         self.hard_negative_weight = hard_negative_weight
@@ -94,6 +103,10 @@ class SimCSELoss(OwnedWeights):
         if head is not None:
             _check_plain_cls(model)
             self.head = train_only_head(_width(model)).to(_device(model))
+        self.mlm_weight = mlm_weight
+        self.masked_language: MaskedLanguageHead | None = None
+        if mlm_weight > 0:
+            self.masked_language = MaskedLanguageHead(transformer_module(model, loss="SimCSELoss"))
         self._views_checked = False
 
     @property
@@ -101,7 +114,9 @@ class SimCSELoss(OwnedWeights):
         """Factor of the cosine, `1 / temperature`."""
         return 1 / self.temperature
 
-    def forward(self, sentence_features: Iterable[dict[str, Any]], labels: Tensor | None = None) -> Tensor:
+    def forward(
+        self, sentence_features: Iterable[dict[str, Any]], labels: Tensor | None = None
+    ) -> Tensor | dict[str, Tensor]:
         """Loss of a batch.
 
         Args:
@@ -109,16 +124,25 @@ class SimCSELoss(OwnedWeights):
             labels: Ignored.
 
         Returns:
-            A scalar.
+            A scalar; with `mlm_weight` the weighted components `contrast` and `mlm`.
         """
-        columns = [dict(features) for features in sentence_features]
+        columns = list(sentence_features)
         dropout_views = len(columns) == 1
         if dropout_views:
-            columns = [columns[0], dict(columns[0])]
-        embeddings = embed_columns(self.model, columns, separate_first=False)  # each (b, d)
+            columns = columns * 2
+        # Copies: the encoder writes its output into the dict that it is given.
+        embeddings = embed_columns(
+            self.model, [dict(c) for c in columns], separate_first=False
+        )  # each (b, d)
         if dropout_views:
             self._check_views_differ(*embeddings)
-        return self.compute_loss_from_embeddings(embeddings, labels)
+        contrast = self.compute_loss_from_embeddings(embeddings, labels)
+        if self.masked_language is None:
+            return contrast
+        return {
+            "contrast": contrast,
+            "mlm": self.mlm_weight * self._masked_language_loss(self.masked_language, columns),
+        }
 
     def compute_loss_from_embeddings(self, embeddings: list[Tensor], labels: Tensor | None = None) -> Tensor:
         """Loss of sentence vectors.
@@ -158,6 +182,7 @@ class SimCSELoss(OwnedWeights):
             "temperature": self.temperature,
             "head": None if self.head is None else "train-only",
             "hard_negative_weight": self.hard_negative_weight,
+            "mlm_weight": self.mlm_weight,
             "gather_across_devices": self.gather_across_devices,
         }
 
@@ -175,6 +200,17 @@ class SimCSELoss(OwnedWeights):
     pages = "6894--6910",
 }
 """
+
+    def _masked_language_loss(self, head: MaskedLanguageHead, columns: list[dict[str, Any]]) -> Tensor:
+        """Mean over the masked positions of all columns; each view of a text is masked anew, as published."""
+        # The transformer alone: poolings over layers overwrite the token vectors.
+        transformer = transformer_module(self.model, loss="SimCSELoss")
+        losses = []
+        for features in columns:
+            masked, labels = head.mask(features)
+            losses.append(head(transformer(masked)["token_embeddings"], labels))
+        every = torch.cat(losses)  # (m,)
+        return every.sum() / max(1, len(every))
 
     def _check_views_differ(self, first: Tensor, second: Tensor) -> None:
         """Warn once, in the first training step, when dropout does not make two views of a text."""

@@ -54,6 +54,11 @@ class ViewCache:
     def __len__(self) -> int:
         return len(self._rows)
 
+    @property
+    def full(self) -> bool:
+        """Whether it takes no more sentences."""
+        return self._full
+
     def bind(self, owner: str) -> None:
         """Tie the cache to one encoder, layer range and pooling.
 
