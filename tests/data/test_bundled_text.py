@@ -3,6 +3,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator
+from importlib.resources import files
 from pathlib import Path
 
 import numpy as np
@@ -66,6 +67,12 @@ def test_sentences_are_many_and_varied() -> None:
 def test_nothing_is_there_twice() -> None:
     counts = Counter(map(folded, bundled_sentences() + sentences_of_pairs()))
     assert [text for text, count in counts.items() if count > 1] == []
+
+
+def test_readme_states_the_sizes() -> None:
+    readme = files("sentemb.data").joinpath("bundled", "README.md").read_text(encoding="utf-8")
+    assert f"{len(bundled_pairs()):,} pairs" in readme
+    assert f"{len(bundled_sentences()):,} English sentences" in readme
 
 
 def test_text_is_clean() -> None:
