@@ -7,7 +7,7 @@ import os
 import tempfile
 from collections.abc import Iterator, Sequence
 from functools import cache
-from itertools import islice
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
 from sentemb.data.catalogue import get
@@ -78,7 +78,7 @@ def load_columns(
         raise InputError(
             f"{source}: {LABEL!r} is a text column and the label at once", "rename the text column"
         )
-    rows = islice(_chain(first, records), limit)
+    rows = islice(chain([first], records), limit)
     return _to_dataset(rows, names, label)
 
 
@@ -93,11 +93,6 @@ def _default_columns(first: Record, source: str | os.PathLike[str], label: str |
         f"{source} has the columns {', '.join(present)}",
         "name those with texts in the order of their roles: anchor, positive, hard negatives",
     )
-
-
-def _chain(first: Record, rest: Iterator[Record]) -> Iterator[Record]:
-    yield first
-    yield from rest
 
 
 def _to_dataset(rows: Iterator[Record], names: Sequence[str], label: str | None) -> Dataset:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import difflib
 import json
 import logging
 import tempfile
@@ -91,8 +92,6 @@ def require_columns(columns: Sequence[str] | None, present: Sequence[str], where
     Raises:
         InputError: A column is missing; names the closest one and all that are there.
     """
-    import difflib
-
     for column in columns or ():
         if column not in present:
             close = difflib.get_close_matches(column, present, n=1)

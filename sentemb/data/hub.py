@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -66,13 +67,18 @@ def resolve_commit(hub_id: str, *, revision: str | None, needed_for: str) -> str
     Raises:
         InputError: The hub is off or out of reach, or has no such repository or revision.
     """
-    from huggingface_hub import HfApi
-
     try:
-        commit = HfApi().dataset_info(hub_id, revision=revision, timeout=_TIMEOUT).sha
+        return _commit(hub_id, revision)
     except Exception as error:
         raise _explain(error, hub_id, revision, needed_for) from error
-    return str(commit)
+
+
+@cache
+def _commit(hub_id: str, revision: str | None) -> str:
+    """Asked once a process, so that a run reads and records the same commit from beginning to end."""
+    from huggingface_hub import HfApi
+
+    return str(HfApi().dataset_info(hub_id, revision=revision, timeout=_TIMEOUT).sha)
 
 
 def stream(
@@ -161,7 +167,7 @@ def _explain(error: Exception, hub_id: str, revision: str | None, needed_for: st
     if type(error).__module__.startswith("datasets") or type(error) in (RuntimeError, ValueError):
         # No data files, several configurations, a loading script, in datasets' own words.
         reason = str(error).splitlines()[0]
-        return InputError(f"{place} cannot be streamed: {reason}", "download its files and give their path")
+        return InputError(f"{place} cannot be read: {reason}", "download its files and give their path")
     if is_a(OSError) or any(type(cause).__module__.startswith("httpx") for cause in chain):
         return InputError(
             f"{needed_for} needs {place}, but {constants.ENDPOINT} cannot be reached "

@@ -114,18 +114,16 @@ def decode_lines(blocks: Iterator[bytes], name: str, *, encoding: str = "utf-8")
     unfinished: list[str] = []  # a list, because one line may span many blocks
     for text in _decode_blocks(blocks, name, encoding):
         *complete, rest = text.split("\n")
+        if complete:
+            complete[0] = "".join([*unfinished, complete[0]])
+            unfinished = []
         for line in complete:
             number += 1
-            yield number, _without_line_end("".join([*unfinished, line]))
-            unfinished = []
+            yield number, line.removesuffix("\r")
         unfinished.append(rest)
     last = "".join(unfinished)
     if last:
-        yield number + 1, _without_line_end(last)
-
-
-def _without_line_end(line: str) -> str:
-    return line[:-1] if line.endswith("\r") else line
+        yield number + 1, last.removesuffix("\r")
 
 
 def _decode_blocks(blocks: Iterator[bytes], name: str, encoding: str) -> Iterator[str]:

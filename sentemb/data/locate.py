@@ -45,7 +45,7 @@ def resolve_data_dir(data_dir: str | os.PathLike[str] | None) -> Path | None:
     given = data_dir if data_dir is not None else os.environ.get(VARIABLE) or None
     if given is None:
         return None
-    path = Path(given)
+    path = Path(given).expanduser()
     if not path.exists():
         source = "" if data_dir is not None else f" (from {VARIABLE})"
         raise InputError(f"no such data folder: {path}{source}")
@@ -70,7 +70,8 @@ def find(entry: Entry, data_dir: Path) -> Place | None:
     if entry.senteval and (tree := find_tree(data_dir, entry.senteval)):
         return Place(tree=tree)
     for layout in entry.layouts:
-        if (path := data_dir / layout).exists():
+        path = data_dir / layout
+        if path.is_file() or any((path / file).is_file() for file in entry.files.values()):
             return Place(path=path)
     return None
 

@@ -30,7 +30,8 @@ def describe_source(
         SHA-256, and the rows. A source that was streamed from the hub has no files.
 
     Raises:
-        InputError: The data folder does not exist, or a folder holds no readable file.
+        InputError: The data folder does not exist, a folder holds no readable file, or the hub that a source
+            is on cannot be asked for its commit.
     """
     kind = kind_of(source)
     description: dict[str, Any] = {"source": str(source)}
@@ -45,8 +46,11 @@ def describe_source(
         root = resolve_data_dir(data_dir)
         files = local_files(entry, root) if root else []
     else:
+        from sentemb.data.hub import resolve_commit
+
         hub_id, _, revision = str(source).partition("@")
-        description |= {"hub_id": hub_id, "revision": revision or None}
+        commit = resolve_commit(hub_id, revision=revision or None, needed_for="the run record")
+        description |= {"hub_id": hub_id, "revision": commit}
     description["files"] = [
         {"path": str(file), "bytes": file.stat().st_size, "sha256": sha256_of(file)} for file in files
     ]

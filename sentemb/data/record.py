@@ -29,9 +29,9 @@ class Record(NamedTuple):
             The string, which may be empty.
 
         Raises:
-            InputError: The value is no string.
+            InputError: There is no such column, or its value is no string.
         """
-        value = self.values[column]
+        value = self._value(column)
         if not isinstance(value, str):
             raise InputError(
                 f"{self.location}: column {column!r} holds {_name(value)} where a text is wanted"
@@ -48,9 +48,9 @@ class Record(NamedTuple):
             A finite float.
 
         Raises:
-            InputError: The value is no finite number.
+            InputError: There is no such column, or its value is no finite number.
         """
-        value = self.values[column]
+        value = self._value(column)
         try:
             number = math.nan if isinstance(value, bool) else float(value)
         except (TypeError, ValueError, OverflowError):
@@ -60,6 +60,13 @@ class Record(NamedTuple):
                 f"{self.location}: column {column!r} holds {_name(value)} where a number is wanted"
             )
         return number
+
+    def _value(self, column: str) -> Any:
+        # Rows of JSON lines, and the files of a folder, may differ in their columns.
+        if column not in self.values:
+            there = ", ".join(self.values) or "none"
+            raise InputError(f"{self.location} has no column {column!r}; its columns are {there}")
+        return self.values[column]
 
 
 def _name(value: Any) -> str:

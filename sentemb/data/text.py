@@ -168,23 +168,12 @@ def _entry_values(
         for row in zip(pairs.first, pairs.second, pairs.gold.tolist(), strict=True):
             yield dict(zip(entry.columns, row, strict=True))
     else:
-        for _, values in read_rows(locate_file(entry, data_dir), columns=entry.columns):
+        for _, values in read_rows(_locate_file(entry, data_dir), columns=entry.columns):
             yield values
 
 
-def locate_file(entry: Entry, data_dir: str | os.PathLike[str] | None) -> Path:
-    """The one file of a set of sentences or triples, downloaded where no data folder is given.
-
-    Args:
-        entry: The set.
-        data_dir: The data folder; `SENTEMB_DATA` by default.
-
-    Returns:
-        The file.
-
-    Raises:
-        InputError: It is not in the data folder, or cannot be downloaded.
-    """
+def _locate_file(entry: Entry, data_dir: str | os.PathLike[str] | None) -> Path:
+    """The one file of a set of sentences or triples, downloaded where no data folder is given."""
     root = resolve_data_dir(data_dir)
     if root is not None:
         place = find(entry, root)

@@ -28,7 +28,7 @@ def sentemb(*arguments: str, environment: dict[str, str] | None = None) -> subpr
         env=variables | (environment or {}),
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
         check=False,
     )
 

@@ -105,6 +105,8 @@ def test_a_changed_file_is_read_again(write_file: WriteFile) -> None:
         ("a.csv", "text,y\na,1\n", [], {}, "text columns (none)"),
         ("a.txt", "a\n", None, {"limit": 0}, "a limit of 0 rows"),
         ("a.txt", "", None, {}, "a.txt is empty"),
+        ("a.jsonl", '{"text": "a"}\n{"txt": "b"}\n', None, {}, "a.jsonl:2 has no column 'text'"),
+        ("a.txt", "a\n", None, {"label": "score"}, "a.txt:1 has no column 'score'"),
         ("a.jsonl", '{"text": ["a"]}\n', ["text"], {}, "column 'text' holds ['a'] where a text"),
     ],
 )
@@ -126,6 +128,4 @@ def test_checksums_for_the_record(write_file: WriteFile, shared_data: Path) -> N
     stsb = describe_source("stsb-sentences", data_dir=shared_data)
     names = [Path(file["path"]).name for file in stsb["files"]]
     assert names == ["sts-dev.csv", "sts-test.csv", "sts-train.csv"]
-    hub = describe_source("owner/name@abc")
-    assert (hub["hub_id"], hub["revision"], hub["files"]) == ("owner/name", "abc", [])
     json.dumps(stsb, allow_nan=False)

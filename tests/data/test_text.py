@@ -59,6 +59,10 @@ def test_every_format_packed_and_plain(write_file: WriteFile, suffix: str, packi
     assert [record.location for record in records] == [f"{path}:{first}", f"{path}:{first + 1}"]
 
 
+def test_the_case_of_a_suffix_does_not_matter(write_file: WriteFile) -> None:
+    assert texts(write_file("A.TXT.GZ", gzip.compress(b"a"))) == ["a"]
+
+
 def test_columns_come_in_the_order_asked_for(write_file: WriteFile) -> None:
     for suffix in (".csv", ".tsv", ".jsonl", ".parquet"):
         path = write_file(f"docs{suffix}", CONTENT[suffix])
