@@ -40,7 +40,8 @@ def load_columns(
     """Load text columns for training; their order decides their roles, their names do not.
 
     The rows go into Arrow as they are read. Up to 256 MiB stay in memory, more go to a file that is mapped
-    into memory and removed when the process ends. Nothing is cached between runs, so no run can see old data.
+    into memory and removed when the process ends (a killed one leaves `sentemb-*` in the temporary folder).
+    Nothing is cached between runs, so no run can see old data.
 
     Args:
         source: What `read_records` takes: a file, a folder, a hub id, or a data set of the catalogue.
