@@ -27,13 +27,11 @@ class TokenisedTexts:
             joined.
         starts: Where each text begins in a column; one more entry for the end of the last.
         padding: The padding value of each column.
-        pad_left: Whether the model wants padding before the text.
     """
 
     columns: dict[str, NDArray[np.int32]]
     starts: NDArray[np.int64]
     padding: dict[str, int]
-    pad_left: bool
 
     @property
     def lengths(self) -> NDArray[np.int64]:
@@ -52,9 +50,7 @@ class TokenisedTexts:
         lengths = self.lengths[indices]
         width = max(1, int(lengths.max()))
         offsets = np.arange(width)[None, :]
-        if self.pad_left:
-            offsets = offsets - (width - lengths)[:, None]  # (batch, width), negative where padded
-        real = (offsets >= 0) & (offsets < lengths[:, None])  # (batch, width)
+        real = offsets < lengths[:, None]  # (batch, width)
         where = np.where(real, self.starts[indices][:, None] + offsets, 0)
         features = {
             key: torch.from_numpy(np.where(real, column[where], self.padding[key]).astype(np.int64))
@@ -68,7 +64,7 @@ def tokenise(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str]) -> Tokeni
     """Tokenise texts in a few large calls, cut to the tokenizer's own limit.
 
     Args:
-        tokenizer: A fast tokenizer.
+        tokenizer: A fast tokenizer that pads on the right.
         texts: At least one text.
 
     Returns:
@@ -90,7 +86,6 @@ def tokenise(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str]) -> Tokeni
         columns={key: np.concatenate(arrays) for key, arrays in pieces.items()},
         starts=np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
         padding={"input_ids": tokenizer.pad_token_id, "token_type_ids": tokenizer.pad_token_type_id},
-        pad_left=tokenizer.padding_side == "left",
     )
 
 

@@ -7,7 +7,7 @@ import logging
 import sqlite3
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -60,20 +60,13 @@ class VectorStore:
         Returns:
             The vectors found, each (dimension,), by index into `texts`.
         """
-        keys = [_hash(text) for text in texts]
-        places = {key: index for index, key in enumerate(keys)}
-        found: dict[int, Vectors] = {}
-        with self._connection() as connection:
-            for first in range(0, len(keys), _KEYS_PER_QUERY):
-                some = keys[first : first + _KEYS_PER_QUERY]
-                marks = ",".join("?" * len(some))
-                rows = connection.execute(
-                    f"SELECT text, sum, vector FROM vectors WHERE text IN ({marks})", some
-                )
-                for key, checksum, blob in rows:
-                    if len(blob) == 4 * self._dimension and zlib.crc32(blob) == checksum:
-                        found[places[key]] = np.frombuffer(blob, dtype="<f4").astype(np.float32, copy=False)
-        return found
+        try:
+            return dict(self._find([_hash(text) for text in texts]))
+        except sqlite3.DatabaseError as error:
+            if isinstance(error, sqlite3.OperationalError):
+                raise
+            self._start_anew(error)
+            return {}
 
     def put(self, texts: Iterable[str], vectors: Vectors) -> None:
         """Keep vectors; a full disk is a warning, for the vectors themselves are there.
@@ -87,8 +80,21 @@ class VectorStore:
         try:
             with self._connection() as connection, connection:
                 connection.executemany("INSERT OR REPLACE INTO vectors VALUES (?, ?, ?)", rows)
-        except sqlite3.OperationalError as error:
+        except sqlite3.DatabaseError as error:
             logger.warning("vectors not kept in %s: %s", self.path, error)
+
+    def _find(self, keys: list[bytes]) -> Iterator[tuple[int, Vectors]]:
+        places = {key: index for index, key in enumerate(keys)}
+        with self._connection() as connection:
+            for first in range(0, len(keys), _KEYS_PER_QUERY):
+                some = keys[first : first + _KEYS_PER_QUERY]
+                marks = ",".join("?" * len(some))
+                rows = connection.execute(
+                    f"SELECT text, sum, vector FROM vectors WHERE text IN ({marks})", some
+                )
+                for key, checksum, blob in rows:
+                    if len(blob) == 4 * self._dimension and zlib.crc32(blob) == checksum:
+                        yield places[key], np.frombuffer(blob, dtype="<f4").astype(np.float32, copy=False)
 
     @contextmanager
     def _connection(self) -> Iterator[sqlite3.Connection]:
@@ -103,13 +109,15 @@ class VectorStore:
         except sqlite3.OperationalError:
             raise
         except sqlite3.DatabaseError as error:
-            aside = self.path.with_suffix(".damaged")
-            logger.warning(
-                "%s is damaged (%s) and starts anew; the old file is %s", self.path, error, aside.name
-            )
+            self._start_anew(error)
+
+    def _start_anew(self, error: sqlite3.DatabaseError) -> None:
+        aside = self.path.with_suffix(".damaged")
+        logger.warning("%s is damaged (%s) and starts anew; the old file is %s", self.path, error, aside.name)
+        with suppress(FileNotFoundError):  # another process was first
             self.path.replace(aside)
-            with self._connection() as connection, connection:
-                connection.execute(_SCHEMA)
+        with self._connection() as connection, connection:
+            connection.execute(_SCHEMA)
 
 
 class CachedEncoder:

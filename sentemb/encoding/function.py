@@ -49,15 +49,16 @@ class FunctionEncoder:
         unique, positions = unique_texts(texts)
         if not unique:
             return np.zeros((0, self.dimension), dtype=np.float32)
-        vectors = self._checked(self._function(unique), unique)
+        vectors = self._checked(self._function(unique), count=len(unique))[positions]
+        check_finite(vectors, texts, name=self.name)
         self._dimension = vectors.shape[1]
-        return vectors[positions]
+        return vectors
 
     def describe(self) -> dict[str, Any]:
         """Say how vectors are made; see `TextEncoder.describe`."""
         return {"encoder": "function", "backend": self.fingerprint, "precision": "unknown"}
 
-    def _checked(self, result: Any, texts: list[str]) -> Vectors:
+    def _checked(self, result: Any, *, count: int) -> Vectors:
         if hasattr(result, "detach"):  # a torch tensor, perhaps on an accelerator
             result = result.detach().float().cpu().numpy()
         try:
@@ -67,15 +68,14 @@ class FunctionEncoder:
                 f"{self.name} gives {type(result).__name__}, which is no array of numbers: {error}",
                 "return one vector per text, all of one length",
             ) from error
-        if vectors.ndim != 2 or vectors.shape[0] != len(texts) or vectors.shape[1] == 0:
+        if vectors.ndim != 2 or vectors.shape[0] != count or vectors.shape[1] == 0:
             raise InputError(
-                f"{self.name} gives an array of shape {vectors.shape} for {len(texts)} texts",
-                f"return an array of shape ({len(texts)}, dimension)",
+                f"{self.name} gives an array of shape {vectors.shape} for {count} texts",
+                f"return an array of shape ({count}, dimension)",
             )
         if self._dimension is not None and vectors.shape[1] != self._dimension:
             raise InputError(
                 f"{self.name} gives vectors of length {vectors.shape[1]} after {self._dimension} before",
                 "return vectors of one length",
             )
-        check_finite(vectors, texts, name=self.name)
         return vectors

@@ -84,8 +84,9 @@ class SentenceEncoder:
             with training_flags_kept(self.model):
                 vectors = self.model.encode(unique, show_progress_bar=progress, convert_to_numpy=True)
             vectors = np.asarray(vectors, dtype=np.float32)
-        check_finite(vectors, unique, name=self.name)
-        return vectors[positions]
+        vectors = vectors[positions]
+        check_finite(vectors, texts, name=self.name)
+        return vectors
 
     def describe(self) -> dict[str, Any]:
         """Say how vectors are made; see `TextEncoder.describe`."""
@@ -156,6 +157,8 @@ def is_plain_text_model(model: SentenceTransformer) -> bool:
         and not transformer.can_flatten_inputs
         and bool(getattr(transformer.tokenizer, "is_fast", False))
         and transformer.tokenizer.pad_token_id is not None
+        # Padding on the left moves the positions of some architectures, so that vectors depend on the batch.
+        and transformer.tokenizer.padding_side == "right"
         # Leaving the prompt's tokens out of the pooling is upstream's business.
         and (not prompt or all(getattr(module, "include_prompt", True) for module in modules))
     )
@@ -197,8 +200,9 @@ def _progress_bar(total: int, *, shown: bool) -> Iterator[Any]:
     if not shown:
         yield lambda count: None
         return
+    from rich.console import Console
     from rich.progress import Progress
 
-    with Progress(transient=True) as bar:
+    with Progress(console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("encoding", total=total)
         yield lambda count: bar.advance(task, count)

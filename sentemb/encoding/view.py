@@ -31,9 +31,12 @@ def _copy(module: ModuleType, done: dict[int, nn.Module]) -> ModuleType:
         return done[id(module)]  # type: ignore[return-value]
     view = copy.copy(module)
     done[id(module)] = view
-    object.__setattr__(view, "training", False)
-    children = {
-        name: None if child is None else _copy(child, done) for name, child in module._modules.items()
-    }
-    view.__dict__["_modules"] = type(module._modules)(children)
+    # A shallow copy shares its dictionaries: without this, a hook that transformers puts on the view for
+    # itself would also sit on the original, and collect every hidden state twice.
+    for name, value in vars(module).items():
+        if isinstance(value, dict):
+            view.__dict__[name] = copy.copy(value)
+    view.__dict__["training"] = False
+    for name, child in module._modules.items():
+        view._modules[name] = None if child is None else _copy(child, done)
     return view

@@ -1,0 +1,209 @@
+"""The cache on disk: hits, misses, crashes, damage, two processes."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from sentemb.encoding import load_encoder
+from sentemb.encoding.cache import CachedEncoder, VectorStore
+from sentemb.encoding.encoder import Vectors
+from sentemb.encoding.sentence import SentenceEncoder
+from sentemb.errors import InputError
+
+
+class Counting:
+    """An encoder of 3 numbers a text that remembers what it was asked for."""
+
+    name = "counting"
+    dimension = 3
+
+    def __init__(self, fingerprint: str = "one") -> None:
+        self.fingerprint = fingerprint
+        self.precision = "float32"
+        self.asked: list[str] = []
+
+    def encode(self, texts: Sequence[str], *, progress: bool = False) -> Vectors:
+        self.asked += texts
+        return np.array([[len(text), text.count("a"), 0.1] for text in texts], dtype=np.float32).reshape(
+            -1, 3
+        )
+
+    def describe(self) -> dict[str, Any]:
+        return {"precision": self.precision}
+
+
+def only_file(folder: Path) -> Path:
+    (path,) = folder.glob("*.sqlite")
+    return path
+
+
+def test_what_was_encoded_is_not_encoded_again(tmp_path: Path) -> None:
+    encoder = Counting()
+    cached = CachedEncoder(encoder, tmp_path)
+    first = cached.encode(["a", "bb", "a", ""])
+    assert encoder.asked == ["a", "bb", ""]
+    again = CachedEncoder(encoder, tmp_path).encode(["", "ccc", "bb", "a"])
+    assert encoder.asked == ["a", "bb", "", "ccc"]
+    np.testing.assert_array_equal(again[[3, 2, 0]], first[[0, 1, 3]])
+    assert again.dtype == np.float32
+    assert cached.encode([]).shape == (0, 3)
+    assert cached.describe()["cached"] is True
+
+
+def test_another_model_or_precision_shares_nothing(tmp_path: Path) -> None:
+    encoder = Counting()
+    cached = CachedEncoder(encoder, tmp_path)
+    cached.encode(["a"])
+    encoder.fingerprint = "two"  # as after a training step
+    cached.encode(["a"])
+    encoder.precision = "bfloat16"
+    cached.encode(["a"])
+    assert encoder.asked == ["a"] * 3
+
+
+def test_more_texts_than_one_query_or_commit_takes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sentemb.encoding.cache._TEXTS_PER_COMMIT", 300)
+    texts = [f"text {i} {'a' * (i % 7)}" for i in range(1201)]
+    encoder = Counting()
+    expected = encoder.encode(texts)
+    CachedEncoder(encoder, tmp_path).encode(texts[::2])
+    encoder.asked.clear()
+    np.testing.assert_array_equal(CachedEncoder(encoder, tmp_path).encode(texts), expected)
+    assert encoder.asked == texts[1::2]
+
+
+def test_unpaired_surrogates_and_exotic_text(tmp_path: Path) -> None:
+    texts = ["\ud800", "\x00", "🙂", "a\u2028b"]
+    encoder = Counting()
+    for _ in range(2):
+        CachedEncoder(encoder, tmp_path).encode(texts)
+    assert encoder.asked == texts
+
+
+def test_damaged_vector_is_encoded_again(tmp_path: Path) -> None:
+    encoder = Counting()
+    expected = CachedEncoder(encoder, tmp_path).encode(["a", "bb"])
+    with sqlite3.connect(only_file(tmp_path)) as connection:
+        connection.execute(
+            "UPDATE vectors SET vector = zeroblob(12) WHERE sum = (SELECT min(sum) FROM vectors)"
+        )
+        connection.execute("UPDATE vectors SET vector = x'00' WHERE sum = (SELECT max(sum) FROM vectors)")
+    connection.close()
+    encoder.asked.clear()
+    np.testing.assert_array_equal(CachedEncoder(encoder, tmp_path).encode(["a", "bb"]), expected)
+    assert encoder.asked == ["a", "bb"]
+
+
+def test_file_that_is_no_database_starts_anew(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    encoder = Counting()
+    CachedEncoder(encoder, tmp_path).encode(["a"])
+    only_file(tmp_path).write_bytes(b"not a database" * 100)
+    encoder.asked.clear()
+    CachedEncoder(encoder, tmp_path).encode(["a"])
+    CachedEncoder(encoder, tmp_path).encode(["a"])
+    assert encoder.asked == ["a"]
+    assert "is damaged" in caplog.text
+    assert list(tmp_path.glob("*.damaged"))
+
+
+@pytest.mark.parametrize("first_page", [2, 10])
+def test_damage_inside_the_file_is_not_fatal(tmp_path: Path, first_page: int) -> None:
+    encoder = Counting()
+    texts = [f"text {i}" for i in range(2000)]
+    expected = CachedEncoder(encoder, tmp_path).encode(texts)
+    path = only_file(tmp_path)
+    content = bytearray(path.read_bytes())
+    for page in range(first_page, len(content) // 4096):
+        content[page * 4096 : page * 4096 + 64] = b"\xff" * 64
+    path.write_bytes(content)
+    np.testing.assert_array_equal(CachedEncoder(encoder, tmp_path).encode(texts), expected)
+
+
+def test_folder_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match="cannot keep vectors in .*file"):
+        CachedEncoder(Counting(), tmp_path / "file").encode(["a"])
+
+
+def test_full_disk_costs_the_cache_and_not_the_vectors(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    encoder = Counting()
+    CachedEncoder(encoder, tmp_path).encode(["a"])
+    connect = sqlite3.connect
+
+    def small(*arguments: Any, **options: Any) -> sqlite3.Connection:
+        connection = connect(*arguments, **options)
+        connection.execute("PRAGMA max_page_count = 3")  # SQLite answers as on a full disk
+        return connection
+
+    monkeypatch.setattr(sqlite3, "connect", small)
+    with caplog.at_level(logging.WARNING):
+        vectors = CachedEncoder(encoder, tmp_path).encode([f"text {i}" for i in range(2000)])
+    assert vectors.shape == (2000, 3)
+    assert "vectors not kept" in caplog.text and "full" in caplog.text
+
+
+WRITER = """
+import sys
+from pathlib import Path
+import numpy as np
+from sentemb.encoding.cache import VectorStore
+store = VectorStore(Path(sys.argv[1]), "key", dimension=64)
+first, last = int(sys.argv[2]), int(sys.argv[3])
+print("ready", flush=True)
+for i in range(first, last, 50):
+    texts = [f"text {j}" for j in range(i, i + 50)]
+    store.put(texts, np.stack([np.full(64, float(j), dtype=np.float32) for j in range(i, i + 50)]))
+"""
+
+
+def start_writer(folder: Path, first: int, last: int) -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", WRITER, str(folder), str(first), str(last)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+
+
+def test_two_processes_write_one_file(tmp_path: Path) -> None:
+    writers = [start_writer(tmp_path, 0, 2000), start_writer(tmp_path, 1000, 3000)]
+    assert [writer.wait(timeout=120) for writer in writers] == [0, 0]
+    found = VectorStore(tmp_path, "key", dimension=64).get([f"text {i}" for i in range(3000)])
+    assert len(found) == 3000
+    assert all((vector == index).all() for index, vector in found.items())
+
+
+def test_killed_writer_leaves_whole_vectors(tmp_path: Path) -> None:
+    writer = start_writer(tmp_path, 0, 10_000_000)
+    assert writer.stdout is not None and writer.stdout.readline() == "ready\n"
+    time.sleep(0.3)
+    os.kill(writer.pid, signal.SIGKILL)
+    writer.wait(timeout=60)
+    store = VectorStore(tmp_path, "key", dimension=64)
+    found = store.get([f"text {i}" for i in range(100_000)])
+    assert found and len(found) % 50 == 0
+    assert all((vector == index).all() for index, vector in found.items())
+    store.put(["new"], np.zeros((1, 64), dtype=np.float32))
+    assert store.get(["new"])
+
+
+def test_through_load_encoder(tiny_encoder: Any, tmp_path: Path, texts: list[str]) -> None:
+    encoder = load_encoder(tiny_encoder, cache_dir=tmp_path / "cache")
+    vectors = encoder.encode(texts)
+    np.testing.assert_array_equal(vectors, SentenceEncoder(tiny_encoder, name="tiny").encode(texts))
+    rows: list[int] = []
+    tiny_encoder[0].register_forward_pre_hook(lambda module, inputs: rows.append(1))
+    np.testing.assert_array_equal(encoder.encode(texts), vectors)
+    assert not rows
+    with pytest.raises(InputError, match="function .* cannot be kept"):
+        load_encoder(lambda texts: np.zeros((len(texts), 2)), cache_dir=tmp_path)

@@ -1,0 +1,141 @@
+"""The choice of linear kernel is a rule on timings, and every kernel computes the same layer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+from sentence_transformers import SentenceTransformer
+from torch import nn
+
+import sentemb.encoding.linear as linear
+import sentemb.encoding.sentence as sentence
+from sentemb._compat import packed_linear_dtypes
+from sentemb.encoding.encoder import Precision
+from sentemb.encoding.linear import LinearKernel, PackedLinear, choose_kernel, kernel_for, replace_linears
+from sentemb.encoding.sentence import SentenceEncoder
+from sentemb.encoding.view import inference_view
+
+needs_packing = pytest.mark.skipif(not packed_linear_dtypes(), reason="this torch has no oneDNN")
+needs_bfloat16 = pytest.mark.skipif(
+    torch.bfloat16 not in packed_linear_dtypes(), reason="this processor has no bfloat16 linear layers"
+)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "precision", "expected"),
+    [
+        ({"stock": 1.0, "packed": 0.4, "packed-bfloat16": 0.2}, "float32", "packed"),
+        ({"stock": 1.0, "packed": 0.4, "packed-bfloat16": 0.2}, "reduced", "packed-bfloat16"),
+        ({"stock": 1.0, "packed": 0.9, "packed-bfloat16": 0.9}, "reduced", "stock"),
+        ({"stock": 1.0, "packed": 1.5, "packed-bfloat16": 10.0}, "reduced", "stock"),
+        ({"stock": 1.0, "packed": 0.4, "packed-bfloat16": 10.0}, "reduced", "packed"),
+        ({"stock": 1.0, "packed": 0.4}, "reduced", "packed"),
+        ({"stock": 1.0}, "reduced", "stock"),
+    ],
+)
+def test_a_kernel_has_to_win_clearly(
+    seconds: dict[LinearKernel, float], precision: Precision, expected: LinearKernel
+) -> None:
+    assert choose_kernel(seconds, precision=precision) == expected
+
+
+def test_models_without_layers_to_replace_are_not_timed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*arguments: object) -> None:
+        raise AssertionError("timed")
+
+    monkeypatch.setattr(linear, "_measure", fail)
+    for model in (nn.LayerNorm(4), nn.Linear(4, 4).bfloat16(), nn.Linear(4, 4, device="meta")):
+        assert kernel_for(model, precision="float32") == "stock"
+
+
+@needs_packing
+def test_timing_is_remembered_and_draws_no_random_numbers() -> None:
+    model = nn.Sequential(nn.Linear(8, 24), nn.Linear(24, 8, bias=False))
+    state = torch.get_rng_state()
+    linear._measure.cache_clear()
+    kernels = {kernel_for(model, precision="float32") for _ in range(3)}
+    assert len(kernels) == 1
+    assert linear._measure.cache_info().misses == 1
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+@needs_packing
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("shape", [(5, 24), (2, 3, 24), (1, 24)])
+def test_packed_layer_equals_the_layer(bias: bool, shape: tuple[int, ...]) -> None:
+    torch.manual_seed(0)
+    layer = nn.Linear(24, 40, bias=bias)
+    inputs = torch.randn(shape)
+    with torch.inference_mode():
+        expected = layer(inputs)
+        torch.testing.assert_close(PackedLinear(layer, dtype=torch.float32)(inputs), expected)
+        if torch.bfloat16 in packed_linear_dtypes():
+            reduced = PackedLinear(layer, dtype=torch.bfloat16)(inputs)
+            assert reduced.dtype == torch.float32
+            torch.testing.assert_close(reduced, expected, atol=0.03, rtol=0.02)
+
+
+@needs_packing
+def test_only_the_view_is_replaced() -> None:
+    class Adapted(nn.Linear):
+        """A subclass computes something else and must stay."""
+
+    model = nn.Sequential(nn.Linear(4, 4), nn.Sequential(nn.ReLU(), nn.Linear(4, 4)), Adapted(4, 4))
+    hooked = nn.Linear(4, 4)
+    hooked.register_forward_hook(lambda module, inputs, output: output * 2)
+    model.append(hooked)
+    view = inference_view(model)
+    replace_linears(view, "packed")
+    assert [type(module) for module in view.modules()].count(PackedLinear) == 2
+    assert not any(isinstance(module, PackedLinear) for module in model.modules())
+    inputs = torch.randn(3, 4)
+    with torch.inference_mode():
+        torch.testing.assert_close(view(inputs), model.eval()(inputs))
+
+
+@needs_packing
+def test_packed_encoding_equals_own_encode(
+    make_encoder: Callable[..., SentenceTransformer], texts: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sentence, "_LEAST_TOKENS_TO_PACK", 0)
+    monkeypatch.setattr(sentence, "kernel_for", lambda model, *, precision: "packed")
+    model = make_encoder("mean", dense=True)
+    encoder = SentenceEncoder(model, name="tiny")
+    assert encoder.describe()["linear_kernel"] == "packed"
+    np.testing.assert_allclose(encoder.encode(texts), model.encode(texts), atol=1e-5)
+
+
+@needs_bfloat16
+def test_bfloat16_encoding_is_close(
+    make_encoder: Callable[..., SentenceTransformer], texts: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sentence, "_LEAST_TOKENS_TO_PACK", 0)
+    monkeypatch.setattr(sentence, "kernel_for", lambda model, *, precision: "packed-bfloat16")
+    model = make_encoder("mean")
+    vectors = SentenceEncoder(model, name="tiny", precision="reduced").encode(texts)
+    np.testing.assert_allclose(vectors, model.encode(texts), atol=0.1)
+
+
+def test_reduced_precision_says_what_it_does(make_encoder: Callable[..., SentenceTransformer]) -> None:
+    description = SentenceEncoder(make_encoder(), name="tiny", precision="reduced").describe()
+    assert description["precision_asked"] == "reduced"
+    expected = {"packed-bfloat16": "bfloat16 linear layers"}.get(description["linear_kernel"], "float32")
+    assert description["precision"] == expected
+
+
+def test_view_sees_the_original_weights_and_leaves_its_modes() -> None:
+    model = nn.Sequential(nn.Dropout(0.5), nn.Linear(2, 2), nn.Dropout(0.5))
+    model.tied = model[1]  # a module in two places
+    view = inference_view(model)
+    assert not any(module.training for module in view.modules())
+    assert all(module.training for module in model.modules())
+    assert view.tied is view[1]
+    with torch.no_grad():
+        model[1].weight.zero_()
+        model[1].bias.fill_(3.0)
+    assert view(torch.randn(4, 2)).tolist() == [[3.0, 3.0]] * 4
+    view[1].register_forward_hook(lambda module, inputs, output: output)
+    assert not model[1]._forward_hooks

@@ -1,0 +1,71 @@
+"""Every form of a model becomes an encoder, and options that do not fit it are refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sentence_transformers import SentenceTransformer
+
+from sentemb.encoding import load_encoder
+from sentemb.errors import InputError
+
+
+def zeros(texts: list[str]) -> np.ndarray:
+    return np.zeros((len(texts), 2))
+
+
+def test_folder_with_options(tiny_bert: Path) -> None:
+    encoder = load_encoder(tiny_bert, pooling="mean", max_length=8, device="cpu")
+    assert encoder.name == tiny_bert.name
+    assert encoder.describe()["max_length"] == 8
+    expected = load_encoder(str(tiny_bert), pooling="mean", max_length=8).encode(["the cat " * 20])
+    np.testing.assert_array_equal(encoder.encode(["the cat " * 20]), expected)
+
+
+def test_live_model_is_used_itself(tiny_encoder: SentenceTransformer) -> None:
+    encoder: Any = load_encoder(tiny_encoder)
+    assert encoder.model is tiny_encoder
+
+
+def test_encoder_is_handed_through_unread() -> None:
+    class Own:
+        name, dimension = "own", 2
+
+        @property
+        def fingerprint(self) -> str:
+            raise AssertionError("reading it may take long")
+
+        def encode(self, texts: list[str], *, progress: bool = False) -> np.ndarray:
+            return zeros(texts).astype(np.float32)
+
+        def describe(self) -> dict[str, Any]:
+            return {}
+
+    own = Own()
+    assert load_encoder(own) is own
+
+
+@pytest.mark.parametrize("option", [{"pooling": "cls"}, {"max_length": 8}, {"device": "cpu"}])
+def test_options_of_folders_are_refused_elsewhere(
+    tiny_encoder: SentenceTransformer, option: dict[str, Any]
+) -> None:
+    for model in (tiny_encoder, zeros, "glove.txt"):
+        with pytest.raises(InputError, match=f"{next(iter(option))} does not apply to"):
+            load_encoder(model, **option)
+
+
+@pytest.mark.parametrize(
+    ("model", "options", "message"),
+    [
+        (7, {}, "cannot encode with int"),
+        ("/no/such/folder", {}, "no such model folder"),
+        ("no/where", {"pooling": "cls"}, "hub cannot be reached"),
+        (zeros, {"precision": "int4"}, "unknown precision 'int4'; choose one of float32, reduced"),
+    ],
+)
+def test_mistakes_are_one_line(model: Any, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        load_encoder(model, **options)

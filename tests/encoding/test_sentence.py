@@ -1,0 +1,255 @@
+"""The encoder over a SentenceTransformer equals its own encode, only once per different text."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from pathlib import Path
+from typing import get_args
+
+import numpy as np
+import pytest
+import torch
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.sentence_transformer.modules import StaticEmbedding
+
+import sentemb.encoding.sentence as sentence
+from sentemb.encoding import load_encoder
+from sentemb.encoding.sentence import SentenceEncoder, is_plain_text_model
+from sentemb.errors import InputError
+from sentemb.modules import Poolings, build_encoder
+
+MakeEncoder = Callable[..., SentenceTransformer]
+
+
+def assert_equals_own_encode(model: SentenceTransformer, texts: list[str]) -> None:
+    vectors = SentenceEncoder(model, name="tiny").encode(texts)
+    expected = model.encode(texts, convert_to_numpy=True)
+    assert vectors.dtype == np.float32
+    np.testing.assert_allclose(vectors, expected, rtol=1e-6, atol=1e-5)
+
+
+@pytest.mark.parametrize("pooling", get_args(Poolings))
+def test_every_pooling(tiny_bert: Path, texts: list[str], pooling: Poolings) -> None:
+    assert_equals_own_encode(build_encoder(tiny_bert, pooling=pooling, device="cpu"), texts)
+
+
+@pytest.mark.parametrize("pooling", ["lasttoken", "weightedmean", "mean_sqrt_len_tokens", ("cls", "max")])
+def test_other_native_poolings(
+    make_encoder: MakeEncoder, texts: list[str], pooling: str | tuple[str, ...]
+) -> None:
+    assert_equals_own_encode(make_encoder(pooling, dense=True), texts)
+
+
+@pytest.mark.parametrize("max_length", [4, 17, 64])
+def test_truncation(make_encoder: MakeEncoder, texts: list[str], max_length: int) -> None:
+    model = make_encoder("mean")
+    model.max_seq_length = max_length
+    assert_equals_own_encode(model, texts)
+
+
+def test_normalised_truncated_and_prompted(make_encoder: MakeEncoder, texts: list[str]) -> None:
+    model = make_encoder(
+        "mean", normalize=True, truncate_dim=5, prompts={"task": "the dog "}, default_prompt_name="task"
+    )
+    assert is_plain_text_model(model)
+    assert_equals_own_encode(model, texts)
+    assert SentenceEncoder(model, name="tiny").encode(texts).shape == (len(texts), 5)
+    assert SentenceEncoder(model, name="tiny").dimension == 5
+
+
+def test_left_padding_takes_the_own_encode(make_encoder: MakeEncoder, texts: list[str]) -> None:
+    model = make_encoder("lasttoken")
+    model.tokenizer.padding_side = "left"
+    assert not is_plain_text_model(model)
+    different = list(dict.fromkeys(texts))  # the vectors of this model depend on the batch
+    assert_equals_own_encode(model, different)
+
+
+def test_half_precision_weights(make_encoder: MakeEncoder, texts: list[str]) -> None:
+    model = make_encoder("mean").bfloat16()
+    encoder = SentenceEncoder(model, name="tiny")
+    np.testing.assert_allclose(encoder.encode(texts), model.float().encode(texts), atol=0.1)
+    assert SentenceEncoder(make_encoder().bfloat16(), name="tiny").describe()["precision"] == "bfloat16"
+
+
+@pytest.mark.parametrize("token_budget", [1, 64, 300, 100_000])
+def test_batch_size_changes_nothing(
+    make_encoder: MakeEncoder, texts: list[str], token_budget: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sentence, "_token_budget", lambda device: token_budget)
+    assert_equals_own_encode(make_encoder("mean"), texts)
+
+
+def test_each_different_text_is_encoded_once(make_encoder: MakeEncoder, texts: list[str]) -> None:
+    model = make_encoder("mean")
+    rows: list[int] = []
+    model[0].register_forward_pre_hook(lambda module, inputs: rows.append(len(inputs[0]["input_ids"])))
+    SentenceEncoder(model, name="tiny").encode(texts * 2)
+    assert sum(rows) == len(set(texts)) < len(texts)
+
+
+def test_equal_texts_have_equal_bits_and_order_is_kept(make_encoder: MakeEncoder, texts: list[str]) -> None:
+    encoder = SentenceEncoder(make_encoder("mean"), name="tiny")
+    order = np.random.default_rng(0).permutation(len(texts) * 2) % len(texts)
+    vectors = encoder.encode([texts[i] for i in order])
+    for text in set(texts):
+        same = vectors[[place for place, i in enumerate(order) if texts[i] == text]]
+        assert (same == same[0]).all()
+    np.testing.assert_allclose(vectors, encoder.encode(texts)[order], atol=1e-6)
+
+
+def test_no_texts_and_one_text(make_encoder: MakeEncoder) -> None:
+    encoder = SentenceEncoder(make_encoder("mean"), name="tiny")
+    assert encoder.encode([]).shape == (0, 16)
+    assert encoder.encode([""]).shape == (1, 16)
+
+
+def test_prompt_left_out_of_the_pooling_takes_the_own_encode(
+    make_encoder: MakeEncoder, texts: list[str]
+) -> None:
+    model = make_encoder("mean", prompts={"task": "the dog "}, default_prompt_name="task")
+    model.set_pooling_include_prompt(False)
+    assert not is_plain_text_model(model)
+    assert_equals_own_encode(model, texts)
+
+
+def test_other_pipelines_take_the_own_encode(tiny_bert: Path, texts: list[str]) -> None:
+    from transformers import AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(tiny_bert)
+    static = StaticEmbedding(tokenizer.backend_tokenizer, embedding_dim=8)
+    model = SentenceTransformer(modules=[static], device="cpu")
+    assert not is_plain_text_model(model)
+    assert_equals_own_encode(model, texts)
+    assert load_encoder(model).describe()["backend"] == "SentenceTransformer.encode"
+
+
+def test_distributed_runs_take_the_own_encode(
+    make_encoder: MakeEncoder, texts: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sentence, "get_world_size", lambda: 2)
+    model = make_encoder("mean")
+    calls: list[int] = []
+    own = model.encode
+
+    def counting(inputs: list[str], **options: object) -> object:
+        calls.append(len(inputs))
+        return own(inputs, **options)
+
+    monkeypatch.setattr(model, "encode", counting)
+    SentenceEncoder(model, name="tiny").encode(texts)
+    assert calls == [len(set(texts))]
+
+
+@pytest.mark.parametrize("world_size", [1, 2])
+def test_training_mode_is_left_as_it_is(
+    make_encoder: MakeEncoder, texts: list[str], world_size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sentence, "get_world_size", lambda: world_size)
+    model = make_encoder("mean")
+    model.train()
+    model[0].model.embeddings.eval()  # a frozen part that its owner keeps in eval mode
+    before = [module.training for module in model.modules()]
+    first = SentenceEncoder(model, name="tiny").encode(texts)
+    assert [module.training for module in model.modules()] == before
+    np.testing.assert_array_equal(first, SentenceEncoder(model, name="tiny").encode(texts))  # no dropout
+
+
+def test_random_numbers_and_gradients_are_untouched(make_encoder: MakeEncoder, texts: list[str]) -> None:
+    model = make_encoder("mean")
+    state = torch.get_rng_state()
+    encoder = SentenceEncoder(model, name="tiny")
+    encoder.encode(texts * 3)
+    encoder.describe()
+    assert torch.equal(torch.get_rng_state(), state)
+    assert all(parameter.requires_grad and parameter.grad is None for parameter in model.parameters())
+
+
+def test_training_steps_are_seen(
+    make_encoder: MakeEncoder, texts: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sentence, "_LEAST_TOKENS_TO_PACK", 0)
+    monkeypatch.setattr(sentence, "kernel_for", lambda model, *, precision: "packed")
+    model = make_encoder("mean")
+    encoder = SentenceEncoder(model, name="tiny")
+    before = encoder.encode(texts)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
+    features = model.preprocess(texts[:20])
+    model(features)["sentence_embedding"].square().sum().backward()
+    optimizer.step()
+    assert np.abs(encoder.encode(texts) - before).max() > 1e-3
+    assert_equals_own_encode(model, texts)
+
+
+@pytest.mark.parametrize(
+    ("bad", "message"),
+    [
+        (["a", None], "text 1 is NoneType, not a string"),
+        (["a", "b", 3.5], "text 2 is float"),
+        ([float("nan")], "text 0 is float"),
+        ("a cat", "not one string"),
+        ([["a", "b"]], "text 0 is list"),
+    ],
+)
+def test_what_is_no_text_is_named(make_encoder: MakeEncoder, bad: list[str], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        SentenceEncoder(make_encoder(), name="tiny").encode(bad)
+
+
+def test_vectors_that_are_not_finite_are_named(make_encoder: MakeEncoder) -> None:
+    model = make_encoder("mean")
+    with torch.no_grad():
+        model[0].model.embeddings.word_embeddings.weight[model.tokenizer.vocab["dog"]] = float("nan")
+    with pytest.raises(InputError, match=r"tiny gives NaN or infinity for text 3 \('the dog'\), 2 in all"):
+        SentenceEncoder(model, name="tiny").encode(["a", "a cat", "a", "the dog", "a", "the dog"])
+
+
+def test_fingerprint_follows_what_decides_the_vectors(
+    make_encoder: MakeEncoder, tiny_bert: Path, tmp_path: Path
+) -> None:
+    model = make_encoder("mean")
+    encoder = SentenceEncoder(model, name="tiny")
+    original = encoder.fingerprint
+    model.save(str(tmp_path / "elsewhere"))
+    assert load_encoder(tmp_path / "elsewhere").fingerprint == original
+    encoder.encode(["a cat"])  # encoding changes nothing
+    assert encoder.fingerprint == original
+
+    changed = {original}
+    for change in (
+        lambda model: model[0].model.embeddings.word_embeddings.weight.data[7].add_(1e-3),
+        lambda model: setattr(model, "max_seq_length", 9),
+        lambda model: setattr(model, "truncate_dim", 4),
+        lambda model: model.prompts.update(query="the "),
+        lambda model: model.tokenizer.add_tokens(["whale"]),
+        lambda model: setattr(model[1], "pooling_mode", "cls"),
+    ):
+        other = copy.deepcopy(model)
+        change(other)
+        changed.add(SentenceEncoder(other, name="tiny").fingerprint)
+    assert len(changed) == 7
+
+
+def test_progress_is_shown_only_when_asked(
+    make_encoder: MakeEncoder,
+    texts: list[str],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")  # as on a terminal
+    encoder = SentenceEncoder(make_encoder(), name="tiny")
+    capsys.readouterr()
+    encoder.encode(texts)
+    output = capsys.readouterr()
+    assert output.out == output.err == ""
+    encoder.encode(texts, progress=True)
+    output = capsys.readouterr()
+    assert "encoding" in output.err and output.out == ""
+
+
+def test_real_model(minilm: Path) -> None:
+    encoder = load_encoder(minilm, device="cpu")
+    texts = ["A man plays a guitar.", "", "Naïve café — “quoted” 🙂", "word " * 400, "A man plays a guitar."]
+    np.testing.assert_allclose(encoder.encode(texts), encoder.model.encode(texts), atol=1e-6)  # type:
+    ignore[attr - defined]
