@@ -43,7 +43,12 @@ class ViewCache:
         if max_bytes < 1:
             raise InputError(f"max_bytes of ViewCache is {max_bytes}", "give a positive number of bytes")
         self.max_bytes = max_bytes
-        self._file = tempfile.TemporaryFile(dir=folder, buffering=0)  # noqa: SIM115 - lives with the cache
+        try:
+            self._file = tempfile.TemporaryFile(dir=folder, buffering=0)  # noqa: SIM115 - lives with the cache
+        except OSError as error:
+            raise InputError(
+                f"no view cache can be made in {folder or 'the temporary folder'}: {error}"
+            ) from error
         weakref.finalize(self, self._file.close)
         self._rows: dict[bytes, int] = {}
         self._row_shape: tuple[int, ...] = ()
