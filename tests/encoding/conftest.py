@@ -22,7 +22,7 @@ def texts() -> list[str]:
 
 @pytest.fixture
 def make_encoder(tiny_bert: Path) -> Callable[..., SentenceTransformer]:
-    """Build a tiny encoder: `make(pooling, normalize=False, dense=False, **options of SentenceTransformer)`."""
+    """Build a tiny encoder; further options go to SentenceTransformer."""
 
     def make(
         pooling: str | tuple[str, ...] = "mean",

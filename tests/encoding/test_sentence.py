@@ -249,7 +249,6 @@ def test_progress_is_shown_only_when_asked(
 
 
 def test_real_model(minilm: Path) -> None:
-    encoder = load_encoder(minilm, device="cpu")
+    model = SentenceTransformer(str(minilm), device="cpu")
     texts = ["A man plays a guitar.", "", "Naïve café — “quoted” 🙂", "word " * 400, "A man plays a guitar."]
-    np.testing.assert_allclose(encoder.encode(texts), encoder.model.encode(texts), atol=1e-6)  # type:
-    ignore[attr - defined]
+    np.testing.assert_allclose(load_encoder(model).encode(texts), model.encode(texts), atol=1e-6)
