@@ -9,8 +9,8 @@ from typing import Any, Literal
 
 from sentemb._files import read_json, write_json
 from sentemb.errors import InputError
-from sentemb.pretraining.throughput import Precision
 
+Precision = Literal["auto", "float32", "bfloat16"]
 Layout = Literal["packed", "documents"]
 Initialisation = Literal["cooccurrence", "random"]
 # What may differ when a run is resumed: where it ends and what it writes down.

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import signal
+import threading
 import time
+from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -63,7 +66,8 @@ def pretrain(config: PretrainConfig) -> Path | None:
     training, validation = _stores(config, corpus, tokenizer)
     model = _model(config, tokenizer, training, resumed=checkpoint is not None)
     trainer, recorder = _trainer(config, budget, model, tokenizer, training, validation)
-    trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
+    with _stopped_by_sigterm(recorder):
+        trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
     if recorder.stop_requested:
         logger.info("stopped at step %d; go on with --resume", trainer.state.global_step)
         return None
@@ -94,6 +98,19 @@ def save_model(
         model.save_pretrained(partial, state_dict=state)
         tokenizer.save_pretrained(partial)
     return folder
+
+
+@contextlib.contextmanager
+def _stopped_by_sigterm(recorder: Recorder) -> Iterator[None]:
+    # Only the main thread may set handlers; elsewhere the process keeps its own.
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, lambda *_: recorder.stop())
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _prepare_output(config: PretrainConfig, budget: Budget) -> Path | None:
@@ -247,7 +264,6 @@ def _trainer(
         dtype=dtype,
     )
     trainer.add_callback(recorder)
-    signal.signal(signal.SIGTERM, lambda *_: recorder.stop())
     return trainer, recorder
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import platform
 import time
-from typing import Literal
 
 import torch
 from transformers import PreTrainedModel
 
-Precision = Literal["auto", "float32", "bfloat16"]
+from sentemb.pretraining.config import Precision
+
 _SIDE = 1024
 _SECONDS = 0.5
 
