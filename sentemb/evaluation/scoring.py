@@ -28,6 +28,7 @@ PROTOCOLS: tuple[Protocol, ...] = ("all", "mean", "wmean")
 _BATCH = 4096
 # The floor under each norm, as in torch.nn.functional.cosine_similarity.
 _EPS = 1e-8
+_BELOW_ONE = np.nextafter(1.0, 0.0)
 
 
 class UndefinedScoreError(InputError):
@@ -93,8 +94,10 @@ def pair_cosines(
 ) -> Similarities:
     """Cosine of each pair of rows, in float64.
 
-    A row paired with itself gives exactly 1, so that identical sentences tie whatever the rounding of their
-    norm. A zero vector gives 0 with everything, itself included, as in torch.
+    A row paired with itself gives exactly 1, so that identical sentences tie. Two rows that hold equal
+    vectors, as different strings have that a tokenizer reads alike, tie at the number just below 1. Left to
+    rounding, the 61 identical and 18 such pairs of STS12 move the score of all-MiniLM-L6-v2 between 72.364
+    and 72.371. A zero vector gives 0 with everything, itself included, as in torch.
 
     Args:
         vectors: Shape (sentences, dim), any floating type.
@@ -109,10 +112,11 @@ def pair_cosines(
         rows = slice(start, start + _BATCH)
         left = vectors[first[rows]].astype(np.float64)  # (batch, dim)
         right = vectors[second[rows]].astype(np.float64)  # (batch, dim)
-        norms = [np.maximum(np.linalg.norm(side, axis=1), _EPS) for side in (left, right)]
-        cosines[rows] = np.einsum("bd,bd->b", left, right) / (norms[0] * norms[1])  # (batch,)
-    identical = (first == second) & np.isfinite(cosines) & (cosines > 0)
-    cosines[identical] = 1.0
+        squares = [np.maximum(np.einsum("bd,bd->b", side, side), _EPS**2) for side in (left, right)]
+        # The root of the product, not the product of the roots: for equal vectors it equals their product.
+        cosines[rows] = np.einsum("bd,bd->b", left, right) / np.sqrt(squares[0] * squares[1])  # (batch,)
+    cosines = np.clip(cosines, -1.0, _BELOW_ONE)
+    cosines[(first == second) & (cosines > 0)] = 1.0
     return cosines
 
 

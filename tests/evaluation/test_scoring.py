@@ -29,6 +29,14 @@ def test_a_sentence_with_itself_is_exactly_one() -> None:
     assert set(pair_cosines(vectors, rows, rows)) == {1.0}
 
 
+def test_different_sentences_with_one_vector_tie_just_below_one() -> None:
+    vectors = np.random.default_rng(0).normal(size=(500, 384)).astype(np.float32)
+    first, second = np.arange(500), np.arange(500, 1000)
+    found = pair_cosines(np.concatenate([vectors, vectors]), first, second)
+    assert set(found) == {np.nextafter(1.0, 0.0)}
+    assert set(pair_cosines(np.concatenate([vectors, -vectors]), first, second)) == {-1.0}
+
+
 def test_zero_vectors_give_zero_as_in_torch() -> None:
     vectors = np.array([[0.0, 0.0], [3.0, 4.0]], dtype=np.float32)
     first, second = np.array([0, 0, 1]), np.array([0, 1, 1])
