@@ -177,8 +177,10 @@ def _variants(kind: Kind, count: int, dimension: int) -> list[str]:
             f"ivfpq needs {IVFPQ_MINIMUM} vectors of an even dimension, there are {count:,} of {dimension}",
             "use the kind flat or hnsw",
         )
-    # 4 sqrt(n) lists is faiss's advice; never so many that k-means lacks points (a tenth is held out).
-    lists = max(16, min(round(4 * math.sqrt(count)), count * 9 // 10 // POINTS_PER_LIST))
+    # Scanning 4-bit codes is so cheap that few long lists beat the 4 sqrt(n) that faiss advises for plain
+    # codes: on 50,871 MiniLM vectors, recall .98 took a third of the training and 10 % less time per query.
+    # Never so many lists that k-means lacks points, a tenth of which are held out.
+    lists = max(16, min(round(math.sqrt(count)), count * 9 // 10 // POINTS_PER_LIST))
     base = f"IVF{lists},PQ{dimension // 2}x4fs"
     return [f"{base},Refine(SQ8)", f"{base},Refine(SQ6)", f"{base},Refine(SQ4)", base]
 

@@ -18,12 +18,12 @@ from sentemb.search.vectors import VectorIndex
         (50_000, None, "Flat"),
         (50_001, None, "HNSW32"),
         (200_000, 400 * 10**6, "HNSW32"),
-        (200_000, 200 * 10**6, "IVF1789,PQ192x4fs,Refine(SQ8)"),
-        (200_000, 90 * 10**6, "IVF1789,PQ192x4fs,Refine(SQ6)"),
-        (200_000, 70 * 10**6, "IVF1789,PQ192x4fs,Refine(SQ4)"),
-        (200_000, 40 * 10**6, "IVF1789,PQ192x4fs"),
-        (2_000_000, None, "IVF5657,PQ192x4fs,Refine(SQ8)"),
-        (40_000, 30 * 10**6, "IVF800,PQ192x4fs,Refine(SQ8)"),
+        (200_000, 200 * 10**6, "IVF447,PQ192x4fs,Refine(SQ8)"),
+        (200_000, 90 * 10**6, "IVF447,PQ192x4fs,Refine(SQ6)"),
+        (200_000, 70 * 10**6, "IVF447,PQ192x4fs,Refine(SQ4)"),
+        (200_000, 40 * 10**6, "IVF447,PQ192x4fs"),
+        (2_000_000, None, "IVF1414,PQ192x4fs,Refine(SQ8)"),
+        (40_000, 30 * 10**6, "IVF200,PQ192x4fs,Refine(SQ8)"),
     ],
 )
 def test_kind_follows_size_and_budget(count: int, budget: int | None, factory: str) -> None:
