@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any
 
-import click
 import typer
 from typer.core import TyperGroup
 
@@ -20,15 +19,15 @@ if TYPE_CHECKING:
 class RecipeGroup(TyperGroup):
     """Names an unknown recipe, and the closest known one, in one line."""
 
-    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
-        """Look the recipe up before click does.
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Look the recipe up before the base class does.
 
         Args:
             ctx: Where the command line stands.
             args: The rest of it.
 
         Returns:
-            What click makes of it.
+            What the base class makes of it.
         """
         if not args[0].startswith("-"):
             get_recipe(args[0])

@@ -66,6 +66,14 @@ class MetricsCallback(TrainerCallback):
         self.folder = folder
         self.speed = speed
 
+    def on_step_end(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> TrainerControl:
+        """Log the last step, whatever the interval."""
+        if state.global_step >= state.max_steps:
+            control.should_log = True
+        return control
+
     def on_log(
         self,
         args: TrainingArguments,
@@ -83,10 +91,10 @@ class MetricsCallback(TrainerCallback):
 
 
 class InterruptCallback(TrainerCallback):
-    """Turns the first Ctrl-C (or SIGTERM) into a checkpoint and a stop after the step; a second one acts at once.
+    """Turns the first Ctrl-C (or SIGTERM) into a checkpoint and a stop after the step; a second acts at once.
 
-    Use it as a context manager around the training. Outside the main thread, where Python takes no signals, it does
-    nothing.
+    Use it as a context manager around the training. Outside the main thread, where Python takes no signals,
+    it does nothing.
     """
 
     def __init__(self) -> None:
@@ -123,5 +131,5 @@ class InterruptCallback(TrainerCallback):
 
 
 def _without_upstream_speed(logs: dict[str, Any]) -> dict[str, Any]:
-    """Upstream counts the rows of an evaluation loss, of which there is none, and floating-point operations of 0."""
+    """Upstream counts rows of an evaluation loss, of which there is none, and floating-point operations: 0."""
     return {name: value for name, value in logs.items() if not name.endswith(("_per_second", "_flos"))}

@@ -43,14 +43,22 @@ def model_card(config: TrainConfig, record: dict[str, Any], *, citation: str) ->
     # Only a hub id may stand here, a path would point to nowhere.
     if not Path(config.base).exists():
         front.append(f"base_model: {config.base}")
-    front += ["tags:", "- sentence-transformers", "- sentence-similarity", "- feature-extraction", "- sentemb"]
+    front += [
+        "tags:",
+        "- sentence-transformers",
+        "- sentence-similarity",
+        "- feature-extraction",
+        "- sentemb",
+    ]
     rows = {
         "Recipe": f"{config.recipe} ({config.preset})",
         "Base model": config.base,
         "Training data": f"{config.data}, {data.get('rows', '?')} rows",
         "Pooling": config.pooling,
         "Loss": f"{config.loss} {dict(config.loss_options)}",
-        "Batch size, epochs, learning rate": f"{config.batch_size}, {config.epochs}, {config.learning_rate:g}",
+        "Batch size": config.batch_size,
+        "Epochs": config.epochs,
+        "Learning rate": f"{config.learning_rate:g}",
         "Precision": config.precision,
         "Seed": ", ".join(str(seed) for seed in config.seeds),
         "Dev score": _dev_score(config, record),
@@ -76,7 +84,7 @@ def model_card(config: TrainConfig, record: dict[str, Any], *, citation: str) ->
             "|---|---|",
             *(f"| {title} | {str(value).replace('|', chr(92) + '|')} |" for title, value in rows.items()),
             "",
-            "`run/config.toml` and `run/record.json` hold every setting, the versions and the data's checksums.",
+            "`run/config.toml` and `run/record.json` hold every setting, versions and checksums of the data.",
             "",
             "## Citation",
             "",

@@ -21,8 +21,7 @@ OptionValue = str | int | float | bool | tuple[int | None, ...] | None
 class TrainConfig:
     """Everything that decides a run's weights, and where they go.
 
-    Recipes fill the fields; `sentemb train RECIPE --explain` prints each value with its source. Fields without a
-    source in a paper are explained here.
+    Recipes fill the fields; `sentemb train RECIPE --explain` prints each value with its source.
 
     Args:
         recipe: Name of the recipe that the other values come from.
@@ -47,7 +46,8 @@ class TrainConfig:
         clip: Largest global gradient norm over the model's and the loss's weights; 0 does not clip.
         max_length: Longest training input in tokens. Evaluation and the saved model do not truncate to it.
         precision: `float32`, or `bf16` for automatic mixed precision with float32 weights.
-        dev: Dev set that chooses the best checkpoint: a catalogue name (`stsb`), a file of scored pairs, or `none`.
+        dev: Dev set that chooses the best checkpoint: a catalogue name (`stsb`), a file of scored pairs, or
+            `none`.
         eval_steps: Optimizer steps between two evaluations, and between two checkpoints.
         stopping: Stopping rule, see `StoppingRule`.
         stopping_limit: The count at which the rule stops.

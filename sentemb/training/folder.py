@@ -1,11 +1,11 @@
 """A run's folder: the finished model at its top, everything about the run in `run/`.
 
-    sg-bert-base/           loads as SentenceTransformer("sg-bert-base")
-    └─ run/
-       ├─ config.toml       every value of the configuration
-       ├─ record.json       versions, data, hardware, timings, scores, state of the run
-       ├─ metrics.jsonl     loss components and dev scores over time
-       └─ checkpoints/
+sg-bert-base/           loads as SentenceTransformer("sg-bert-base")
+└─ run/
+   ├─ config.toml       every value of the configuration
+   ├─ record.json       versions, data, hardware, timings, scores, state of the run
+   ├─ metrics.jsonl     loss components and dev scores over time
+   └─ checkpoints/
 """
 
 from __future__ import annotations
@@ -159,14 +159,15 @@ class RunFolder:
     def publish(self, model: Path) -> None:
         """Move a complete model to the top of the folder.
 
-        A reader needs `modules.json` first and the weights last: between the two every loader fails, so none can
+        `modules.json` comes first and the weights last: between the two every loader fails, so that none can
         take a part for the whole.
 
         Args:
             model: The saved model; it is gone afterwards.
         """
         entries = sorted(
-            model.iterdir(), key=lambda path: (path.suffix == ".safetensors", path.name != "modules.json", path.name)
+            model.iterdir(),
+            key=lambda path: (path.suffix == ".safetensors", path.name != "modules.json", path.name),
         )
         for entry in entries:
             target = self.path / entry.name

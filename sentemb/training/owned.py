@@ -1,8 +1,8 @@
 """The weights that losses own, gathered from any nesting of losses.
 
-`SentenceTransformerTrainer` optimizes them but neither saves, restores, averages nor clips them. A loss names its
-weights through `sentemb.losses.OwnedWeights`; of any other loss (say, upstream's SoftmaxLoss) they are the trainable
-parameters that are not the model's.
+`SentenceTransformerTrainer` optimizes them but neither saves, restores, averages nor clips them. A loss names
+its weights through `sentemb.losses.OwnedWeights`; of any other loss (say, upstream's SoftmaxLoss) they are the
+trainable parameters that are not the model's.
 """
 
 from __future__ import annotations
@@ -98,8 +98,8 @@ class OwnedByLoss:
     def average_gradients(self) -> None:
         """Average the gradients over the ranks, as DDP does for the model.
 
-        A weight without a gradient on any rank stays without one, so that the optimizer passes it over; a weight
-        with one on some ranks counts as zero on the others.
+        A weight without a gradient on any rank stays without one, so that the optimizer passes it over; a
+        weight with one on some ranks counts as zero on the others.
         """
         world_size = get_world_size()
         parameters = self.parameters()

@@ -45,7 +45,12 @@ class ConsoleProgress(TrainerCallback):
     ) -> None:
         """Open the live line."""
         if self.console.is_terminal:
-            columns = (BarColumn(20), MofNCompleteColumn(), TimeRemainingColumn(), TextColumn("{task.description}"))
+            columns = (
+                BarColumn(20),
+                MofNCompleteColumn(),
+                TimeRemainingColumn(),
+                TextColumn("{task.description}"),
+            )
             self._live = Progress(*columns, console=self.console)
             self._live.start()
             self._task = self._live.add_task("", total=state.max_steps, completed=state.global_step)
@@ -66,7 +71,9 @@ class ConsoleProgress(TrainerCallback):
         **kwargs: Any,
     ) -> None:
         """Show the newest values."""
-        shown = {name: value for name, value in logs.items() if name not in _HIDDEN and isinstance(value, float)}
+        shown = {
+            name: value for name, value in logs.items() if name not in _HIDDEN and isinstance(value, float)
+        }
         if not shown:
             return
         self._latest |= shown

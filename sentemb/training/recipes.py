@@ -1,6 +1,6 @@
 """Recipes: a name for everything that decides a run, each value with its source.
 
-Evidence: "paper" is what the paper states; "code" what its released code does, read or observed by running it.
+A source that begins with "code" is what the released code does, read in it or observed by running it.
 """
 
 from __future__ import annotations
@@ -147,7 +147,9 @@ RECIPES: dict[str, Recipe] = {
             "SimCSE with pairs, or triples with hard negatives",
             {
                 **_SIMCSE_COMMON,
-                "data": Default("simcse-nli", f"{SIMCSE_PAPER}, section 4: entailed and contradicting hypotheses"),
+                "data": Default(
+                    "simcse-nli", f"{SIMCSE_PAPER}, section 4: entailed and contradicting hypotheses"
+                ),
                 "pooling": Default("cls-mlp", f"{SIMCSE_PAPER}, section 6.3: MLP kept"),
                 "loss_options.head": Default(None, "the MLP is part of the model"),
                 "batch_size": Default(512, f"{SIMCSE_PAPER}, appendix A"),
@@ -156,7 +158,9 @@ RECIPES: dict[str, Recipe] = {
             },
             _SIMCSE_SCRIPT,
         ),
-        _self_guided("sg", "base", "Self-guided: the sentence against one layer's view, NT-Xent", "section 3.1"),
+        _self_guided(
+            "sg", "base", "Self-guided: the sentence against one layer's view, NT-Xent", "section 3.1"
+        ),
         _self_guided("sg-opt1", "opt1", "Self-guided, views are negatives beside sentences", "section 3.2"),
         _self_guided("sg-opt2", "opt2", "Self-guided, only views are negatives", "section 3.2"),
         _self_guided("sg-opt", "opt3", "Self-guided with all layers' views: SG-OPT", "section 3.2"),

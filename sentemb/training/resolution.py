@@ -67,7 +67,8 @@ def _read(file: Path, recipe: str) -> dict[str, Any]:
         raise InputError(f"{file}: {LOSS_OPTIONS} is no table", f"write [{LOSS_OPTIONS}] above its options")
     if given.get("recipe", recipe) != recipe:
         raise InputError(
-            f"{file} is for the recipe {given['recipe']}, not {recipe}", f"run sentemb train {given['recipe']}"
+            f"{file} is for the recipe {given['recipe']}, not {recipe}",
+            f"run sentemb train {given['recipe']}",
         )
     return given
 

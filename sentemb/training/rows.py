@@ -70,9 +70,9 @@ def dev_evaluator(config: TrainConfig) -> STSEvaluator | None:
         if path.is_file() or path.suffix in _TABLES:
             pairs = read_scored_pairs(path, split="dev")
             return STSEvaluator(pairs=[pairs], name="dev", write_csv=False)
-        return STSEvaluator(
-            (config.dev,), split="dev", data_dir=config.data_dir, name="dev", write_csv=False
-        )
+        return STSEvaluator((config.dev,), split="dev", data_dir=config.data_dir, name="dev", write_csv=False)
     except InputError as error:
         hint = "give --data-dir, a file of scored pairs as --dev, or --dev none to keep the last weights"
-        raise InputError(f"dev set: {error.message}", f"{error.hint}, or {hint}" if error.hint else hint) from None
+        raise InputError(
+            f"dev set: {error.message}", f"{error.hint}, or {hint}" if error.hint else hint
+        ) from None

@@ -19,7 +19,8 @@ from sentemb.training.config import TrainConfig
 from sentemb.training.folder import RunFolder
 from sentemb.training.objective import check_loss_options
 from sentemb.training.progress import ConsoleProgress
-from sentemb.training.session import Run, Session, on_main
+from sentemb.training.ranks import on_main
+from sentemb.training.session import Run, Session
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,9 @@ def train(
         >>> train(config).dev_score  # doctest: +SKIP
     """
     if len(config.seeds) != 1:
-        raise InputError(f"train takes one seed, the configuration has {len(config.seeds)}", "use train_seeds")
+        raise InputError(
+            f"train takes one seed, the configuration has {len(config.seeds)}", "use train_seeds"
+        )
     check_loss_options(config)
     # Before anything slow: a taken folder need not wait for a model to load.
     on_main(lambda: RunFolder(Path(config.output)).check(config, resume=resume))

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
-from accelerate import PartialState
-from accelerate.utils import broadcast_object_list
 from sentence_transformers import SentenceTransformerTrainingArguments
 from transformers import PrinterCallback, TrainerState, set_seed
 from transformers.trainer import TRAINER_STATE_NAME
@@ -28,6 +25,7 @@ from sentemb.training.config import TrainConfig
 from sentemb.training.folder import RunFolder
 from sentemb.training.objective import build_loss, negatives_per_anchor
 from sentemb.training.progress import ConsoleProgress
+from sentemb.training.ranks import on_main, ranks
 from sentemb.training.record import describe_environment
 from sentemb.training.rows import dev_evaluator, load_rows
 from sentemb.training.stopping import StoppingCallback, StoppingRule, dev_scores
@@ -99,15 +97,14 @@ class Session:
         # New layers of the model and the head of the loss draw from the generators.
         set_seed(self.seed)
         self.model = build_encoder(config.base, pooling=config.pooling)  # type: ignore[arg-type]
-        # The run writes a card of its own.
-        self.model.model_card_data.generate_widget_examples = False
         self.max_length = self._fitting_length()
         self.loss = build_loss(config, self.model, view_cache=view_cache)
         self.negatives = negatives_per_anchor(
             self.loss, batch_size=config.batch_size, columns=len(self.rows.column_names)
         )
+        _warn_of_slow_precision(config)
         self.rule = StoppingRule(config.stopping, config.stopping_limit)
-        world_size = PartialState().num_processes
+        world_size = ranks().num_processes
         self.speed = SpeedCallback(config.batch_size * world_size * len(self.rows.column_names))
 
     def run(self, *, resume: bool) -> Run:
@@ -160,10 +157,10 @@ class Session:
         callbacks: list[Any] = [self.speed, MetricsCallback(self.folder, speed=self.speed)]
         if self.evaluator is not None:
             callbacks.append(StoppingCallback(self.evaluator.best_metric_key, rule=self.rule))
-        if self.progress is not None and PartialState().is_main_process:
+        if self.progress is not None and ranks().is_main_process:
             self.progress.speed = self.speed
             callbacks.append(self.progress)
-        trainer = SentembTrainer(
+        trainer = _RunTrainer(
             self.model,
             self._arguments(fresh=fresh),
             train_dataset=self.rows,
@@ -194,6 +191,7 @@ class Session:
             warmup_steps=config.warmup,
             max_grad_norm=config.clip,
             bf16=config.precision == "bf16",
+            use_cpu=not torch.accelerator.is_available(),
             eval_strategy="no" if self.evaluator is None else "steps",
             eval_steps=config.eval_steps,
             eval_on_start=self.evaluator is not None and fresh,
@@ -244,7 +242,7 @@ class Session:
             precision=config.precision,
             max_length=self.max_length,
             negatives_per_anchor=self.negatives,
-            processes=PartialState().num_processes,
+            processes=ranks().num_processes,
             data=data,
             loss={"name": config.loss} | _plain(self.loss),
             sessions=sessions,
@@ -291,12 +289,14 @@ class Session:
         write_card(partial / "README.md", self.config, record, citation=str(self.loss.citation))
         folder.publish(partial)
         folder.update_record(status="finished")
+        # Upstream makes this folder for evaluators that write files; ours does not.
+        remove_folder(folder.checkpoints / "eval")
         for step, path in checkpoints(folder.checkpoints):
             if step != kept.step:
                 remove_folder(path)
 
     def _announce(self, text: str) -> None:
-        if not PartialState().is_main_process:
+        if not ranks().is_main_process:
             return
         if self.progress is None:
             logger.info(text)
@@ -304,26 +304,21 @@ class Session:
             self.progress.announce(text)
 
 
+class _RunTrainer(SentembTrainer):
+    """Leaves upstream's model card out: the run writes one of its own."""
 
-def on_main(action: Callable[[], None]) -> None:
-    """Do something on the first process only; its mistakes end all of them.
+    def add_model_card_callback(self, default_args_dict: dict[str, Any]) -> None:
+        """Add nothing.
 
-    Args:
-        action: What to do.
+        Args:
+            default_args_dict: Not used.
+        """
 
-    Raises:
-        InputError: The action raised it.
-        OSError: The action raised it.
-    """
-    problem: list[Exception | None] = [None]
-    if PartialState().is_main_process:
-        try:
-            action()
-        except (InputError, OSError) as error:
-            problem[0] = error
-    broadcast_object_list(problem)
-    if problem[0] is not None:
-        raise problem[0]
+
+def _warn_of_slow_precision(config: TrainConfig) -> None:
+    slow = torch.backends.cpu.get_cpu_capability() in ("DEFAULT", "AVX2")
+    if config.precision == "bf16" and slow and not torch.accelerator.is_available():
+        logger.warning("this CPU has no bf16 instructions: training in float32 is several times faster")
 
 
 def _plain(loss: Any) -> dict[str, Any]:

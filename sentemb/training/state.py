@@ -1,7 +1,8 @@
 """Training state as safetensors: tensors in the file's body, everything else as JSON in its header.
 
-`torch.save` writes pickles, which run code when they are read; these files cannot. A nested state (an optimizer's,
-a scheduler's, the random generators') comes back equal to the last bit, tuples and integer keys included.
+`torch.save` writes pickles, which run code when they are read; these files cannot. A nested state (an
+optimizer's, a scheduler's, the random generators') comes back equal to the last bit, tuples and integer keys
+included.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""When to stop, read off the dev scores alone, so that a resumed run stops where the uninterrupted one does."""
+"""When to stop, read off the dev scores alone, so that a resumed run stops where an uninterrupted one does."""
 
 from __future__ import annotations
 
@@ -20,8 +20,9 @@ STOPPING_KINDS: tuple[str, ...] = get_args(StoppingKind)
 class StoppingRule:
     """A rule over the dev scores so far, the one before the first step included.
 
-    `drops` is the rule of the released SG-BERT code: a counter grows by one whenever a score is lower than the
-    *previous* one and is never reset. `patience` counts the evaluations since the best score. `none` never stops.
+    `drops` is the rule of the released SG-BERT code: a counter grows by one whenever a score is lower than
+    the *previous* one and is never reset. `patience` counts the evaluations since the best score. `none` never
+    stops.
 
     Args:
         kind: Which rule.
@@ -74,8 +75,8 @@ def dev_scores(history: Sequence[dict[str, Any]], metric: str) -> list[float]:
 class StoppingCallback(TrainerCallback):
     """Stops a trainer by a rule, evaluates after the last step, and refuses scores that are not numbers.
 
-    The stock trainer evaluates every so many steps only, and takes NaN for "no better": a short run would return its
-    untrained state as the best one, a broken one would end without a word.
+    The stock trainer evaluates every so many steps only, and takes NaN for "no better": a short run would
+    return its untrained state as the best one, a broken one would end without a word.
 
     Args:
         metric: The metric's key in the evaluation, with its `eval_` prefix.

@@ -1,4 +1,4 @@
-"""The trainer: sentence-transformers' own, plus loss-owned weights, exact resumption and files without pickle."""
+"""The trainer: sentence-transformers' own, plus loss-owned weights, exact resumption, files without pickle."""
 
 from __future__ import annotations
 
@@ -45,13 +45,15 @@ class SentembTrainer(SentenceTransformerTrainer):
 
     It takes the same arguments. What differs:
 
-    * Weights that a loss owns (`sentemb.losses.OwnedWeights`, or the trainable parameters of any other loss) are in
-      every checkpoint, come back on resumption and with `load_best_model_at_end`, are averaged over the ranks and
-      count in `max_grad_norm`.
-    * A checkpoint appears under its name only when it is complete. It holds safetensors and JSON, no pickle, so
-      checkpoints of the stock trainer cannot be resumed from.
-    * With `eval_on_start`, the score before the first step is the first candidate for the best checkpoint, which
-      is kept as `checkpoint-0`.
+    * Weights that a loss owns (`sentemb.losses.OwnedWeights`, or the trainable parameters of any other loss)
+      are in every checkpoint, come back on resumption and with `load_best_model_at_end`, are averaged over the
+      ranks and count in `max_grad_norm`.
+    * Views of a frozen encoder that a loss caches are computed before the first step, in the order of the
+      data, so that they are the same after an interruption.
+    * A checkpoint appears under its name only when it is complete. It holds safetensors and JSON, no pickle,
+      so checkpoints of the stock trainer cannot be resumed from.
+    * With `eval_on_start`, the score before the first step is the first candidate for the best checkpoint,
+      which is kept as `checkpoint-0`.
     * A best checkpoint that cannot be loaded is an error, not a log line.
 
     One process or DDP; sharded training (FSDP, DeepSpeed) and pushing checkpoints to the hub are refused.
@@ -94,8 +96,6 @@ class SentembTrainer(SentenceTransformerTrainer):
     def owned(self) -> OwnedByLoss:
         """The weights that the loss owns."""
         return OwnedByLoss(self.loss, self.model)
-
-    # -- steps ---------------------------------------------------------------------------------------------------
 
     def _prepare_for_training(self, *args: Any, **kwargs: Any) -> Any:
         prepared = super()._prepare_for_training(*args, **kwargs)
@@ -157,8 +157,6 @@ class SentembTrainer(SentenceTransformerTrainer):
             InputError: It is no checkpoint, or one of another loss.
         """
         self._load_from_checkpoint(str(checkpoint))
-
-    # -- checkpoints ---------------------------------------------------------------------------------------------
 
     def _save(self, output_dir: str | None = None, state_dict: Any = None) -> None:
         folder = Path(output_dir or self.args.output_dir)

@@ -1,4 +1,4 @@
-"""Plain values against their types, TOML in and out: what stands between a user's file and the configuration."""
+"""Plain values against their types, TOML in and out: between a user's file and the configuration."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 
 def to_toml(values: Mapping[str, Any]) -> str:
-    """Write plain values as TOML; `None`, which TOML lacks, becomes the word "none" that `checked` understands.
+    """Write plain values as TOML; `None`, which TOML lacks, becomes the "none" that `checked` understands.
 
     Args:
         values: Key to string, number, boolean, list of these, or a dict of these (one table).

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from training_helpers import make_sentences
 
 from sentemb.training import TrainConfig, resolve

@@ -9,7 +9,14 @@ from sentemb.training.checkpoints import checkpoints, remove_remains, rotate
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    for name in ("checkpoint-0", "checkpoint-10", "checkpoint-5", ".checkpoint-15.partial", "checkpoint-x", "other"):
+    for name in (
+        "checkpoint-0",
+        "checkpoint-10",
+        "checkpoint-5",
+        ".checkpoint-15.partial",
+        "checkpoint-x",
+        "other",
+    ):
         (tmp_path / name).mkdir()
     (tmp_path / "checkpoint-20").write_text("a file, not a folder")
     return tmp_path
@@ -22,7 +29,14 @@ def test_only_complete_ones_count_in_order_of_steps(folder: Path) -> None:
 
 @pytest.mark.parametrize(
     ("keep", "protected", "left"),
-    [(None, (), [0, 5, 10]), (1, (), [10]), (1, (0,), [0, 10]), (2, (0,), [0, 10]), (2, (), [5, 10]), (9, (), [0, 5, 10])],
+    [
+        (None, (), [0, 5, 10]),
+        (1, (), [10]),
+        (1, (0,), [0, 10]),
+        (2, (0,), [0, 10]),
+        (2, (), [5, 10]),
+        (9, (), [0, 5, 10]),
+    ],
 )
 def test_rotation_keeps_the_newest_and_the_protected(
     folder: Path, keep: int | None, protected: tuple[int, ...], left: list[int]

@@ -16,7 +16,8 @@ Write = Callable[[str, str], Path]
 
 def test_flags_win_over_the_file_and_the_file_over_the_recipe(write_file: Write) -> None:
     file = write_file(
-        "t.toml", 'epochs = 4\nbatch_size = 7\nbase = "b"\n[loss_options]\ntemperature = 0.2\ndrift_weight = 0\n'
+        "t.toml",
+        'epochs = 4\nbatch_size = 7\nbase = "b"\n[loss_options]\ntemperature = 0.2\ndrift_weight = 0\n',
     )
     config = resolve(
         "sg-opt",
@@ -71,8 +72,14 @@ def test_mistakes_in_the_file_name_file_and_key(content: str, message: str, writ
         ({"file": "absent.toml"}, "no such file: absent.toml"),
         ({"overrides": {"output": "o", "epochs": -1}}, "epochs is -1"),
         ({"overrides": {"output": "o", "preset": "relaesed"}}, "did you mean released?"),
-        ({"overrides": {"output": "o", "precision": "fp16"}}, "precision is 'fp16'; choose among float32, bf16"),
-        ({"assignments": {"learning-rate": "1"}}, "unknown setting: learning-rate; did you mean learning_rate?"),
+        (
+            {"overrides": {"output": "o", "precision": "half"}},
+            "precision is 'half'; choose among float32, bf16",
+        ),
+        (
+            {"assignments": {"learning-rate": "1"}},
+            "unknown setting: learning-rate; did you mean learning_rate?",
+        ),
         ({"assignments": {"seeds": "1,x"}, "overrides": {"output": "o"}}, "seeds is 'x'"),
     ],
 )

@@ -98,7 +98,12 @@ def test_the_supervised_recipe_keeps_its_head(configure: Configure, write_file: 
     rows = "\n".join(f"a cat {word},the cat {word},no dog" for word in ("sat", "ran", "is red", "in park"))
     data = write_file("triples.csv", f"sent0,sent1,hard_neg\n{rows}\n")
     config = configure(
-        "simcse-supervised", data=str(data), columns=["sent0", "sent1", "hard_neg"], batch_size=2, epochs=1, dev="none"
+        "simcse-supervised",
+        data=str(data),
+        columns=["sent0", "sent1", "hard_neg"],
+        batch_size=2,
+        epochs=1,
+        dev="none",
     )
     train(config)
     model = SentenceTransformer(config.output, device="cpu")
@@ -112,7 +117,9 @@ def test_without_a_dev_set_the_last_weights_are_kept(configure: Configure) -> No
     assert (run.step, run.steps, run.dev_score) == (6, 6, None)
 
 
-def test_use_last_keeps_the_last_weights_of_a_run_with_dev_scores(configure: Configure, tmp_path: Path) -> None:
+def test_use_last_keeps_the_last_weights_of_a_run_with_dev_scores(
+    configure: Configure, tmp_path: Path
+) -> None:
     last = train(configure("simcse", use_last=True, learning_rate=1.0, output=str(tmp_path / "last")))
     best = train(configure("simcse", learning_rate=1.0, output=str(tmp_path / "best")))
     assert last.step == last.steps == 6
@@ -122,7 +129,9 @@ def test_use_last_keeps_the_last_weights_of_a_run_with_dev_scores(configure: Con
 
 
 def test_the_stopping_rule_ends_a_run_early(configure: Configure) -> None:
-    run = train(configure("simcse", stopping="patience", stopping_limit=1, epochs=50, learning_rate=0.5, eval_steps=1))
+    run = train(
+        configure("simcse", stopping="patience", stopping_limit=1, epochs=50, learning_rate=0.5, eval_steps=1)
+    )
     assert run.steps < 50
 
 
@@ -159,7 +168,7 @@ def test_ctrl_c_leaves_a_run_that_resumes_to_the_same_weights(
     config = configure("sg-opt", use_last=True, epochs=2)
     with monkeypatch.context() as patch:
         stop_at(patch, 5)
-        with pytest.raises(Interrupted, match="stopped at step 5; .*--resume"):
+        with pytest.raises(Interrupted, match=r"stopped at step 5; .*--resume"):
             train(config)
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     with pytest.raises(InputError, match="interrupted run of the same configuration; add --resume"):
@@ -253,7 +262,10 @@ def test_seeds_give_a_mean_a_deviation_and_a_range(configure: Configure, tmp_pat
         ({"dev": "stsc"}, r"dev set: .*stsc.*--dev none"),
         ({"pooling": "clss"}, "unknown pooling 'clss'"),
         ({"loss": "SimCseLoss"}, "unknown loss: SimCseLoss; did you mean SimCSELoss"),
-        ({"loss_options": {"temprature": 1}}, "unknown option of SimCSELoss: temprature; did you mean temperature"),
+        (
+            {"loss_options": {"temprature": 1}},
+            "unknown option of SimCSELoss: temprature; did you mean temperature",
+        ),
         ({"loss_options": {"temperature": "hot"}}, "loss_options.temperature is 'hot'; it must be a number"),
         ({"loss_options": {"temperature": 0}}, "temperature of SimCSELoss is 0"),
         ({"columns": ["missing"]}, "missing"),
@@ -269,7 +281,8 @@ def test_mistakes_stop_a_run_before_it_writes(
 
 
 @pytest.mark.parametrize(
-    ("content", "message"), [("", "no rows|empty"), ("a cat\n", "holds one row"), ("a cat\n" * 9, "one row, 9 times")]
+    ("content", "message"),
+    [("", "no rows|empty"), ("a cat\n", "holds one row"), ("a cat\n" * 9, "one row, 9 times")],
 )
 def test_data_without_anything_to_contrast(
     configure: Configure, write_file: Any, content: str, message: str

@@ -75,11 +75,18 @@ def test_text_from_the_command_line(text: str, kind: Any, expected: Any) -> None
 
 
 scalars = st.one_of(
-    st.integers(-(2**53), 2**53), st.floats(allow_nan=False), st.booleans(), st.text(st.characters(codec="utf-8"))
+    st.integers(-(2**53), 2**53),
+    st.floats(allow_nan=False),
+    st.booleans(),
+    st.text(st.characters(codec="utf-8")),
 )
 
 
-@given(st.dictionaries(st.from_regex(r"[a-z_]+", fullmatch=True), st.one_of(scalars, st.lists(scalars, max_size=3))))
+@given(
+    st.dictionaries(
+        st.from_regex(r"[a-z_]+", fullmatch=True), st.one_of(scalars, st.lists(scalars, max_size=3))
+    )
+)
 def test_toml_comes_back(values: dict[str, Any]) -> None:
     written = to_toml(values | {"table": values})
     assert tomllib.loads(written) == values | {"table": values}

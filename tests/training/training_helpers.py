@@ -48,7 +48,13 @@ class HeadLoss(OwnedWeights):
 
 
 def make_trainer(
-    base: Path, output: Path, *, loss: type[nn.Module] = HeadLoss, rows: int = 45, evaluator: Any = None, **arguments: Any
+    base: Path,
+    output: Path,
+    *,
+    loss: type[nn.Module] = HeadLoss,
+    rows: int = 45,
+    evaluator: Any = None,
+    **arguments: Any,
 ) -> SentembTrainer:
     """A trainer that writes a checkpoint every 5 of 36 steps, built from its seed alone."""
     set_seed(arguments.get("seed", 3))

@@ -1,0 +1,42 @@
+"""The processes of one training: one, or several that torchrun or accelerate started."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from accelerate import PartialState
+from accelerate.utils import broadcast_object_list
+
+from sentemb.errors import InputError
+
+
+def ranks() -> PartialState:
+    """Which process this is, and how many there are.
+
+    Returns:
+        accelerate's state. The first call joins the processes.
+    """
+    # Without the flag, processes on a machine without an accelerator do not find each other.
+    return PartialState(cpu=not torch.accelerator.is_available())
+
+
+def on_main(action: Callable[[], None]) -> None:
+    """Do something on the first process only; its mistakes end all of them.
+
+    Args:
+        action: What to do.
+
+    Raises:
+        InputError: The action raised it.
+        OSError: The action raised it.
+    """
+    problem: list[Exception | None] = [None]
+    if ranks().is_main_process:
+        try:
+            action()
+        except (InputError, OSError) as error:
+            problem[0] = error
+    broadcast_object_list(problem)
+    if problem[0] is not None:
+        raise problem[0]

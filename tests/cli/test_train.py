@@ -1,0 +1,114 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from sentemb.cli.main import run
+
+WORDS = "cat dog man woman red apple house children".split()
+
+
+@pytest.fixture
+def arguments(tiny_bert: Path, write_file: Callable[[str, str], Path], tmp_path: Path) -> list[str]:
+    data = write_file("sentences.txt", "".join(f"the {word} is in a park\n" for word in WORDS))
+    rows = "".join(f"a {word}\tthe {word} sat\t{index}\n" for index, word in enumerate(WORDS))
+    dev = write_file("dev.tsv", f"sentence1\tsentence2\tscore\n{rows}")
+    return [
+        *(
+            "--base",
+            str(tiny_bert),
+            "--data",
+            str(data),
+            "--dev",
+            str(dev),
+            "--output",
+            str(tmp_path / "output"),
+        ),
+        *("--batch-size", "4", "--max-length", "16"),
+    ]
+
+
+def fail(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
+    with pytest.raises(SystemExit) as caught:
+        run(["train", *arguments])
+    assert caught.value.code == 2
+    message = capsys.readouterr().err.splitlines()[-1]
+    assert message.startswith("sentemb: error: ")
+    return message
+
+
+def succeed(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[str, str]:
+    with pytest.raises(SystemExit) as caught:
+        run(["train", *arguments])
+    assert caught.value.code == 0
+    return capsys.readouterr()
+
+
+def test_training_shows_components_scores_and_negatives(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    width = ["--set", "loss_options.projection_width=8"]
+    out, err = succeed(["sg-opt", *arguments, *width, "--seeds", "1,2"], capsys)
+    assert "negatives per anchor: 12" in err
+    assert "contrast" in err and "drift" in err and "dev_spearman_cosine" in err and "sentences/s" in err
+    assert "dev Spearman of 2 seeds: " in out and "±" in out and "(range " in out
+
+
+def test_a_file_of_settings_and_flags_over_it(
+    arguments: list[str],
+    write_file: Callable[[str, str], Path],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    file = write_file(
+        "t.toml", "batch_size = 2\nmax_steps = 1\neval_steps = 7\n[loss_options]\ntemperature = 0.2\n"
+    )
+    succeed(["simcse", *arguments, "--config", str(file), "--temperature", "0.3"], capsys)
+    settings = (tmp_path / "output" / "run" / "config.toml").read_text()
+    for line in ("batch_size = 4", "max_steps = 1", "eval_steps = 7", "temperature = 0.3"):
+        assert line in settings.splitlines()
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["sgopt"], "unknown recipe: sgopt; did you mean sg-opt?"),
+        (["sg-opt"], "no output folder; name one with --output"),
+        (["sg-opt", "--output", "o", "--set", "epochs"], "--set epochs; write --set KEY=VALUE"),
+        (["sg-opt", "--output", "o", "--set", "epoch=2"], "unknown setting: epoch; did you mean epochs?"),
+        (["sg-opt", "--output", "o", "--seeds", "1,b"], "seeds is 'b'; it must be a whole number"),
+        (["sg-opt", "--output", "o", "--config", "absent.toml"], "no such file: absent.toml; check --config"),
+        (["sg-opt", "--output", "o", "--batch-size", "0"], "batch_size is 0; it must be at least 1"),
+        (
+            ["simcse", "--output", "o", "--set", "loss_options.layers=3"],
+            "unknown option of SimCSELoss: layers; choose among temperature",
+        ),
+    ],
+)
+def test_mistakes_are_one_line(flags: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert message in fail(flags, capsys)
+
+
+def test_every_default_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
+    out, _ = succeed(["sg-opt", "--explain"], capsys)
+    assert "learning_rate" in out and "table 8" in out
+    released, _ = succeed(["sg-opt", "--explain", "--preset", "released"], capsys)
+    assert "last weights" in released
+
+
+def test_help_imports_no_torch() -> None:
+    told = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            "import sys, sentemb.cli.train; print({'torch', 'transformers', 'datasets'} & set(sys.modules))",
+        ],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert told.stdout.strip() == "set()"

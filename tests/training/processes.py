@@ -1,0 +1,42 @@
+"""Processes that start in no time: forked from a server that has imported everything and run nothing."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+from collections.abc import Callable
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from typing import Any
+
+_CONTEXT = multiprocessing.get_context("forkserver")
+_CONTEXT.set_forkserver_preload(["sentemb.training.run", "sentemb.cli.main", "training_helpers"])
+
+
+def start(target: Callable[..., None], *arguments: Any, log: Path, **environment: str) -> BaseProcess:
+    """Run a function of a test module in a process of its own."""
+    process = _CONTEXT.Process(target=_enter, args=(target, arguments, log, environment), daemon=True)
+    process.start()
+    return process
+
+
+def command(arguments: list[str]) -> None:
+    """What `sentemb ARGUMENTS` does."""
+    from sentemb.cli.main import run
+
+    run(arguments)
+
+
+def _enter(target: Callable[..., None], arguments: Any, log: Path, environment: dict[str, str]) -> None:
+    descriptor = os.open(log, os.O_CREAT | os.O_WRONLY | os.O_APPEND)
+    os.dup2(descriptor, 1)
+    os.dup2(descriptor, 2)
+    os.environ.update(environment)
+    target(*arguments)
+
+
+def warm_up(log: Path) -> None:
+    """Wait until the server has imported everything."""
+    process = start(print, log=log)
+    process.join(300)
+    assert process.exitcode == 0
