@@ -1,0 +1,93 @@
+"""What one process of the two-process test runs; a module of its own because the processes import it."""
+
+from __future__ import annotations
+
+import copy
+import functools
+from pathlib import Path
+
+import torch
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
+from torch import Tensor, distributed, nn
+
+from sentemb.losses import OwnedWeights, SelfGuidedLoss, SimCSELoss
+
+TEXTS = [
+    "a cat sat on the mat", "the dog ran", "two birds fly over the house", "children eat red apple",
+    "man plays guitar", "woman is sleeping in the park", "the cat is not sleeping", "a man ran in the park",
+]  # fmt: skip
+CASES = ("pairs", "hard negatives", "dropout views", "base", "opt1", "opt2", "opt3")
+SPLITS = {"even": (4, 4), "uneven": (5, 3)}
+
+
+@functools.cache
+def load_encoder(folder: Path) -> SentenceTransformer:
+    """The tiny encoder in float64."""
+    return SentenceTransformer(modules=[Transformer(str(folder)), Pooling(16, "cls")], device="cpu").double()
+
+
+def make_loss(case: str, folder: Path) -> OwnedWeights:
+    """A loss in float64 without dropout, its encoder a little away from the frozen copy."""
+    torch.manual_seed(0)
+    model = copy.deepcopy(load_encoder(folder))
+    for module in model.modules():
+        if isinstance(module, nn.Dropout):
+            module.p = 0.0
+    if case in ("base", "opt1", "opt2", "opt3"):
+        layers = (0, None) if case == "opt3" else (1, 2)  # a single layer leaves nothing to draw
+        loss: OwnedWeights = SelfGuidedLoss(
+            model, objective=case, layers=layers, projection_width=24, temperature=0.1
+        )
+        with torch.no_grad():
+            for parameter in model.parameters():
+                if parameter.requires_grad:
+                    parameter.add_(0.05 * torch.randn_like(parameter))
+    else:
+        loss = SimCSELoss(model, hard_negative_weight=0.5)
+    return loss.double().train()
+
+
+def columns(case: str, rows: slice) -> list[list[str]]:
+    """The text columns of a case, cut to some rows."""
+    count = {"pairs": 2, "hard negatives": 4}.get(case, 1)
+    return [(TEXTS[shift:] + TEXTS[:shift])[rows] for shift in range(count)]
+
+
+def gradients(loss: OwnedWeights, model: nn.Module, texts: list[list[str]]) -> dict[str, Tensor]:
+    """The loss and the gradients of the encoder and of the loss's own weights."""
+    features = [model.preprocess(column) for column in texts]
+    value = loss(features)
+    value = sum(value.values()) if isinstance(value, dict) else value
+    value.backward()
+    found = {f"encoder {name}": p.grad for name, p in model.named_parameters() if p.grad is not None}
+    found |= {f"own {index}": p.grad for index, p in enumerate(loss.owned_parameters())}
+    return {"loss": value.detach(), **found}
+
+
+def run(rank: int, folder: Path, output: Path) -> None:
+    """All cases on one of two processes; process 0 writes what DDP made of them."""
+    from safetensors.torch import save_file
+
+    torch.set_num_threads(1)
+    distributed.init_process_group(
+        "gloo", init_method=f"file://{output / 'rendezvous'}", rank=rank, world_size=2
+    )
+    results = {}
+    for case in CASES:
+        for split, sizes in SPLITS.items():
+            rows = slice(0, sizes[0]) if rank == 0 else slice(sizes[0], sum(sizes))
+            loss = make_loss(case, folder)
+            model = loss.model
+            # As transformers' trainer does; self-guidance leaves no unused parameter behind.
+            guided = isinstance(loss, SelfGuidedLoss)
+            loss.model = nn.parallel.DistributedDataParallel(model, find_unused_parameters=not guided)
+            found = gradients(loss, model, columns(case, rows))
+            for name, tensor in found.items():
+                if not name.startswith("encoder"):  # a trainer averages these, DDP does not
+                    distributed.all_reduce(tensor)
+                    tensor /= 2
+                results[f"{case}/{split}/{name}"] = tensor.contiguous()
+    if rank == 0:
+        save_file(results, output / "results.safetensors")
+    distributed.destroy_process_group()

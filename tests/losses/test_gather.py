@@ -1,0 +1,41 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from losses import ddp
+from sentemb.losses.gather import gather_rows
+
+
+@pytest.fixture(scope="module")
+def two_processes(tiny_bert: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, torch.Tensor]:
+    """Losses and gradients of every case on two gloo processes."""
+    output = tmp_path_factory.mktemp("ddp")
+    torch.multiprocessing.spawn(ddp.run, args=(tiny_bert, output), nprocs=2)
+    return load_file(output / "results.safetensors")
+
+
+@pytest.mark.parametrize("split", sorted(ddp.SPLITS))
+@pytest.mark.parametrize("case", ddp.CASES)
+def test_two_processes_give_the_loss_and_gradient_of_one(two_processes, tiny_bert, case, split) -> None:
+    loss = ddp.make_loss(case, tiny_bert)
+    expected = ddp.gradients(loss, loss.model, ddp.columns(case, slice(None)))
+    prefix = f"{case}/{split}/"
+    found = {name.removeprefix(prefix): t for name, t in two_processes.items() if name.startswith(prefix)}
+    # Under find_unused_parameters DDP gives zeros to what has no part in the loss.
+    assert all(found[name].eq(0).all() for name in found.keys() - expected.keys())
+    assert len(expected) > 30
+    for name, tensor in expected.items():
+        torch.testing.assert_close(found[name], tensor, atol=1e-9, rtol=1e-9, msg=name)
+
+
+@pytest.mark.parametrize("across_devices", [True, False])
+def test_one_process_keeps_its_rows(across_devices: bool) -> None:
+    rows = torch.randn(3, 2)
+    gathered = gather_rows(rows, across_devices=across_devices)
+    assert gathered.rows is rows
+    assert gathered.anchors == slice(0, 3)
+    assert gathered.weight == 1
