@@ -20,6 +20,10 @@ from sentemb.encoding.fingerprint import fingerprint_of
 from sentemb.encoding.linear import kernel_for, replace_linears
 from sentemb.encoding.view import inference_view
 
+# Tokens in a batch. A CPU is fastest while the activations of a layer stay in its caches; an accelerator
+# wants more.
+TOKEN_BUDGET_CPU = 4096
+TOKEN_BUDGET_ACCELERATOR = 32768
 # Packing costs about as much as encoding a few hundred tokens: a single query is faster without.
 _LEAST_TOKENS_TO_PACK = 2048
 _PLAIN_MODULES = (Transformer, Pooling, WeightedLayerPooling, Dense, Normalize)
@@ -145,7 +149,7 @@ def is_plain_text_model(model: SentenceTransformer) -> bool:
     if not modules or any(type(module) not in _PLAIN_MODULES for module in modules):
         return False
     transformer = modules[0]
-    if type(transformer) is not Transformer:
+    if type(transformer) is not Transformer or any(map(_has_own_forward, model.modules())):
         return False
     prompt = _default_prompt(model)
     return (
@@ -179,6 +183,12 @@ def training_flags_kept(model: nn.Module) -> Iterator[None]:
             module.training = True
 
 
+def _has_own_forward(module: nn.Module) -> bool:
+    # Compiled, or wrapped in autocast by accelerate: such a forward is bound to this very module, so that a
+    # view of it would run the original, in training mode.
+    return "forward" in vars(module) or module._compiled_call_impl is not None
+
+
 def _dtype_of(model: nn.Module) -> str:
     parameter = next(model.parameters(), None)
     return "float32" if parameter is None else str(parameter.dtype).removeprefix("torch.")
@@ -190,9 +200,7 @@ def _default_prompt(model: SentenceTransformer) -> str:
 
 
 def _token_budget(device: torch.device) -> int:
-    # A CPU is fastest while the activations of a layer stay in its caches; an accelerator wants large
-    # batches.
-    return 4096 if device.type == "cpu" else 32768
+    return TOKEN_BUDGET_CPU if device.type == "cpu" else TOKEN_BUDGET_ACCELERATOR
 
 
 @contextmanager

@@ -125,6 +125,23 @@ def test_other_pipelines_take_the_own_encode(tiny_bert: Path, texts: list[str]) 
     assert load_encoder(model).describe()["backend"] == "SentenceTransformer.encode"
 
 
+def test_wrapped_forward_takes_the_own_encode(make_encoder: MakeEncoder, texts: list[str]) -> None:
+    for wrap in (
+        lambda model: setattr(model, "forward", model.forward),  # as accelerate does for mixed precision
+        lambda model: setattr(model[0].model, "forward", model[0].model.forward),
+        lambda model: model[0].compile(backend="eager"),
+    ):
+        model = make_encoder("mean")
+        model.train()
+        wrap(model)
+        assert not is_plain_text_model(model)
+        vectors = SentenceEncoder(model, name="tiny").encode(texts)
+        assert model.training
+        np.testing.assert_array_equal(
+            vectors, SentenceEncoder(model, name="tiny").encode(texts)
+        )  # no dropout
+
+
 def test_distributed_runs_take_the_own_encode(
     make_encoder: MakeEncoder, texts: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
