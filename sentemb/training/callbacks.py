@@ -131,5 +131,5 @@ class InterruptCallback(TrainerCallback):
 
 
 def _without_upstream_speed(logs: dict[str, Any]) -> dict[str, Any]:
-    """Upstream counts rows of an evaluation loss, of which there is none, and floating-point operations: 0."""
+    """Upstream counts rows of an evaluation loss, which there is not, and floating-point operations: 0."""
     return {name: value for name, value in logs.items() if not name.endswith(("_per_second", "_flos"))}

@@ -62,7 +62,11 @@ def check_loss_options(config: TrainConfig) -> dict[str, Any]:
 
 
 def build_loss(
-    config: TrainConfig, model: SentenceTransformer, *, view_cache: ViewCache | None = None
+    config: TrainConfig,
+    model: SentenceTransformer,
+    *,
+    view_cache: ViewCache | None = None,
+    whole_pass: bool = True,
 ) -> nn.Module:
     """Build the loss of a configuration.
 
@@ -70,6 +74,8 @@ def build_loss(
         config: The configuration.
         model: The encoder with the base model's weights.
         view_cache: Cache to share between the runs of several seeds; losses without views ignore it.
+        whole_pass: Whether training sees every row; if not, views are computed as they are needed, unless the
+            configuration asks for a cache.
 
     Returns:
         The loss.
@@ -81,6 +87,8 @@ def build_loss(
     options = check_loss_options(config)
     if chosen is SelfGuidedLoss:
         options["view_cache"] = view_cache
+        if not whole_pass:
+            options.setdefault("views", "online")
     loss: nn.Module = chosen(model, **options)
     return loss
 

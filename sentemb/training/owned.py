@@ -1,8 +1,8 @@
 """The weights that losses own, gathered from any nesting of losses.
 
 `SentenceTransformerTrainer` optimizes them but neither saves, restores, averages nor clips them. A loss names
-its weights through `sentemb.losses.OwnedWeights`; of any other loss (say, upstream's SoftmaxLoss) they are the
-trainable parameters that are not the model's.
+its weights through `sentemb.losses.OwnedWeights`; of any other loss (say, upstream's SoftmaxLoss) they are
+the trainable parameters that are not the model's.
 """
 
 from __future__ import annotations

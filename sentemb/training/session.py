@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from sentence_transformers import SentenceTransformerTrainingArguments
 from transformers import PrinterCallback, TrainerState, set_seed
 from transformers.trainer import TRAINER_STATE_NAME
 
@@ -18,6 +17,7 @@ from sentemb.data import describe_source
 from sentemb.errors import InputError
 from sentemb.losses import ViewCache
 from sentemb.modules import build_encoder
+from sentemb.training.arguments import training_arguments
 from sentemb.training.callbacks import InterruptCallback, MetricsCallback, SpeedCallback
 from sentemb.training.card import write_card
 from sentemb.training.checkpoints import checkpoint_name, checkpoints, remove_folder, remove_remains
@@ -32,8 +32,6 @@ from sentemb.training.stopping import StoppingCallback, StoppingRule, dev_scores
 from sentemb.training.trainer import SentembTrainer
 
 logger = logging.getLogger(__name__)
-
-_LOGS_PER_EVALUATION = 5
 
 
 class Interrupted(KeyboardInterrupt):
@@ -98,14 +96,15 @@ class Session:
         set_seed(self.seed)
         self.model = build_encoder(config.base, pooling=config.pooling)  # type: ignore[arg-type]
         self.max_length = self._fitting_length()
-        self.loss = build_loss(config, self.model, view_cache=view_cache)
+        rows_per_step = config.batch_size * ranks().num_processes
+        whole_pass = config.max_steps is None or config.max_steps * rows_per_step >= len(self.rows)
+        self.loss = build_loss(config, self.model, view_cache=view_cache, whole_pass=whole_pass)
         self.negatives = negatives_per_anchor(
             self.loss, batch_size=config.batch_size, columns=len(self.rows.column_names)
         )
         _warn_of_slow_precision(config)
         self.rule = StoppingRule(config.stopping, config.stopping_limit)
-        world_size = ranks().num_processes
-        self.speed = SpeedCallback(config.batch_size * world_size * len(self.rows.column_names))
+        self.speed = SpeedCallback(rows_per_step * len(self.rows.column_names))
 
     def run(self, *, resume: bool) -> Run:
         """Train, or go on training, and publish the model.
@@ -142,6 +141,8 @@ class Session:
         return kept
 
     def _train(self, trainer: SentembTrainer, checkpoint: Path | None) -> None:
+        if getattr(self.loss, "view_cache", None) is not None:
+            self._announce("computing the views of the frozen encoder before the first step")
         interrupt = InterruptCallback()
         trainer.add_callback(interrupt)
         try:
@@ -162,7 +163,12 @@ class Session:
             callbacks.append(self.progress)
         trainer = _RunTrainer(
             self.model,
-            self._arguments(fresh=fresh),
+            training_arguments(
+                self.config,
+                self.folder.checkpoints,
+                metric=None if self.evaluator is None else self.evaluator.best_metric_key,
+                fresh=fresh,
+            ),
             train_dataset=self.rows,
             loss=self.loss,
             evaluator=self.evaluator,
@@ -171,41 +177,6 @@ class Session:
         trainer.remove_callback(PrinterCallback)
         trainer.data_collator.max_length = self.max_length
         return trainer
-
-    def _arguments(self, *, fresh: bool) -> SentenceTransformerTrainingArguments:
-        config = self.config
-        warm = "constant_with_warmup" if config.warmup else "constant"
-        return SentenceTransformerTrainingArguments(
-            output_dir=str(self.folder.checkpoints),
-            per_device_train_batch_size=config.batch_size,
-            num_train_epochs=config.epochs,
-            max_steps=config.max_steps or -1,
-            learning_rate=config.learning_rate,
-            weight_decay=config.weight_decay,
-            adam_beta1=config.betas[0],
-            adam_beta2=config.betas[1],
-            adam_epsilon=config.epsilon,
-            # One kernel for all weights: on a small encoder the projection head is most of a step.
-            optim="adamw_torch_fused",
-            lr_scheduler_type="linear" if config.schedule == "linear" else warm,
-            warmup_steps=config.warmup,
-            max_grad_norm=config.clip,
-            bf16=config.precision == "bf16",
-            use_cpu=not torch.accelerator.is_available(),
-            eval_strategy="no" if self.evaluator is None else "steps",
-            eval_steps=config.eval_steps,
-            eval_on_start=self.evaluator is not None and fresh,
-            metric_for_best_model=None if self.evaluator is None else self.evaluator.best_metric_key,
-            greater_is_better=True,
-            save_strategy="steps",
-            save_steps=config.eval_steps,
-            save_total_limit=2,
-            logging_steps=max(1, config.eval_steps // _LOGS_PER_EVALUATION),
-            seed=self.seed,
-            dataloader_pin_memory=torch.cuda.is_available(),
-            report_to="none",
-            disable_tqdm=True,
-        )
 
     def _fitting_length(self) -> int:
         longest = self.model.max_seq_length
@@ -259,6 +230,10 @@ class Session:
             if not self.config.use_last and state.best_global_step is not None:
                 step, score = state.best_global_step, state.best_metric
                 trainer.restore(self.folder.checkpoints / checkpoint_name(step))
+                if step == 0:
+                    logger.warning(
+                        "no evaluation beat the base model: the kept weights are the untrained ones"
+                    )
         speed = round(self.speed.sentences_per_second, 2)
         return Run(self.folder.path, self.seed, score, step, state.global_step, speed)
 

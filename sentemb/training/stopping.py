@@ -1,4 +1,4 @@
-"""When to stop, read off the dev scores alone, so that a resumed run stops where an uninterrupted one does."""
+"""When to stop, read off the dev scores alone, so that a resumed run stops where a whole one does."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class StoppingRule:
     """A rule over the dev scores so far, the one before the first step included.
 
     `drops` is the rule of the released SG-BERT code: a counter grows by one whenever a score is lower than
-    the *previous* one and is never reset. `patience` counts the evaluations since the best score. `none` never
-    stops.
+    the *previous* one and is never reset. `patience` counts the evaluations since the best score. `none`
+    never stops.
 
     Args:
         kind: Which rule.

@@ -1,4 +1,4 @@
-"""The trainer: sentence-transformers' own, plus loss-owned weights, exact resumption, files without pickle."""
+"""The trainer: sentence-transformers' own, with loss-owned weights, exact resumption and no pickle."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ class SentembTrainer(SentenceTransformerTrainer):
     It takes the same arguments. What differs:
 
     * Weights that a loss owns (`sentemb.losses.OwnedWeights`, or the trainable parameters of any other loss)
-      are in every checkpoint, come back on resumption and with `load_best_model_at_end`, are averaged over the
-      ranks and count in `max_grad_norm`.
+      are in every checkpoint, come back on resumption and with `load_best_model_at_end`, are averaged over
+      the ranks and count in `max_grad_norm`.
     * Views of a frozen encoder that a loss caches are computed before the first step, in the order of the
       data, so that they are the same after an interruption.
     * A checkpoint appears under its name only when it is complete. It holds safetensors and JSON, no pickle,

@@ -1,7 +1,8 @@
 """Views of the frozen encoder, all computed before the first step and always in the same batches.
 
 Rounding depends on the batch that a sentence is computed in. A cache that fills up while training would hold
-other last bits after an interruption, or in another run's order; one filled in the order of the data does not.
+other last bits after an interruption, or in another run's order; one filled in the order of the data does
+not.
 """
 
 from __future__ import annotations
