@@ -160,13 +160,14 @@ class SearchIndex:
                 )
         if not texts:
             return []
+        k = min(int(k), len(self))
         vectors = self._comparable(self._encoder.encode(texts))
-        scores, numbers = self._vectors.search(vectors, min(int(k), len(self._vectors)))
+        scores, numbers = self._vectors.search(vectors, min(k, len(self._vectors)))
         if min_score is not None:
             numbers = np.where(scores >= min_score, numbers, -1)
-        documents = self._documents.documents_of(np.unique(numbers[numbers >= 0]).tolist(), int(k))
+        documents = self._documents.documents_of(np.unique(numbers[numbers >= 0]).tolist(), k)
         return [
-            _hits(documents, row, places, int(k))
+            _hits(documents, row, places, k)
             for row, places in zip(scores.tolist(), numbers.tolist(), strict=True)
         ]
 
