@@ -33,7 +33,7 @@ class PretrainConfig:
         width: Of a new BERT.
         heads: Of a new BERT.
         inner_width: Of a new BERT's feed-forward layers.
-        positions: Of a new BERT.
+        positions: Of a new BERT; those beyond `length` stay untrained.
         initialise: Token embeddings of a new BERT: co-occurrence vectors or random.
         embedding_scale: Standard deviation of a rare token's co-occurrence vector.
         length: Tokens per row.
@@ -68,7 +68,7 @@ class PretrainConfig:
     width: int = 256
     heads: int = 4
     inner_width: int = 1024
-    positions: int = 256
+    positions: int = 128
     initialise: Initialisation = "cooccurrence"
     embedding_scale: float = 0.05
     length: int = 128

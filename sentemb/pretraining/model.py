@@ -31,7 +31,7 @@ def new_bert(
     width: int = 256,
     heads: int = 4,
     inner_width: int = 1024,
-    positions: int = 256,
+    positions: int = 128,
     dropout: float = 0.1,
     seed: int = 0,
 ) -> BertForMaskedLM:

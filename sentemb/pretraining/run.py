@@ -6,36 +6,28 @@ import contextlib
 import logging
 import signal
 import threading
-import time
 from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from sentemb._files import new_folder, sha256_of, write_json
 from sentemb.errors import InputError
 from sentemb.pretraining.config import PretrainConfig
-from sentemb.pretraining.cooccurrence import cooccurrence_embeddings, token_frequencies
 from sentemb.pretraining.corpus import Corpus
 from sentemb.pretraining.masking import WholeWordMasking
 from sentemb.pretraining.model import (
     first_position,
-    load_base,
-    longest_input,
-    new_bert,
-    stack_layers,
-    start_from_cooccurrence,
 )
+from sentemb.pretraining.prepare import prepare_model, prepare_stores, prepare_tokenizer
 from sentemb.pretraining.recorder import Recorder, latest_checkpoint
 from sentemb.pretraining.rows import DocumentRows, PackedRows, Rows, Visits
 from sentemb.pretraining.schedule import Budget
-from sentemb.pretraining.store import TokenStore, build_store, store_key
+from sentemb.pretraining.store import TokenStore
 from sentemb.pretraining.throughput import choose_dtype, throughput_record
-from sentemb.pretraining.tokenizer import load_tokenizer, train_wordpiece
 from sentemb.pretraining.trainer import ENDLESS, MaskedTrainer, training_arguments
 
 logger = logging.getLogger(__name__)
@@ -62,9 +54,9 @@ def pretrain(config: PretrainConfig) -> Path | None:
     budget = Budget(config.max_steps, config.max_minutes)
     checkpoint = _prepare_output(config, budget)
     corpus = Corpus.scan(config.corpus, config.exclude, validation_share=config.validation_share)
-    tokenizer = _tokenizer(config, corpus)
-    training, validation = _stores(config, corpus, tokenizer)
-    model = _model(config, tokenizer, training, resumed=checkpoint is not None)
+    tokenizer = prepare_tokenizer(config, corpus)
+    training, validation = prepare_stores(config, corpus, tokenizer)
+    model = prepare_model(config, tokenizer, training, resumed=checkpoint is not None)
     trainer, recorder = _trainer(config, budget, model, tokenizer, training, validation)
     with _stopped_by_sigterm(recorder):
         trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
@@ -130,81 +122,6 @@ def _prepare_output(config: PretrainConfig, budget: Budget) -> Path | None:
         raise InputError(f"{config.output} already exists", "add --resume or choose another --output")
     config.save(settings)
     return None
-
-
-def _tokenizer(config: PretrainConfig, corpus: Corpus) -> PreTrainedTokenizerFast:
-    folder = config.output / "tokenizer"
-    if config.base is not None:
-        return load_tokenizer(config.base)
-    if not folder.exists():
-        started = time.monotonic()
-        tokenizer = train_wordpiece(corpus.texts(), config.vocabulary)
-        tokenizer.model_max_length = config.positions
-        with new_folder(folder) as partial:
-            tokenizer.save_pretrained(partial)
-        logger.info("vocabulary of %d pieces in %.0f s", len(tokenizer), time.monotonic() - started)
-    return load_tokenizer(folder)
-
-
-def _stores(
-    config: PretrainConfig, corpus: Corpus, tokenizer: PreTrainedTokenizerFast
-) -> tuple[TokenStore, TokenStore]:
-    key = store_key(
-        [
-            tokenizer.backend_tokenizer.to_str(),
-            str(config.validation_share),
-            *(sha256_of(path) for path in (*corpus.files, *config.exclude)),
-        ]
-    )
-    stores = []
-    for part in ("train", "validation"):
-        folder = (config.cache or config.output / "data") / f"{part}-{key}"
-        if not folder.exists():
-            try:
-                build_store(folder, corpus.texts(part), tokenizer)
-            except InputError as error:
-                raise InputError(
-                    f"no document for {part}", "give more text or set --validation-share"
-                ) from error
-        stores.append(TokenStore.open(folder))
-        logger.info(
-            "%s: %d documents, %d tokens", part, len(stores[-1].documents) - 1, len(stores[-1].tokens)
-        )
-    return stores[0], stores[1]
-
-
-def _model(
-    config: PretrainConfig, tokenizer: PreTrainedTokenizerFast, store: TokenStore, *, resumed: bool
-) -> PreTrainedModel:
-    if config.base is not None:
-        model = load_base(config.base, seed=config.seed)
-        if len(tokenizer) > model.config.vocab_size:
-            raise InputError(
-                f"the tokenizer of {config.base} knows more tokens than the model", "mend the base"
-            )
-        if config.stack_to is not None:
-            model = stack_layers(model, config.stack_to)
-    else:
-        model = new_bert(
-            tokenizer,
-            layers=config.layers,
-            width=config.width,
-            heads=config.heads,
-            inner_width=config.inner_width,
-            positions=config.positions,
-            seed=config.seed,
-        )
-        # A resumed run takes its weights from the checkpoint.
-        if config.initialise == "cooccurrence" and not resumed:
-            vectors = cooccurrence_embeddings(store, len(tokenizer), config.width, seed=config.seed)
-            frequencies = token_frequencies(store, len(tokenizer))
-            start_from_cooccurrence(model, vectors, frequencies, scale=config.embedding_scale)
-    if config.length > longest_input(model):
-        raise InputError(f"--length {config.length} exceeds {longest_input(model)} positions", "lower it")
-    for module in model.modules():
-        if isinstance(module, nn.Dropout):
-            module.p = config.dropout
-    return model
 
 
 def _trainer(

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -157,6 +158,11 @@ def test_impossible_settings_are_refused(
         replace(config, **change)
 
 
+def test_a_part_without_documents_is_named(config: PretrainConfig) -> None:
+    with pytest.raises(InputError, match="no document for validation"):
+        pretrain(replace(config, validation_share=1e-9))
+
+
 def run_program(*arguments: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, str(PROGRAM), *map(str, arguments)],
@@ -174,8 +180,14 @@ def test_mistakes_leave_one_line_and_exit_code_2(tmp_path: Path, corpus_file: Pa
         (("--corpus", empty), "holds no text"),
         (("--corpus", corpus_file, "--base", tmp_path), "holds no tokenizer"),
     ]
-    for number, (arguments, message) in enumerate(cases):
-        result = run_program(*arguments, "--output", tmp_path / f"run-{number}", "--max-steps", 1)
+    # Most of their time is imports; together they take that time once.
+    with ThreadPoolExecutor() as pool:
+        running = [
+            pool.submit(run_program, *arguments, "--output", tmp_path / f"run-{number}", "--max-steps", 1)
+            for number, (arguments, _) in enumerate(cases)
+        ]
+    for future, (_, message) in zip(running, cases, strict=True):
+        result = future.result()
         assert result.returncode == 2, result.stderr
         last = result.stderr.strip().splitlines()[-1]
         assert last.startswith("error: ")
