@@ -132,8 +132,7 @@ class SelfGuidedLoss(OwnedWeights):
         self.drift_weight = drift_weight
         self.gather_across_devices = gather_across_devices
         self.preset = preset
-        # The copy comes before the freezing: it must not inherit the flags of the encoder, nor share its
-        # tensors.
+        # The copy comes before the freezing, whose flags it must not inherit.
         self.frozen = FrozenEncoder(
             transformer.model,
             layers=layers,
@@ -198,12 +197,11 @@ class SelfGuidedLoss(OwnedWeights):
         sentences, views = embeddings
         if self.objective != "opt3":
             views = sample_layer(views)  # (b, 1, d)
-        # One pass of the head over both sides: a matrix product of b * (1 + l) rows, and gradient from each
-        # of them.
-        rows = torch.cat([sentences.unsqueeze(1), views.to(sentences)], dim=1)  # (b, 1 + l, d)
-        rows, anchors, weight = gather_rows(
-            self.head(rows.to(dtype_of(self.head))), across_devices=self.gather_across_devices
-        )
+        # One pass of the head over both sides: one matrix product, and gradient from each of its rows.
+        precision = dtype_of(self.head)
+        both = [sentences.unsqueeze(1).to(precision), views.to(precision)]
+        projected = self.head(torch.cat(both, dim=1))  # (b, 1 + l, w)
+        rows, anchors, weight = gather_rows(projected, across_devices=self.gather_across_devices)
         losses = self._contrast(rows[:, 0], rows[:, 1:], anchors)
         components = {"contrast": weight * losses.mean()}
         if self.drift_weight > 0:
