@@ -51,10 +51,8 @@ class SelfGuidedLoss(OwnedWeights):
     where base, opt1 and opt2 draw one layer per sentence in every step. The drift term is
     drift_weight * |theta_T - theta_F|^2 over the transformer's trainable parameters. The whole embedding
     module of the encoder is frozen by this constructor, and so is a pooler head that takes no part in the
-    sentence vector.
-
-    A batch of one sentence has contrastive loss 0. Duplicated texts are negatives of each other, as in the
-    paper.
+    sentence vector. A batch of one sentence has contrastive loss 0. Duplicated texts are negatives of each
+    other, as in the paper.
 
     Inputs:
         +----------+--------+
@@ -176,9 +174,8 @@ class SelfGuidedLoss(OwnedWeights):
                 f"{_NAME} needs padded batches, this model flattens them", "set model[0].unpad_inputs = False"
             )
         # The frozen encoder first: with dropout in both, the random numbers are drawn in the authors' order.
-        views = (
-            self.frozen(features) if self.view_cache is None else self.view_cache.views(features, self.frozen)
-        )
+        cache = self.view_cache
+        views = self.frozen(features) if cache is None else cache.views(features, self.frozen)
         sentences = self.model(dict(features))["sentence_embedding"]
         return self.compute_loss_from_embeddings([sentences, views], labels)
 
@@ -266,17 +263,16 @@ class SelfGuidedLoss(OwnedWeights):
 
     def _contrast(self, sentences: Tensor, views: Tensor, anchors: slice) -> Tensor:
         """Per-anchor losses of projected sentence vectors `(n, w)` and views `(n, l, w)`."""
-        temperature, released = self.temperature, self.preset == "released"
+        released = self.preset == "released"
+        options: dict[str, Any] = {"temperature": self.temperature, "anchors": anchors}
         if self.objective == "opt3":
-            return functional.self_guided_opt3(sentences, views, temperature=temperature, anchors=anchors)
+            return functional.self_guided_opt3(sentences, views, **options)
         view = views.squeeze(1)  # (n, w)
         if self.objective == "opt2":
-            return functional.self_guided_opt2(
-                sentences, view, temperature=temperature, drop_one=released, anchors=anchors
-            )
+            return functional.self_guided_opt2(sentences, view, drop_one=released, **options)
         if self.objective == "opt1":
-            return functional.self_guided_opt1(sentences, view, temperature=temperature, anchors=anchors)
-        losses = functional.nt_xent(sentences, view, temperature=temperature, anchors=anchors)
+            return functional.self_guided_opt1(sentences, view, **options)
+        losses = functional.nt_xent(sentences, view, **options)
         return 2 * losses if released else losses  # the authors divide the sum over 2b anchors by b
 
     def _drift(self) -> Tensor:
@@ -300,7 +296,5 @@ class SelfGuidedLoss(OwnedWeights):
             return None
         if shared is None:
             return ViewCache()
-        shared.bind(
-            f"{fingerprint(self.frozen.transformer).tolist()} {self.frozen.layers} {self.frozen.pooling}"
-        )
+        shared.bind(self.frozen.identity())
         return shared

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from sentemb.errors import InputError
+from sentemb.losses.encoder import fingerprint
 from sentemb.losses.functional import ViewPooling, pool_tokens
 
 
@@ -59,6 +60,15 @@ class FrozenEncoder(nn.Module):
     def width(self) -> int:
         """Width of the hidden states."""
         return int(self.transformer.config.get_text_config().hidden_size)  # type: ignore[union-attr, operator]
+
+    def identity(self) -> str:
+        """What the views are a function of, besides the text.
+
+        Returns:
+            Checksum of the weights, layer range and pooling.
+        """
+        checksum = bytes(fingerprint(self.transformer).tolist()).hex()
+        return f"{checksum} {self.layers} {self.pooling}"
 
     def train(self, mode: bool = True) -> FrozenEncoder:
         """Stay in evaluation mode, unless built with `dropout=True`.
