@@ -119,8 +119,10 @@ def table(result: dict[str, Any]) -> str:
         "",
         f"{machine['processor']}, {result['threads']} threads, load {result['load_at_start']:.1f} at first. "
         f"{work_done['sentences']} sentences, {work_done['unique']} different, "
-        f"{work_done['mean_tokens']:.1f} tokens on average, {100 * work_done['padding_share']:.1f} % padding. "
-        f"Linear layers: {result['linear_gflops']:.0f} GFLOP/s of {result['peak_gflops']:.0f} in a loop of nothing else; "
+        f"{work_done['mean_tokens']:.1f} tokens on average, "
+        f"{100 * work_done['padding_share']:.1f} % padding. "
+        f"Linear layers: {result['linear_gflops']:.0f} GFLOP/s of {result['peak_gflops']:.0f} in a loop of "
+        f"nothing else; "
         f"kernels {result['kernels']['float32']} (float32) and {result['kernels']['reduced']} (reduced). "
         f"Seconds are the best of {len(result['systems'][OURS]['seconds'])} rounds, "
         f"ratios the median round's.",

@@ -46,31 +46,9 @@ class ModelSource:
     config: dict[str, Any]
 
     @property
-    def is_local(self) -> bool:
-        """Whether the address is a folder."""
-        return Path(self.address).is_dir()
-
-    @property
     def architecture(self) -> str:
         """The first architecture that `config.json` names, or an empty string."""
         return str((self.config.get("architectures") or [""])[0])
-
-    def file(self, name: str) -> Path | None:
-        """Find a file of the model.
-
-        Args:
-            name: Its name inside the folder or repository.
-
-        Returns:
-            A local path, or None where the model has no such file.
-
-        Raises:
-            InputError: The hub cannot be asked, or refuses.
-        """
-        if self.is_local:
-            path = Path(self.address) / name
-            return path if path.is_file() else None
-        return _hub_file(self.address, name, self.revision)
 
 
 def find_source(base: str, *, revision: str | None = None) -> ModelSource:
@@ -127,15 +105,24 @@ def loading(address: str) -> Iterator[None]:
 
 def _find_on_hub(base: str, revision: str | None) -> ModelSource:
     names = [base] if "/" in base else [base, f"{_ORGANISATION}/{base}"]
+    unreachable: _UnreachableError | None = None
     for name in names:
         try:
             config = _hub_file(name, _CONFIG, revision)
             modules = _hub_file(name, _MODULES, revision)
         except _UnknownRepositoryError:
             continue
+        except _UnreachableError as error:
+            unreachable = error
+            continue
         if config is None and modules is None:
             raise InputError(f"{name} on the hub holds neither {_CONFIG} nor {_MODULES}", "check the hub id")
         return ModelSource(name, revision, modules is not None, _read_config(config) if config else {})
+    if unreachable is not None:
+        raise InputError(
+            f"{base!r} is neither a folder here nor in the hub's cache, and the hub cannot be reached",
+            "give a local folder, or download the model once while online",
+        ) from unreachable
     raise InputError(
         f"no model {base!r}: neither a folder here nor a repository on the hub that you may read",
         "check the spelling, or log in with `hf auth login` where it is private",
@@ -146,6 +133,10 @@ class _UnknownRepositoryError(Exception):
     """The hub knows no such repository."""
 
 
+class _UnreachableError(Exception):
+    """The hub does not answer, and its cache does not hold the file."""
+
+
 def _hub_file(name: str, file: str, revision: str | None) -> Path | None:
     try:
         return Path(hf_hub_download(name, file, revision=revision))
@@ -153,10 +144,7 @@ def _hub_file(name: str, file: str, revision: str | None) -> Path | None:
         # Offline, a repository that is in the cache without this file has none.
         if isinstance(try_to_load_from_cache(name, _CONFIG, revision=revision), str):
             return None
-        raise InputError(
-            f"{name!r} is neither a folder here nor in the hub's cache, and the hub cannot be reached",
-            "give a local folder, or download the model once while online",
-        ) from error
+        raise _UnreachableError from error
     except GatedRepoError as error:
         raise InputError(
             f"{name} is gated", "ask for access on its hub page, then `hf auth login`"
