@@ -9,7 +9,6 @@ import subprocess
 import sys
 import tarfile
 from collections.abc import Iterator
-from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ import pytest
 
 from sentemb.cli.main import run
 from sentemb.data.catalogue import entries, get
+from tests.data.loopback_hub import LoopbackHub
 
 RUN = "import sys; from sentemb.cli.main import run; run(sys.argv[1:])"
 
@@ -36,12 +36,7 @@ def sentemb(*arguments: str, environment: dict[str, str] | None = None) -> subpr
 @pytest.fixture
 def hub() -> Iterator[Any]:
     """The loopback hub of the data room's tests."""
-    path = Path(__file__).resolve().parents[1] / "data" / "loopback_hub.py"
-    spec = spec_from_file_location("loopback_hub", path)
-    module = module_from_spec(spec)
-    sys.modules.setdefault("loopback_hub", module)
-    spec.loader.exec_module(module)
-    with module.LoopbackHub() as server:
+    with LoopbackHub() as server:
         yield server
 
 

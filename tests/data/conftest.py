@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from loopback_hub import LoopbackHub
+
+from tests.data.loopback_hub import LoopbackHub
 
 
 @pytest.fixture

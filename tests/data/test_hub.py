@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from loopback_hub import LoopbackHub
 
 from sentemb.data.catalogue import get
+from tests.data.loopback_hub import LoopbackHub
 
 # Runs `attempt` for each JSON line on standard input and answers with a value or the error's message.
 CLIENT = """

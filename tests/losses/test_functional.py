@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from losses import loops
 from sentemb.losses import functional
+from tests.losses import loops
 
 TOLERANCE = {torch.float64: {"atol": 1e-9, "rtol": 1e-9}, torch.float32: {"atol": 1e-5, "rtol": 1e-5}}
 SELF_GUIDED = {

@@ -6,8 +6,8 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from losses import ddp
 from sentemb.losses.gather import gather_rows
+from tests.losses import ddp
 
 
 @pytest.fixture(scope="module")

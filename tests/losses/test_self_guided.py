@@ -13,9 +13,9 @@ from sentence_transformers import (
 )
 from sentence_transformers.sentence_transformer.modules import Dense, Pooling, StaticEmbedding, Transformer
 
-from losses import loops
 from sentemb.errors import InputError
 from sentemb.losses import SelfGuidedLoss, ViewCache
+from tests.losses import loops
 
 OBJECTIVES = ("base", "opt1", "opt2", "opt3")
 

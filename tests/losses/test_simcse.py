@@ -13,9 +13,9 @@ from sentence_transformers import (
 from sentence_transformers.sentence_transformer.modules import Dense, Pooling, Transformer
 from transformers import BertForMaskedLM
 
-from losses import loops
 from sentemb.errors import InputError
 from sentemb.losses import SimCSELoss
+from tests.losses import loops
 
 
 def build(model, **options) -> SimCSELoss:

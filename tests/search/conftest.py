@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from search.bag_of_words import BagOfWords
+from tests.search.bag_of_words import BagOfWords
 
 
 @pytest.fixture

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from search.bag_of_words import BagOfWords
 from sentemb.errors import InputError
 from sentemb.search import SearchIndex
 from sentemb.search.folder import check_output, open_folder
 from sentemb.search.manifest import Manifest
+from tests.search.bag_of_words import BagOfWords
 
 
 @pytest.fixture(scope="module")

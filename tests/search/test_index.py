@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from filelock import FileLock
 
-from search.bag_of_words import BagOfWords, Table, clustered
 from sentemb.errors import InputError
 from sentemb.search import Document, SearchIndex
+from tests.search.bag_of_words import BagOfWords, Table, clustered
 
 
 def exact_ids(corpus: list[str], query: str, k: int) -> list[int]:

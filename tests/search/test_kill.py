@@ -12,14 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from search.bag_of_words import BagOfWords
 from sentemb.errors import InputError
 from sentemb.search import SearchIndex
+from tests.search.bag_of_words import BagOfWords
 
 BUILD = """
 import sys, time
 from pathlib import Path
-from search.bag_of_words import BagOfWords
+from tests.search.bag_of_words import BagOfWords
 from sentemb.search import SearchIndex, shards
 shards.SHARD_TEXTS = 25
 class Slow(BagOfWords):
@@ -37,7 +37,7 @@ print(len(encoder.encoded), flush=True)
 
 
 def start(output: Path, version: str) -> subprocess.Popen[str]:
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1]), "OMP_NUM_THREADS": "1"}
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2]), "OMP_NUM_THREADS": "1"}
     process = subprocess.Popen(
         [sys.executable, "-c", BUILD, str(output), version],
         stdout=subprocess.PIPE,

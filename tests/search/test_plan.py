@@ -5,10 +5,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from search.bag_of_words import clustered
 from sentemb.errors import InputError
 from sentemb.search.plan import estimate_bytes, format_bytes, kind_of, parse_bytes, plan_index
 from sentemb.search.vectors import VectorIndex
+from tests.search.bag_of_words import clustered
 
 
 @pytest.mark.parametrize(

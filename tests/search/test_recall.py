@@ -3,9 +3,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from search.bag_of_words import clustered
 from sentemb.search.recall import TARGET, ExactNeighbours, hold_out, share_found, tune_and_measure
 from sentemb.search.vectors import VectorIndex, normalised
+from tests.search.bag_of_words import clustered
 
 
 def test_held_out_queries_are_a_tenth_at_most() -> None:

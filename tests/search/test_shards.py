@@ -5,12 +5,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from search.bag_of_words import BagOfWords
 from sentemb.errors import InputError
 from sentemb.search import shards
 from sentemb.search.documents import as_documents
 from sentemb.search.shards import EncodedTexts, encode_texts
 from sentemb.search.store import DocumentStore, write_store
+from tests.search.bag_of_words import BagOfWords
 
 
 @pytest.fixture(autouse=True)

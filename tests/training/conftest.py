@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from training_helpers import make_sentences
 
 from sentemb.training import TrainConfig, resolve
+from tests.training.training_helpers import make_sentences
 
 
 @pytest.fixture(scope="session")

@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import Any
 
 _CONTEXT = multiprocessing.get_context("forkserver")
-_CONTEXT.set_forkserver_preload(["sentemb.training.run", "sentemb.cli.main", "training_helpers"])
+_CONTEXT.set_forkserver_preload(
+    ["sentemb.training.run", "sentemb.cli.main", "tests.training.training_helpers"]
+)
 
 
 def start(target: Callable[..., None], *arguments: Any, log: Path, **environment: str) -> BaseProcess:

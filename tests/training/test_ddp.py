@@ -7,15 +7,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import processes
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
 from torch import nn
-from training_helpers import assert_equal, make_trainer, model_weights, weights_of
 
 from sentemb.losses import SelfGuidedLoss
 from sentemb.training import TrainConfig, train
+from tests.training import processes
+from tests.training.training_helpers import assert_equal, make_trainer, model_weights, weights_of
 
 
 class SelfGuided(SelfGuidedLoss):

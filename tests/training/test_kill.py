@@ -13,12 +13,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
-import processes
 import pytest
-from training_helpers import assert_equal, model_weights
 from transformers import TrainerState
 
 from sentemb.training.checkpoints import checkpoints
+from tests.training import processes
+from tests.training.training_helpers import assert_equal, model_weights
 
 
 class Process(Protocol):

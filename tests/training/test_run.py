@@ -14,13 +14,13 @@ from typing import Any
 import pytest
 import torch
 from sentence_transformers import SentenceTransformer
-from training_helpers import assert_equal, model_weights
 from transformers import TrainerCallback
 
 from sentemb.errors import InputError
 from sentemb.training import Interrupted, TrainConfig, train, train_seeds
 from sentemb.training.folder import RunFolder
 from sentemb.training.session import Session
+from tests.training.training_helpers import assert_equal, model_weights
 
 Configure = Callable[..., TrainConfig]
 

@@ -12,7 +12,6 @@ from datasets import Dataset, DatasetDict
 from sentence_transformers import SentenceTransformer, SentenceTransformerTrainingArguments
 from sentence_transformers.sentence_transformer.losses import SoftmaxLoss
 from torch import Tensor, nn
-from training_helpers import HeadLoss, assert_equal, make_sentences, make_trainer, weights_of
 from transformers import TrainerCallback
 
 from sentemb._compat import BaseEvaluator
@@ -22,6 +21,7 @@ from sentemb.modules import build_encoder
 from sentemb.training import SentembTrainer
 from sentemb.training.checkpoints import checkpoints
 from sentemb.training.owned import OwnedByLoss
+from tests.training.training_helpers import HeadLoss, assert_equal, make_sentences, make_trainer, weights_of
 
 
 class ScriptedEvaluator(BaseEvaluator):

@@ -15,9 +15,9 @@ from sentence_transformers import (
 )
 from torch import nn
 from torch.utils.data import DataLoader
-from training_helpers import make_sentences
 
 from sentemb.losses import SelfGuidedLoss, SimCSELoss
+from tests.training.training_helpers import make_sentences
 
 
 def make_loss(name: str, model: SentenceTransformer) -> nn.Module:
