@@ -9,6 +9,7 @@ import typer
 
 from sentemb import __version__
 from sentemb.cli import data, evaluate, index, train
+from sentemb.cli.quickstart import quickstart
 from sentemb.errors import InputError
 
 # Without rich's help pages `sentemb --help` answers in half the time.
@@ -20,6 +21,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
+app.command(name="quickstart")(quickstart)
 app.add_typer(data.app, name="data")
 app.add_typer(train.app, name="train")
 app.add_typer(evaluate.app, name="eval")

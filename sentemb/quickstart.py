@@ -1,0 +1,196 @@
+"""The whole idea in minutes: an encoder before and after self-guided training, and a search that answers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.resources import as_file, files
+from pathlib import Path
+from typing import NamedTuple
+
+from matplotlib.figure import Figure
+
+from sentemb._files import write_text
+from sentemb.data.bundled_text import bundled_pairs
+from sentemb.data.docstrings import stdlib_documents
+from sentemb.encoding import TextEncoder, load_encoder
+from sentemb.evaluation import evaluate_pairs
+from sentemb.modules import Poolings
+from sentemb.report.figures import curve_figure, data_uri, map_figure, png_of, project_to_plane
+from sentemb.report.page import Page
+from sentemb.search import Document, Hit, SearchIndex
+from sentemb.training import resolve, train
+from sentemb.training.progress import ConsoleProgress
+
+QUERIES = (
+    "how do I sort a dictionary by value",
+    "remove a folder and everything in it",
+    "wait for several threads to finish",
+)
+_HITS = 3
+# Pairs that mean the same are joined by a line on the map.
+_SAME_MEANING = 4.0
+
+
+class Score(NamedTuple):
+    """A row of the table.
+
+    Args:
+        encoder: What was judged.
+        pooling: How its sentence vector is made.
+        spearman: Spearman correlation x 100 on the bundled pairs, all domains in one.
+    """
+
+    encoder: str
+    pooling: str
+    spearman: float
+
+
+@dataclass(frozen=True)
+class Quickstart:
+    """What a quickstart made.
+
+    Args:
+        scores: The table, before and after training.
+        hits: Query to its nearest documents.
+        model: Folder of the trained encoder.
+        index: Folder of the index.
+        page: The page with the table, the curve, the map and the answers.
+    """
+
+    scores: tuple[Score, ...]
+    hits: dict[str, list[Hit]]
+    model: Path
+    index: Path
+    page: Path
+
+
+def run_quickstart(
+    base: str,
+    output: Path,
+    *,
+    data: str | None = None,
+    seed: int = 1,
+    progress: ConsoleProgress | None = None,
+) -> Quickstart:
+    """Train SG-OPT from a raw encoder, judge both, index the standard library's documentation and search it.
+
+    The pairs that the table is made of choose nothing: training runs to its end and keeps its last weights.
+
+    Args:
+        base: Folder or hub id of a raw transformer.
+        output: An empty or new folder.
+        data: The user's own sentences, as `sentemb train --data` takes them; the bundled ones by default.
+        seed: Of the training.
+        progress: Where to show progress.
+
+    Returns:
+        What was made.
+
+    Raises:
+        InputError: Base, data or output cannot be used.
+    """
+    poolings: tuple[Poolings, ...] = ("cls", "mean")
+    announce = (lambda text: None) if progress is None else progress.announce
+    announce(f"judging {base} before training")
+    scores = [
+        Score("before training", pooling, _spearman(load_encoder(base, pooling=pooling)))
+        for pooling in poolings
+    ]
+
+    announce("training SG-OPT")
+    bundled = files("sentemb.data").joinpath("bundled")
+    with (
+        as_file(bundled.joinpath("sentences.txt")) as sentences,
+        as_file(bundled.joinpath("pairs.tsv")) as pairs,
+    ):
+        config = resolve(
+            "sg-opt",
+            overrides={
+                "base": base,
+                "data": data or str(sentences),
+                "dev": str(pairs),
+                "output": str(output / "model"),
+                "eval_steps": 25,
+                "stopping": "none",
+                "use_last": True,
+                "seeds": (seed,),
+            },
+        )
+        train(config, progress=progress)
+    model = output / "model"
+    scores.append(Score("after SG-OPT", "cls", _spearman(model)))
+
+    announce("indexing the documentation of the standard library")
+    index = SearchIndex.build(
+        (Document(entry.text, entry.id, dict(entry.metadata)) for entry in stdlib_documents()), str(model)
+    )
+    index.save(output / "index")
+    hits = dict(zip(QUERIES, index.search(list(QUERIES), _HITS), strict=True))
+
+    announce("drawing")
+    page = output / "index.html"
+    write_text(page, _page(base, model, scores, hits, seed=seed))
+    return Quickstart(tuple(scores), hits, model, output / "index", page)
+
+
+def _spearman(encoder: TextEncoder | Path) -> float:
+    return evaluate_pairs(encoder, [bundled_pairs()]).score("sentemb-pairs").spearman
+
+
+def _page(base: str, model: Path, scores: Sequence[Score], hits: dict[str, list[Hit]], *, seed: int) -> str:
+    pairs = bundled_pairs()
+    page = Page("sentemb quickstart")
+    page.heading("Before and after")
+    page.table(["encoder", "pooling", "Spearman x 100"], [list(score) for score in scores])
+    page.text(
+        f"SG-OPT from {Path(base).name}, seed {seed}; {len(pairs.gold)} graded pairs that come with sentemb, "
+        "one annotator's judgement: a smoke test, no benchmark.",
+        note=True,
+    )
+    page.heading("While training")
+    steps, course = _course(model)
+    curve = curve_figure({"SG-OPT": (steps, course)}, x_label="optimizer step", y_label="Spearman x 100")
+    page.picture(data_uri(png_of(curve)), "Spearman correlation on the bundled pairs over the training steps")
+    page.heading("The sentences before and after")
+    page.text("Each point is a sentence, its colour the domain; a line joins two that mean the same.")
+    page.picture(data_uri(png_of(_map(base, model))), "Two maps of the sentences of the pairs")
+    page.heading("Search in the documentation of the standard library")
+    for query, found in hits.items():
+        page.text(query)
+        page.table(["score", "name", "documentation"], [[hit.score, str(hit.id), hit.text] for hit in found])
+    return page.html()
+
+
+def _course(model: Path) -> tuple[list[float], list[float]]:
+    """Steps and dev scores of a run."""
+    lines = (model / "run" / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
+    entries = [entry for entry in map(json.loads, lines) if "eval_dev_spearman_cosine" in entry]
+    return (
+        [float(entry["step"]) for entry in entries],
+        [float(entry["eval_dev_spearman_cosine"]) for entry in entries],
+    )
+
+
+def _map(base: str, model: Path) -> Figure:
+    pairs = bundled_pairs()
+    rows: dict[str, int] = {}
+    groups: list[str] = []
+    links: list[tuple[int, int]] = []
+    for subset in pairs.subsets:
+        for position in range(subset.start, subset.stop):
+            ends = []
+            for text in (pairs.first[position], pairs.second[position]):
+                if text not in rows:
+                    rows[text] = len(rows)
+                    groups.append(subset.name)
+                ends.append(rows[text])
+            if pairs.gold[position] >= _SAME_MEANING:
+                links.append((ends[0], ends[1]))
+    encoders = {
+        "before training, [CLS]": load_encoder(base, pooling="cls"),
+        "after SG-OPT, [CLS]": load_encoder(model),
+    }
+    panels = {title: project_to_plane(encoder.encode(list(rows))) for title, encoder in encoders.items()}
+    return map_figure(panels, groups, links)
