@@ -113,8 +113,11 @@ def _find_file(path: Path, data_dir: str | Path | None) -> Path:
 
 
 def _name_of(model: str) -> str:
-    path = Path(model).expanduser()
-    return path.resolve().name if path.is_dir() else model
+    path = Path(model).expanduser().resolve()
+    if not path.is_dir():
+        return model
+    # Many a model lies in a folder that is just called "model"; its parent tells it from the others.
+    return path.parent.name if path.name == "model" and path.parent.name else path.name
 
 
 def _name_of_live(model: SentenceTransformer) -> str:

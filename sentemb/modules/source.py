@@ -21,6 +21,7 @@ from huggingface_hub.errors import (
     RevisionNotFoundError,
 )
 from safetensors import SafetensorError
+from transformers.utils import logging as transformers_logging
 
 from sentemb.errors import InputError
 
@@ -82,7 +83,7 @@ def find_source(base: str, *, revision: str | None = None) -> ModelSource:
 
 @contextmanager
 def loading(address: str) -> Iterator[None]:
-    """Turn upstream's ways of saying "this model cannot be read" into one line.
+    """Turn upstream's ways of saying "this model cannot be read" into one line, without its progress bars.
 
     Wrap nothing but the loading call: the same exceptions from elsewhere are bugs.
 
@@ -92,6 +93,8 @@ def loading(address: str) -> Iterator[None]:
     Raises:
         InputError: A file is missing or damaged, or the architecture is unknown or would run its own code.
     """
+    bars = transformers_logging.is_progress_bar_enabled()
+    transformers_logging.disable_progress_bar()
     try:
         yield
     except (OSError, ValueError, KeyError, RuntimeError, ImportError, SafetensorError) as error:
@@ -101,6 +104,9 @@ def loading(address: str) -> Iterator[None]:
         raise InputError(
             f"cannot load {address}: {reason[:300]}", "check that the download or the save was complete"
         ) from error
+    finally:
+        if bars:
+            transformers_logging.enable_progress_bar()
 
 
 def _find_on_hub(base: str, revision: str | None) -> ModelSource:
