@@ -19,7 +19,7 @@ from sentemb.evaluation import evaluate_pairs
 from sentemb.modules import Poolings
 from sentemb.report.figures import curve_figure, data_uri, map_figure, png_of, project_to_plane
 from sentemb.report.page import Page
-from sentemb.search import Document, Hit, SearchIndex
+from sentemb.search import Hit, SearchIndex
 from sentemb.training import resolve, train
 from sentemb.training.progress import ConsoleProgress
 
@@ -79,7 +79,7 @@ def run_quickstart(
     The pairs that the table is made of choose nothing: training runs to its end and keeps its last weights.
 
     Args:
-        base: Folder or hub id of a raw transformer.
+        base: A raw transformer: a folder, the name of a bundled model, or a hub id.
         output: An empty or new folder.
         data: The user's own sentences, as `sentemb train --data` takes them; the bundled ones by default.
         seed: Of the training.
@@ -123,9 +123,7 @@ def run_quickstart(
     scores.append(Score("after SG-OPT", "cls", _spearman(model)))
 
     announce("indexing the documentation of the standard library")
-    index = SearchIndex.build(
-        (Document(entry.text, entry.id, dict(entry.metadata)) for entry in stdlib_documents()), str(model)
-    )
+    index = SearchIndex.build(stdlib_documents(), str(model))
     index.save(output / "index")
     hits = dict(zip(QUERIES, index.search(list(QUERIES), _HITS), strict=True))
 

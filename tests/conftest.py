@@ -8,6 +8,8 @@ import os
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+# The tests already take every core; threads that spin while they wait would slow all of them down.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import copy
 from collections.abc import Callable

@@ -24,6 +24,7 @@ from safetensors import SafetensorError
 from transformers.utils import logging as transformers_logging
 
 from sentemb.errors import InputError
+from sentemb.modules.bundled import bundled_folder
 
 _MODULES = "modules.json"
 _CONFIG = "config.json"
@@ -56,7 +57,7 @@ def find_source(base: str, *, revision: str | None = None) -> ModelSource:
     """Look at a folder or a hub id without loading any weights.
 
     Args:
-        base: The folder or hub id; `~` is expanded.
+        base: The folder, the name of a bundled model, or the hub id; `~` is expanded. A folder comes first.
         revision: Branch, tag or commit of a hub id.
 
     Returns:
@@ -66,6 +67,8 @@ def find_source(base: str, *, revision: str | None = None) -> ModelSource:
         InputError: Nothing is there, it is no model, or the hub cannot be reached.
     """
     path = Path(base).expanduser()
+    if not path.exists() and (bundled := bundled_folder(base)) is not None:
+        path = bundled
     if path.is_dir() and base.strip():
         source = ModelSource(str(path), None, (path / _MODULES).is_file(), _read_config(path / _CONFIG))
         if not source.has_modules and not source.config:

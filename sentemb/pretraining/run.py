@@ -86,7 +86,11 @@ def save_model(
         InputError: The folder is taken.
     """
     with new_folder(folder) as partial:
-        state = {name: value.half() if half else value for name, value in model.state_dict().items()}
+        state = model.state_dict()
+        if half:
+            # One copy for each storage: tied weights have to stay tied, or they are written twice.
+            halves = {value.data_ptr(): value.half() for value in state.values()}
+            state = {name: halves[value.data_ptr()] for name, value in state.items()}
         model.save_pretrained(partial, state_dict=state)
         tokenizer.save_pretrained(partial)
     return folder
