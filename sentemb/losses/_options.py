@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection
+from numbers import Integral, Real
+from typing import Any
 
 from sentemb.errors import InputError
 
@@ -25,8 +27,10 @@ def check_choice(loss: str, option: str, value: object, choices: Collection[obje
         raise InputError(f"{loss} has no {option} {value!r}", f"choose one of {allowed}")
 
 
-def check_number(loss: str, option: str, value: float, *, low: float, inclusive: bool = False) -> None:
-    """Refuse a number that is not finite or not above its lower bound.
+def check_number(
+    loss: str, option: str, value: Any, *, low: float, inclusive: bool = False, whole: bool = False
+) -> None:
+    """Refuse what is no number, or one that is not finite or not above its lower bound.
 
     Args:
         loss: Class name for the message.
@@ -34,11 +38,13 @@ def check_number(loss: str, option: str, value: float, *, low: float, inclusive:
         value: What the user gave.
         low: The bound.
         inclusive: Whether the bound itself is allowed.
+        whole: Whether the number must be an integer.
 
     Raises:
-        InputError: `value` is out of range.
+        InputError: `value` is no such number, or out of range.
     """
-    inside = value >= low if inclusive else value > low
-    if not (math.isfinite(value) and inside):
+    number = isinstance(value, Integral if whole else Real) and not isinstance(value, bool)
+    if not (number and math.isfinite(value) and (value >= low if inclusive else value > low)):
         bound = f"at least {low:g}" if inclusive else f"above {low:g}"
-        raise InputError(f"{option} of {loss} is {value!r}", f"give a finite number {bound}")
+        noun = "whole number" if whole else "finite number"
+        raise InputError(f"{option} of {loss} is {value!r}", f"give a {noun} {bound}")

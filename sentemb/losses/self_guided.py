@@ -121,7 +121,7 @@ class SelfGuidedLoss(OwnedWeights):
         check_choice(_NAME, "preset", preset, ("released", None))
         check_number(_NAME, "temperature", temperature, low=0)
         check_number(_NAME, "drift_weight", drift_weight, low=0, inclusive=True)
-        check_number(_NAME, "projection_width", projection_width, low=1, inclusive=True)
+        check_number(_NAME, "projection_width", projection_width, low=1, inclusive=True, whole=True)
         released = preset == "released"
         transformer = transformer_module(model, loss=_NAME)
         self.model = model
@@ -175,6 +175,9 @@ class SelfGuidedLoss(OwnedWeights):
             )
         # The frozen encoder first: with dropout in both, the random numbers are drawn in the authors' order.
         cache = self.view_cache
+        if self.frozen.dropout:
+            # Trainers call train() on the model alone, and a loaded transformer starts in evaluation mode.
+            self.frozen.train(self.model.training)
         views = self.frozen(features) if cache is None else cache.views(features, self.frozen)
         sentences = self.model(dict(features))["sentence_embedding"]
         return self.compute_loss_from_embeddings([sentences, views], labels)
@@ -286,7 +289,9 @@ class SelfGuidedLoss(OwnedWeights):
                 f"the encoder has parameters that its frozen copy lacks, such as {unknown[0]}",
                 "add adapters before building the loss",
             )
-        return squared_drift(list(trained.values()), [references[name] for name in trained])
+        drift = squared_drift(list(trained.values()), [references[name] for name in trained])
+        # With nothing left to train it is a zero on the CPU, which trainers cannot stack with the other term.
+        return drift.to(next(iter(references.values())).device)
 
     def _make_cache(self, views: str, shared: ViewCache | None) -> ViewCache | None:
         if views == "online":

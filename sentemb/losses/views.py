@@ -43,13 +43,7 @@ class FrozenEncoder(nn.Module):
     ) -> None:
         super().__init__()
         states = _hidden_state_count(transformer)
-        start, end = layers[0], states if layers[1] is None else layers[1]
-        if not 0 <= start < end <= states:
-            raise InputError(
-                f"layers {layers} do not lie within the hidden states 0 to {states - 1} of this encoder",
-                f"give (first, end) with 0 <= first < end <= {states}",
-            )
-        self.layers = range(start, end)
+        self.layers = _layer_range(layers, states)
         self.pooling: ViewPooling = pooling
         self.dropout = dropout
         self.transformer = copy.deepcopy(transformer).requires_grad_(False)
@@ -98,6 +92,17 @@ class FrozenEncoder(nn.Module):
         mask = features["attention_mask"]  # (b, t)
         pooled = [pool_tokens(output.hidden_states[k], mask, pooling=self.pooling) for k in self.layers]
         return torch.stack(pooled, dim=1)  # (b, l, d)
+
+
+def _layer_range(layers: object, states: int) -> range:
+    if isinstance(layers, list | tuple) and len(layers) == 2:
+        start, end = layers[0], states if layers[1] is None else layers[1]
+        if isinstance(start, int) and isinstance(end, int) and 0 <= start < end <= states:
+            return range(start, end)
+    raise InputError(
+        f"layers {layers!r} do not lie within the hidden states 0 to {states - 1} of this encoder",
+        f"give (first, end) with 0 <= first < end <= {states}",
+    )
 
 
 def _hidden_state_count(transformer: nn.Module) -> int:

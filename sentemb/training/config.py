@@ -100,6 +100,8 @@ class TrainConfig:
         _require("warmup", self.warmup, at_least=0, at_most=0.99)
         for beta in self.betas:
             _require("betas", beta, at_least=0, at_most=1)
+            if beta == 1:  # torch refuses it with a traceback
+                raise InputError("betas is 1.0", "it must be below 1")
         for seed in self.seeds:
             _require("seeds", seed, at_least=0, at_most=2**32 - 1)
         if not self.seeds or len(set(self.seeds)) != len(self.seeds):

@@ -15,7 +15,7 @@ from sentemb.losses import SelfGuidedLoss, SimCSELoss, ViewCache
 from sentemb.training.config import TrainConfig
 from sentemb.training.values import checked, unknown
 
-# `preset` is the configuration's own field, and a view cache cannot be written in a file.
+# The model is the run's own, and a view cache cannot be written in a file.
 _NOT_OPTIONS = ("self", "model", "view_cache")
 
 

@@ -79,8 +79,9 @@ def _assigned(assignments: Mapping[str, str]) -> dict[str, Any]:
     for name, text in assignments.items():
         table, _, option = name.partition(".")
         if table == LOSS_OPTIONS and option:
-            # The loss checks its own options; here a number is a number and a word is a word.
-            values.setdefault(LOSS_OPTIONS, {})[option] = parsed(name, text, _OPTION_TEXT)
+            # The loss checks its own options; here a word is a word, a number a number, commas a list.
+            kind = _OPTION_LIST if "," in text else _OPTION_TEXT
+            values.setdefault(LOSS_OPTIONS, {})[option] = parsed(name, text, kind)
         elif name in types and name != LOSS_OPTIONS:
             values[name] = parsed(name, text, types[name])
         else:
@@ -89,3 +90,4 @@ def _assigned(assignments: Mapping[str, str]) -> dict[str, Any]:
 
 
 _OPTION_TEXT = bool | int | float | str | None
+_OPTION_LIST = tuple[int | None, ...]

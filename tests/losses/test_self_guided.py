@@ -131,6 +131,18 @@ def test_released_preset_leaves_dropout_in_the_frozen_encoder_and_caches_nothing
     assert build(tiny_encoder, preset="released", frozen_dropout=False).view_cache is not None
 
 
+def test_released_dropout_follows_the_model_that_a_trainer_puts_in_training_mode(
+    tiny_encoder, sentences
+) -> None:
+    tiny_encoder.eval()
+    loss = build(tiny_encoder, preset="released")
+    features = tiny_encoder.preprocess(sentences(4))
+    for training in (True, False):
+        tiny_encoder.train(training)
+        loss([features])
+        assert loss.frozen.transformer.training is training
+
+
 def test_train_does_not_bring_dropout_back_into_the_frozen_encoder(tiny_encoder) -> None:
     tiny_encoder.train()
     loss = build(tiny_encoder)
@@ -404,6 +416,12 @@ def test_without_drift_there_is_one_component(tiny_encoder, sentences) -> None:
         ({"layers": (2, 2)}, "hidden states 0 to 3"),
         ({"layers": (-1, None)}, "hidden states"),
         ({"layers": (0, 5)}, "hidden states"),
+        ({"layers": (1,)}, "hidden states"),
+        ({"layers": (None, 3)}, "hidden states"),
+        ({"layers": None}, "hidden states"),
+        ({"temperature": "0.1"}, "temperature"),
+        ({"temperature": None}, "temperature"),
+        ({"projection_width": 8.5}, "projection_width"),
     ],
 )
 def test_bad_options_are_refused(tiny_encoder, options, message) -> None:

@@ -31,6 +31,11 @@ def test_flags_win_over_the_file_and_the_file_over_the_recipe(write_file: Write)
     assert config.betas == (0.8, 0.9)
 
 
+def test_a_layer_range_can_be_given_as_a_flag() -> None:
+    config = resolve("sg-opt", overrides={"output": "o"}, assignments={"loss_options.layers": "4,none"})
+    assert config.loss_options["layers"] == (4, None)
+
+
 @pytest.mark.parametrize("recipe", RECIPES)
 @pytest.mark.parametrize("preset", ["paper", "released"])
 def test_a_resolved_configuration_written_as_toml_resolves_to_itself(
@@ -51,6 +56,7 @@ def test_a_resolved_configuration_written_as_toml_resolves_to_itself(
         ("learning_rate = nan", r"t\.toml: learning_rate is nan"),
         ("betas = [0.9]", r"t\.toml: betas has 1 entries; give 2"),
         ("betas = [0.9, 2]", r"t\.toml: betas is 2\.0; it must be between 0 and 1"),
+        ("betas = [0.9, 1]", r"t\.toml: betas is 1\.0; it must be below 1"),
         ("warmup = 3", r"t\.toml: warmup is 3\.0"),
         ("seeds = []", r"t\.toml: seeds must be"),
         ("seeds = [1, 1]", r"t\.toml: seeds must be"),
