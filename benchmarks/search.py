@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import platform
 import statistics
 import tempfile
 import time
@@ -29,6 +28,7 @@ from numpy.typing import NDArray
 from sentence_transformers import util
 
 from sentemb._files import write_json, write_text
+from sentemb.evaluation.environment import hardware
 from sentemb.search import SearchIndex
 from sentemb.search.recall import share_found
 from sentemb.search.vectors import normalised
@@ -212,7 +212,7 @@ def main() -> None:
         "dimension": vectors.shape[1],
         "queries": options.queries,
         "threads": options.threads,
-        "cpu": platform.processor() or platform.machine(),
+        "cpu": hardware()["processor"],
         "load": load,
         "versions": {"faiss": faiss.__version__, "torch": torch.__version__, "numpy": np.__version__},
         "rows": measure(vectors, count),

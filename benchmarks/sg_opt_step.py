@@ -13,8 +13,6 @@ from __future__ import annotations
 
 import argparse
 import copy
-import json
-import platform
 import random
 import statistics
 import subprocess
@@ -32,6 +30,8 @@ from sentence_transformers.sentence_transformer.modules import Pooling, Transfor
 from torch import nn
 from transformers import BertConfig, BertModel
 
+from sentemb._files import write_json
+from sentemb.evaluation.environment import hardware
 from sentemb.losses import SelfGuidedLoss
 from sentemb.losses.heads import projection_head
 
@@ -257,15 +257,6 @@ def print_table(results: list[dict]) -> None:
         print(f"  the head's products alone need {floor:.0f} ms, {share:.0%} of the warm step")
 
 
-def cpu_name() -> str:
-    """Model name of the processor."""
-    information = Path("/proc/cpuinfo")
-    for line in information.read_text().splitlines() if information.exists() else []:
-        if line.startswith("model name"):
-            return line.split(":")[1].strip()
-    return platform.processor()
-
-
 def main() -> None:
     """Measure, print, write."""
     parser = argparse.ArgumentParser(
@@ -286,11 +277,10 @@ def main() -> None:
     results = [measure(base, arguments) for base in arguments.bases.split(",")]
     print_table(results)
     if arguments.output:
-        machine = {"cpu": cpu_name(), "threads": arguments.threads, "torch": torch.__version__}
+        machine = {"cpu": hardware()["processor"], "threads": arguments.threads, "torch": torch.__version__}
         machine["matmul_gflops"] = round(matmul_speed() / 1e9)
-        arguments.output.parent.mkdir(parents=True, exist_ok=True)
         record = {"machine": machine, "batch_size": BATCH, "steps": arguments.steps, "results": results}
-        arguments.output.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
+        write_json(arguments.output, record)
 
 
 if __name__ == "__main__":

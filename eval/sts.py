@@ -6,7 +6,7 @@ is the mean of the seven. The same vectors give SentEval's "mean" and BERT-flow'
 since published rows mix the three.
 
     python eval/sts.py sentence-transformers/all-MiniLM-L6-v2 --data-dir data --output eval/results
-    python eval/sts.py runs/sg-opt/model runs/simcse/model --data-dir data --output eval/results
+    python eval/sts.py sg-bert-base unsup-simcse --data-dir data --output eval/results
     python eval/sts.py bert-base-uncased --pooling cls --data-dir data --output eval/results
 
 Every model leaves a result record (JSON) and its prediction for every pair in the output folder.
@@ -16,9 +16,10 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
-from sentemb.data.sts import STS_SETS
+from sentemb.data.sts import ScoredPairs
 from sentemb.encoding import load_encoder
 from sentemb.errors import InputError
 from sentemb.evaluation import PROTOCOLS, evaluate_pairs
@@ -28,12 +29,12 @@ from sentemb.evaluation.sts import load_sets
 from sentemb.evaluation.table import sts_table
 
 
-def judge(model: str, arguments: argparse.Namespace) -> ResultRecord:
-    """Score one model on the seven sets and write its record."""
+def judge(model: str, pairs: Sequence[ScoredPairs], arguments: argparse.Namespace) -> ResultRecord:
+    """Score one model on the sets and write its record."""
     encoder = load_encoder(model, pooling=arguments.pooling, data_dir=arguments.data_dir)
     path = arguments.output / file_name_of(encoder.name, protocol="all", seed=arguments.seed)
     check_free(path, encoder.fingerprint, overwrite=arguments.overwrite)
-    report = evaluate_pairs(encoder, load_sets(STS_SETS, data_dir=arguments.data_dir), progress=True)
+    report = evaluate_pairs(encoder, pairs, progress=True)
     record = record_of(report, seed=arguments.seed, command=sys.argv)
     write_record(record, arguments.output, overwrite=arguments.overwrite)
     return record
@@ -51,14 +52,15 @@ def main() -> None:
     parser.add_argument("--seed", type=int, help="seed the models were trained with")
     parser.add_argument("--overwrite", action="store_true", help="replace records of the same model")
     arguments = parser.parse_args()
-    prepare_folder(arguments.output)
-    records = [judge(model, arguments) for model in arguments.models]
+    try:
+        prepare_folder(arguments.output)
+        pairs = load_sets(data_dir=arguments.data_dir)
+        records = [judge(model, pairs, arguments) for model in arguments.models]
+    except (InputError, OSError) as error:
+        parser.exit(2, f"error: {error}\n")
     for protocol in PROTOCOLS:
         print(sts_table(records, protocol).markdown())
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except (InputError, OSError) as error:
-        sys.exit(f"error: {error}")
+    main()

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 # Name to module: torch, faiss and the like are imported when a name that needs them is.
-_HOME = {
+_HOMES = {
     "InputError": "errors",
     "STSEvaluator": "evaluation",
     "SearchIndex": "search",
@@ -48,6 +48,6 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOME:
+    if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

@@ -105,11 +105,26 @@ def new_folder(path: Path) -> Iterator[Path]:
     try:
         yield partial
         partial.chmod(0o777 & ~_umask())
+        share_files(partial)
         partial.replace(path)
     except BaseException:
         shutil.rmtree(partial, ignore_errors=True)
         raise
     sync_folder(path.parent)
+
+
+def share_files(folder: Path) -> None:
+    """Make every file below a folder as readable as any new file.
+
+    safetensors 0.8 creates its files for the owner alone, so that nobody else could load a saved model.
+
+    Args:
+        folder: The folder.
+    """
+    mode = 0o666 & ~_umask()
+    for path in folder.rglob("*"):
+        if path.is_file():
+            path.chmod(mode)
 
 
 def sync_folder(path: Path) -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from sentemb.cli.data import DataDir
 from sentemb.errors import InputError
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ def build(
     memory_budget: Annotated[
         str | None, typer.Option(help="Memory the index may take, such as 500MB; auto keeps within 2GiB.")
     ] = None,
-    data_dir: Annotated[Path | None, typer.Option(help="Local data sets; else SENTEMB_DATA.")] = None,
+    data_dir: DataDir = None,
     pooling: Annotated[str | None, typer.Option(help="Pooling of a raw transformer.")] = None,
     precision: Annotated[
         Literal["float32", "reduced"], typer.Option(help="Fewer bits where that is faster.")

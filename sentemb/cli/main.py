@@ -12,6 +12,15 @@ from sentemb.cli import data, evaluate, index, train
 from sentemb.cli.quickstart import quickstart
 from sentemb.errors import InputError
 
+# Modules that only an extra installs.
+_EXTRAS = {
+    "accelerate": "train",
+    "datasets": "train",
+    "faiss": "index",
+    "pyarrow": "index",
+    "matplotlib": "report",
+}
+
 # Without rich's help pages `sentemb --help` answers in half the time.
 app = typer.Typer(
     name="sentemb",
@@ -56,6 +65,10 @@ def run(arguments: list[str] | None = None) -> None:
     except OSError as error:
         place = f"{error.filename}: " if error.filename else ""
         _leave(f"{place}{error.strerror or error}", 2)
+    except ModuleNotFoundError as error:
+        if error.name not in _EXTRAS:
+            raise
+        _leave(f"this needs {error.name}; pip install 'sentemb[{_EXTRAS[error.name]}]'", 2)
     except KeyboardInterrupt:
         _leave("interrupted", 130)
 

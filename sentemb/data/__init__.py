@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from sentemb.data.sts import STS_SETS, ScoredPairs, Subset, load_scored_pairs, read_scored_pairs
     from sentemb.data.text import Record, read_records
 
-_PLACES = {
+_HOMES = {
     "Entry": "catalogue",
     "Record": "text",
     "STS_SETS": "sts",
@@ -44,6 +44,6 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _PLACES:
+    if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_PLACES[name]}"), name)
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

@@ -11,8 +11,7 @@ from sentemb.data.lines import read_lines
 from sentemb.errors import InputError
 
 SUFFIXES = (".txt", ".txt.gz", ".txt.xz")
-# The corpus of the reference data drops lines by the same rule: a sentence of at least six words counts
-# wherever it stands, a shorter one only as the whole line.
+# A sentence of at least six words counts wherever it stands, a shorter one only as the whole line.
 CONTAINED_WORDS = 6
 SHORTEST_SENTENCE = 3
 _WORD = re.compile(r"[^\W_]+")

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from sentemb.search.source import EncoderSource
 
 # Name to module: faiss and torch are imported when a name that needs them is.
-_HOME = {
+_HOMES = {
     "Document": "documents",
     "EncoderSource": "source",
     "Hit": "index",
@@ -41,6 +41,6 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOME:
+    if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
