@@ -69,7 +69,7 @@ def build(
         # Before the model is loaded: a missing file or column must not cost a minute.
         first = list(itertools.islice(documents, 1))
         source = EncoderSource(model, pooling, precision, max_length)  # type: ignore[arg-type]
-        encoder = source.load(device=device, cache_dir=cache_dir)
+        encoder = source.load(device=device, cache_dir=cache_dir, data_dir=data_dir)
         with _progress() as progress:
             index = SearchIndex.build(
                 itertools.chain(first, documents),

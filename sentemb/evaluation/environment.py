@@ -9,11 +9,21 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-LIBRARIES = ("sentemb", "sentence-transformers", "transformers", "tokenizers", "torch", "numpy", "scipy")
+LIBRARIES = (
+    "sentemb",
+    "sentence-transformers",
+    "transformers",
+    "tokenizers",
+    "torch",
+    "accelerate",
+    "datasets",
+    "numpy",
+    "scipy",
+)
 
 
 def library_versions() -> dict[str, str]:
-    """Versions of Python and of the libraries that decide a score.
+    """Versions of Python and of the libraries that decide weights and scores.
 
     Returns:
         Version by name; a library that is not installed is left out.

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_METRICS = ("spearman_cosine", "pearson_cosine")
-
 
 class STSEvaluator(BaseEvaluator):
     """Cosine similarity against gold scores, for any sentence-transformers trainer.

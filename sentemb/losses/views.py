@@ -88,7 +88,9 @@ class FrozenEncoder(nn.Module):
             h, `(b, l, d)`, in float32 or float64.
         """
         inputs = {name: value for name, value in features.items() if name in self._inputs}
-        output = self.transformer(**inputs, output_hidden_states=True, return_dict=True)
+        # Views are made in the encoder's own precision, so that cached ones and those of the step agree.
+        with torch.autocast(features["input_ids"].device.type, enabled=False):
+            output = self.transformer(**inputs, output_hidden_states=True, return_dict=True)
         mask = features["attention_mask"]  # (b, t)
         pooled = [pool_tokens(output.hidden_states[k], mask, pooling=self.pooling) for k in self.layers]
         return torch.stack(pooled, dim=1)  # (b, l, d)

@@ -35,12 +35,19 @@ class EncoderSource:
             return self
         return EncoderSource(str(path.resolve()), self.pooling, self.precision, self.max_length)
 
-    def load(self, *, device: str | None = None, cache_dir: str | Path | None = None) -> TextEncoder:
+    def load(
+        self,
+        *,
+        device: str | None = None,
+        cache_dir: str | Path | None = None,
+        data_dir: str | Path | None = None,
+    ) -> TextEncoder:
         """Load the encoder.
 
         Args:
             device: As for `sentemb.encoding.load_encoder`.
             cache_dir: As for `sentemb.encoding.load_encoder`.
+            data_dir: As for `sentemb.encoding.load_encoder`.
 
         Returns:
             The encoder.
@@ -57,4 +64,5 @@ class EncoderSource:
             max_length=self.max_length,
             device=device,
             cache_dir=cache_dir,
+            data_dir=data_dir,
         )

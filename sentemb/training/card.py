@@ -6,6 +6,7 @@ import logging
 from pathlib import Path
 from typing import Any
 
+from sentemb.modules.bundled import bundled_folder
 from sentemb.training.config import TrainConfig
 
 logger = logging.getLogger(__name__)
@@ -40,8 +41,8 @@ def model_card(config: TrainConfig, record: dict[str, Any], *, citation: str) ->
     name = Path(config.output).name
     data = record.get("data", {})
     front = ["library_name: sentence-transformers", "pipeline_tag: sentence-similarity"]
-    # Only a hub id may stand here, a path would point to nowhere.
-    if not Path(config.base).exists():
+    # Only a hub id may stand here: a path or the name of a bundled model would point to nowhere.
+    if not Path(config.base).exists() and bundled_folder(config.base) is None:
         front.append(f"base_model: {config.base}")
     front += [
         "tags:",

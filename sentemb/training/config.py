@@ -29,7 +29,8 @@ class TrainConfig:
         base: Base model: a folder or a hub id.
         data: Training text: a file, a folder, a hub id, or a name from the catalogue.
         output: Folder of the run; the finished model lies at its top.
-        columns: Columns of `data` in the order of the loss's inputs; `None` takes them all.
+        columns: Columns of `data` in the order of the loss's inputs; `None` takes the columns of
+            a catalogue entry, the only column, or `text` or `sentence`.
         deduplicate: Drop repeated rows.
         pooling: A name of `sentemb.modules.Poolings`; `None` keeps what the base model has.
         loss: Class name in `sentemb.losses`.

@@ -2,52 +2,27 @@
 
 from __future__ import annotations
 
-import os
-import platform
 import subprocess
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 import torch
 
-_PACKAGES = (
-    "sentemb",
-    "sentence-transformers",
-    "transformers",
-    "torch",
-    "accelerate",
-    "datasets",
-    "tokenizers",
-    "safetensors",
-    "numpy",
-)
+from sentemb.evaluation.environment import hardware, library_versions
 
 
 def describe_environment() -> dict[str, Any]:
     """Versions, commit, hardware and threads.
 
     Returns:
-        Plain values for JSON; a version or a commit that cannot be told is `None`.
+        Plain values for JSON; a commit that cannot be told is `None`.
     """
     return {
-        "versions": {"python": platform.python_version()} | {name: _version(name) for name in _PACKAGES},
+        "versions": library_versions(),
         "commit": _commit(Path(__file__).parent),
-        "hardware": {
-            "system": platform.platform(),
-            "processor": _processor(),
-            "cores": os.cpu_count(),
-            "accelerators": [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())],
-        },
+        "hardware": hardware(),
         "threads": torch.get_num_threads(),
     }
-
-
-def _version(package: str) -> str | None:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return None
 
 
 def _commit(folder: Path) -> str | None:
@@ -64,12 +39,3 @@ def _commit(folder: Path) -> str | None:
     except (OSError, subprocess.SubprocessError):
         return None
     return told.stdout.strip() or None
-
-
-def _processor() -> str:
-    cpuinfo = Path("/proc/cpuinfo")
-    if cpuinfo.exists():
-        for line in cpuinfo.read_text(encoding="utf-8", errors="replace").splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    return platform.processor() or platform.machine()

@@ -13,6 +13,7 @@ import torch
 from transformers import PrinterCallback, TrainerState, set_seed
 from transformers.trainer import TRAINER_STATE_NAME
 
+from sentemb._files import share_files
 from sentemb.data import describe_source
 from sentemb.errors import InputError
 from sentemb.losses import ViewCache
@@ -262,6 +263,7 @@ class Session:
         remove_folder(partial)
         self.model.save_pretrained(str(partial), create_model_card=False)
         write_card(partial / "README.md", self.config, record, citation=str(self.loss.citation))
+        share_files(partial)
         folder.publish(partial)
         folder.update_record(status="finished")
         # Upstream makes this folder for evaluators that write files; ours does not.

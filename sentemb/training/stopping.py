@@ -6,14 +6,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 from sentemb.errors import InputError
 
 StoppingKind = Literal["drops", "patience", "none"]
-STOPPING_KINDS: tuple[str, ...] = get_args(StoppingKind)
 
 
 @dataclass(frozen=True)

@@ -111,6 +111,17 @@ class SentembTrainer(SentenceTransformerTrainer):
         features: list[dict[str, Any]] = self.collect_features(self.data_collator(rows))[0]
         return features
 
+    def autocast_smart_context_manager(self, cache_enabled: bool | None = True) -> Any:
+        """Mixed precision for the whole loss: accelerate's own reaches no further than the model's forward.
+
+        Args:
+            cache_enabled: Handed through by the upstream trainer, not used.
+
+        Returns:
+            A context manager; it changes nothing without `bf16` or `fp16`.
+        """
+        return self.accelerator.autocast()
+
     def training_step(
         self, model: nn.Module, inputs: dict[str, Any], num_items_in_batch: Any = None
     ) -> Tensor:
