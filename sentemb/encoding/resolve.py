@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable
 from inspect import getattr_static
 from pathlib import Path
@@ -17,6 +18,8 @@ from sentemb.encoding.sentence import SentenceEncoder
 from sentemb.encoding.words import SUFFIXES, WordVectorEncoder
 from sentemb.errors import InputError
 from sentemb.modules import Poolings, build_encoder
+
+_SEED = re.compile(r"seed-\d+")
 
 
 def load_encoder(
@@ -116,8 +119,10 @@ def _name_of(model: str) -> str:
     path = Path(model).expanduser().resolve()
     if not path.is_dir():
         return model
-    # Many a model lies in a folder that is just called "model"; its parent tells it from the others.
-    return path.parent.name if path.name == "model" and path.parent.name else path.name
+    # Many a model lies in a folder called "model", or by its seed; the parent tells it from the others.
+    if path.name == "model":
+        return path.parent.name
+    return f"{path.parent.name}-{path.name}" if _SEED.fullmatch(path.name) else path.name
 
 
 def _name_of_live(model: SentenceTransformer) -> str:

@@ -69,3 +69,14 @@ def test_options_of_folders_are_refused_elsewhere(
 def test_mistakes_are_one_line(model: Any, options: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         load_encoder(model, **options)
+
+
+@pytest.mark.parametrize(
+    ("folder", "name"),
+    [("runs/mine", "mine"), ("runs/mine/model", "mine"), ("runs/mine/seed-12", "mine-seed-12")],
+)
+def test_a_folder_with_a_common_name_goes_by_its_parent(
+    folder: str, name: str, tmp_path: Path, tiny_encoder: SentenceTransformer
+) -> None:
+    tiny_encoder.save(str(tmp_path / folder))
+    assert load_encoder(tmp_path / folder, device="cpu").name == name
