@@ -73,7 +73,7 @@ def not_an_index(folder: Path) -> dict[str, str]:
 
 def not_a_model(folder: Path) -> dict[str, str]:
     (folder / "plain").mkdir()
-    (folder / "plain" / "notes.txt").write_text("no model here")
+    (folder / "plain" / "notes.txt").write_text(SENTENCES)
     return {"data": str(folder / "plain")}
 
 
@@ -142,7 +142,11 @@ CASES: dict[str, tuple[Make, tuple[str, ...], tuple[str, ...]]] = {
         (*TRAIN_DATA, "--base", "nobody/nothing"),
         ("nobody/nothing",),
     ),
-    "folder without model": (not_a_model, (*TRAIN[:2], "--base", "{data}", *TRAIN[4:]), ("plain",)),
+    "folder without model": (
+        not_a_model,
+        (*TRAIN, "--base", "{data}", "--data", "{data}/notes.txt"),
+        ("plain",),
+    ),
     "raw transformer without pooling": (truncated_sts, ("eval", "sts", "{bert}", *STUB), ("pooling", "cls")),
     "unknown pooling": (
         truncated_sts,
