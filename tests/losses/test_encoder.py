@@ -89,3 +89,11 @@ def test_wrappers_are_looked_through(tiny_encoder: SentenceTransformer) -> None:
     assert unwrap(Wrapper(torch.compile(tiny_encoder))) is tiny_encoder
     assert unwrap(tiny_encoder) is tiny_encoder
     assert pooling_names(Wrapper(tiny_encoder)) == ("cls",)
+
+
+def test_fingerprint_leaves_out_a_pooler_drawn_at_random() -> None:
+    model = MODELS["bert"]()
+    first = fingerprint(model)
+    with torch.no_grad():
+        model.pooler.dense.weight.normal_()
+    assert torch.equal(fingerprint(model), first)

@@ -233,3 +233,21 @@ def test_a_dict_of_losses_trains_and_resumes(tiny_bert: Path, tmp_path: Path) ->
 def test_sharding_and_pushing_are_refused(tiny_bert: Path, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="pickles"):
         make_trainer(tiny_bert, tmp_path, push_to_hub=True)
+
+
+class TypeLoss(HeadLoss):
+    """Notes the number type that its own head computes in."""
+
+    seen: torch.dtype | None = None
+
+    def forward(self, features: Iterable[dict[str, Any]], labels: Tensor | None = None) -> dict[str, Tensor]:
+        TypeLoss.seen = self.head(torch.zeros(1, 16)).dtype
+        return super().forward(features, labels)
+
+
+@pytest.mark.parametrize(("bf16", "expected"), [(False, torch.float32), (True, torch.bfloat16)])
+def test_mixed_precision_reaches_the_head_of_the_loss(
+    bf16: bool, expected: torch.dtype, tiny_bert: Path, tmp_path: Path
+) -> None:
+    make_trainer(tiny_bert, tmp_path, loss=TypeLoss, bf16=bf16, max_steps=1).train()
+    assert TypeLoss.seen == expected
