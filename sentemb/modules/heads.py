@@ -1,0 +1,180 @@
+"""Heads that turn what an encoder computes into the logits of classes.
+
+A head takes part in training through a loss and stays with a classifier afterwards, so it says how it was
+made: `config()` gives JSON, `build_head` makes the same head of it again.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any, ClassVar
+
+from torch import Tensor, nn
+
+from sentemb.errors import InputError
+
+HEADS = {"linear": "sentemb.modules.heads:LinearHead"}
+"""Kinds of heads and where their classes are, as `module:class`; imported when they are asked for."""
+
+_INITIAL_DEVIATION = 0.02  # BERT's initializer_range
+
+
+class ClassificationHead(nn.Module, ABC):
+    """From the output of a SentenceTransformer to logits.
+
+    A subclass names its `kind`, is listed in `HEADS` under it, and sets `classes`.
+    """
+
+    kind: ClassVar[str]
+    """Name in `HEADS` and in saved configurations."""
+
+    classes: int
+    """Number of classes."""
+
+    @abstractmethod
+    def forward(self, features: Mapping[str, Any]) -> Tensor:
+        """Logits of a batch.
+
+        Args:
+            features: What a SentenceTransformer returns: `sentence_embedding` `(b, d)`, `token_embeddings`
+                `(b, t, d)`, `attention_mask` `(b, t)`; left unchanged.
+
+        Returns:
+            `(b, classes)`.
+        """
+
+    @abstractmethod
+    def config(self) -> dict[str, Any]:
+        """What `build_head` needs to make this head again, without its weights.
+
+        Returns:
+            `kind` and the constructor arguments, as JSON values.
+        """
+
+
+class LinearHead(ClassificationHead):
+    """The classifier of BERT's fine-tuning: dropout and one linear layer on the sentence vector.
+
+    With `pooling="cls-mlp"` in the encoder this is the standard head of transformers' BERT: the pooler's
+    Dense + tanh, dropout, linear.
+
+    Args:
+        width: Width d of the sentence vector.
+        classes: Number of classes.
+        dropout: Probability, 0.1 as in BERT's configuration.
+
+    Raises:
+        InputError: An argument is out of range.
+
+    Example:
+        >>> encoder = build_encoder("bert-base-uncased", pooling="cls-mlp")
+        >>> head = LinearHead(encoder.get_embedding_dimension(), classes=2)
+    """
+
+    kind: ClassVar[str] = "linear"
+
+    def __init__(self, width: int, classes: int, *, dropout: float = 0.1) -> None:
+        super().__init__()
+        check_count("width", width)
+        check_count("classes", classes)
+        check_probability("dropout", dropout)
+        self.width = width
+        self.classes = classes
+        self.dropout = nn.Dropout(dropout)
+        self.linear = nn.Linear(width, classes)
+        nn.init.normal_(self.linear.weight, std=_INITIAL_DEVIATION)
+        nn.init.zeros_(self.linear.bias)
+
+    def forward(self, features: Mapping[str, Any]) -> Tensor:
+        """Logits of a batch.
+
+        Args:
+            features: With `sentence_embedding`, `(b, d)`.
+
+        Returns:
+            `(b, classes)`, in the type of the head's weights, or in that of autocast.
+
+        Raises:
+            InputError: The vectors are not as wide as the head.
+        """
+        vectors: Tensor = features["sentence_embedding"]  # (b, d)
+        if vectors.shape[1] != self.width:
+            raise InputError(
+                f"the encoder's vectors have {vectors.shape[1]} dimensions, the head takes {self.width}",
+                "build the head with width=model.get_embedding_dimension()",
+            )
+        logits: Tensor = self.linear(self.dropout(vectors.to(self.linear.weight.dtype)))  # (b, classes)
+        return logits
+
+    def config(self) -> dict[str, Any]:
+        """What `build_head` needs to make this head again.
+
+        Returns:
+            `kind`, `width`, `classes` and `dropout`.
+        """
+        return {"kind": self.kind, "width": self.width, "classes": self.classes, "dropout": self.dropout.p}
+
+
+def build_head(config: Mapping[str, Any]) -> ClassificationHead:
+    """Make a head from what `ClassificationHead.config` gave, freshly initialised.
+
+    Args:
+        config: `kind` and the arguments of its constructor.
+
+    Returns:
+        The head.
+
+    Raises:
+        InputError: The kind is unknown, or its arguments do not fit.
+    """
+    arguments = dict(config)
+    kind = arguments.pop("kind", None)
+    if not isinstance(kind, str) or kind not in HEADS:
+        raise InputError(f"there is no classification head {kind!r}", f"choose one of {', '.join(HEADS)}")
+    module, name = HEADS[kind].split(":")
+    head_class: type[ClassificationHead] = getattr(import_module(module), name)
+    try:
+        inspect.signature(head_class).bind(**arguments)
+    except TypeError as error:
+        raise InputError(
+            f"the configuration of the head {kind!r} does not fit: {error}",
+            "give kind and the arguments of its constructor, as config() does",
+        ) from error
+    return head_class(**arguments)
+
+
+def check_count(option: str, value: Any) -> None:
+    """Refuse what is no whole number above 0.
+
+    Args:
+        option: Name for the message.
+        value: What the user gave.
+
+    Raises:
+        InputError: It is something else.
+    """
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise InputError(
+            f"{option} of a classification head is {value!r}", "give a whole number of at least 1"
+        )
+
+
+def check_probability(option: str, value: Any) -> None:
+    """Refuse what is no dropout probability.
+
+    Args:
+        option: Name for the message.
+        value: What the user gave.
+
+    Raises:
+        InputError: It is no number of at least 0 and below 1.
+    """
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not (number and math.isfinite(value) and 0 <= value < 1):
+        raise InputError(
+            f"{option} of a classification head is {value!r}", "give a number of at least 0 and below 1"
+        )
