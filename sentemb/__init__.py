@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from sentemb._lazy import lazy_exports
+
+__version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from sentemb.encoding import load_encoder
@@ -13,23 +16,19 @@ if TYPE_CHECKING:
     from sentemb.modules import build_encoder
     from sentemb.search import SearchIndex
     from sentemb.training import SentembTrainer, resolve, train
-
-__version__ = "0.1.0"
-
-# Name to module: torch, faiss and the like are imported when a name that needs them is.
-_HOMES = {
-    "InputError": "errors",
-    "STSEvaluator": "evaluation",
-    "SearchIndex": "search",
-    "SelfGuidedLoss": "losses",
-    "SentembTrainer": "training",
-    "SimCSELoss": "losses",
-    "build_encoder": "modules",
-    "evaluate_sts": "evaluation",
-    "load_encoder": "encoding",
-    "resolve": "training",
-    "train": "training",
-}
+else:
+    __getattr__ = lazy_exports(
+        __name__,
+        {
+            "encoding": ["load_encoder"],
+            "errors": ["InputError"],
+            "evaluation": ["STSEvaluator", "evaluate_sts"],
+            "losses": ["SelfGuidedLoss", "SimCSELoss"],
+            "modules": ["build_encoder"],
+            "search": ["SearchIndex"],
+            "training": ["SentembTrainer", "resolve", "train"],
+        },
+    )
 
 __all__ = [
     "InputError",
@@ -45,9 +44,3 @@ __all__ = [
     "resolve",
     "train",
 ]
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

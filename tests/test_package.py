@@ -4,25 +4,33 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from importlib import import_module
+from pathlib import Path
 
 import pytest
 
 import sentemb
 
 HEAVY = ("torch", "numpy", "transformers", "sentence_transformers", "faiss", "datasets", "matplotlib", "rich")
+ROOT = Path(sentemb.__file__).parent
+ROOMS = ["sentemb", *sorted(f"sentemb.{path.parent.name}" for path in ROOT.glob("*/__init__.py"))]
 
 
-@pytest.mark.parametrize("name", [name for name in sentemb.__all__ if not name.startswith("__")])
-def test_every_name_at_the_top_is_there(name: str) -> None:
-    assert getattr(sentemb, name).__name__ == name
+@pytest.mark.parametrize("room", ROOMS)
+def test_every_name_that_a_room_exports_is_there(room: str) -> None:
+    module = import_module(room)
+    for name in getattr(module, "__all__", ()):
+        assert getattr(module, name) is not None, name
 
 
-def test_unknown_name_is_an_attribute_error() -> None:
-    with pytest.raises(AttributeError, match="nothing_like_it"):
-        sentemb.nothing_like_it  # noqa: B018
+@pytest.mark.parametrize("room", ["sentemb", "sentemb.losses"])
+def test_unknown_name_is_an_attribute_error_of_its_room(room: str) -> None:
+    with pytest.raises(AttributeError, match=f"'{room}' has no attribute 'nothing_like_it'"):
+        import_module(room).nothing_like_it  # noqa: B018
 
 
-def test_the_command_imports_nothing_heavy_before_it_runs() -> None:
-    code = f"import sys, sentemb.cli.main\nprint([name for name in {HEAVY!r} if name in sys.modules])"
+def test_rooms_and_the_command_import_nothing_heavy_before_they_run() -> None:
+    code = f"import sys, sentemb.cli.main, {', '.join(ROOMS)}\n"
+    code += f"print([name for name in {HEAVY!r} if name in sys.modules])"
     printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert printed.strip() == "[]"

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from sentemb._lazy import lazy_exports
 
 if TYPE_CHECKING:
     from sentemb.data.catalogue import Entry, entries, get
@@ -11,21 +12,17 @@ if TYPE_CHECKING:
     from sentemb.data.provenance import describe_source
     from sentemb.data.sts import STS_SETS, ScoredPairs, Subset, load_scored_pairs, read_scored_pairs
     from sentemb.data.text import Record, read_records
-
-_HOMES = {
-    "Entry": "catalogue",
-    "Record": "text",
-    "STS_SETS": "sts",
-    "ScoredPairs": "sts",
-    "Subset": "sts",
-    "describe_source": "provenance",
-    "entries": "catalogue",
-    "get": "catalogue",
-    "load_columns": "columns",
-    "load_scored_pairs": "sts",
-    "read_records": "text",
-    "read_scored_pairs": "sts",
-}
+else:
+    __getattr__ = lazy_exports(
+        __name__,
+        {
+            "catalogue": ["Entry", "entries", "get"],
+            "columns": ["load_columns"],
+            "provenance": ["describe_source"],
+            "sts": ["STS_SETS", "ScoredPairs", "Subset", "load_scored_pairs", "read_scored_pairs"],
+            "text": ["Record", "read_records"],
+        },
+    )
 
 __all__ = [
     "STS_SETS",
@@ -41,9 +38,3 @@ __all__ = [
     "read_records",
     "read_scored_pairs",
 ]
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from sentemb._lazy import lazy_exports
 
 if TYPE_CHECKING:
     from sentemb.encoding.encoder import Precision, TextEncoder
     from sentemb.encoding.resolve import load_encoder
+else:
+    __getattr__ = lazy_exports(
+        __name__,
+        {
+            "encoder": ["Precision", "TextEncoder"],
+            "resolve": ["load_encoder"],
+        },
+    )
 
 __all__ = ["Precision", "TextEncoder", "load_encoder"]
-
-_HOMES = {
-    "Precision": "sentemb.encoding.encoder",
-    "TextEncoder": "sentemb.encoding.encoder",
-    "load_encoder": "sentemb.encoding.resolve",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name]), name)

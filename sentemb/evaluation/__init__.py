@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from sentemb._lazy import lazy_exports
 
 if TYPE_CHECKING:
     from sentemb.evaluation.evaluator import STSEvaluator
     from sentemb.evaluation.scoring import PROTOCOLS, Protocol, UndefinedScoreError
     from sentemb.evaluation.sts import StsReport, evaluate_pairs, evaluate_sts
+else:
+    __getattr__ = lazy_exports(
+        __name__,
+        {
+            "evaluator": ["STSEvaluator"],
+            "scoring": ["PROTOCOLS", "Protocol", "UndefinedScoreError"],
+            "sts": ["StsReport", "evaluate_pairs", "evaluate_sts"],
+        },
+    )
 
 __all__ = [
     "PROTOCOLS",
@@ -19,19 +29,3 @@ __all__ = [
     "evaluate_pairs",
     "evaluate_sts",
 ]
-
-_HOMES = {
-    "PROTOCOLS": "sentemb.evaluation.scoring",
-    "Protocol": "sentemb.evaluation.scoring",
-    "STSEvaluator": "sentemb.evaluation.evaluator",
-    "StsReport": "sentemb.evaluation.sts",
-    "UndefinedScoreError": "sentemb.evaluation.scoring",
-    "evaluate_pairs": "sentemb.evaluation.sts",
-    "evaluate_sts": "sentemb.evaluation.sts",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name]), name)

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from sentemb._lazy import lazy_exports
 
 if TYPE_CHECKING:
     from sentemb.pretraining.config import PretrainConfig
     from sentemb.pretraining.run import pretrain, save_model
+else:
+    __getattr__ = lazy_exports(
+        __name__,
+        {
+            "config": ["PretrainConfig"],
+            "run": ["pretrain", "save_model"],
+        },
+    )
 
 __all__ = ["PretrainConfig", "pretrain", "save_model"]
-
-
-def __getattr__(name: str) -> Any:
-    if name == "PretrainConfig":
-        from sentemb.pretraining.config import PretrainConfig
-
-        return PretrainConfig
-    if name in ("pretrain", "save_model"):
-        from sentemb.pretraining import run
-
-        return getattr(run, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

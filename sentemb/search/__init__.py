@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from sentemb._lazy import lazy_exports
 
 if TYPE_CHECKING:
     from sentemb.search.documents import Document, read_documents
@@ -11,20 +12,17 @@ if TYPE_CHECKING:
     from sentemb.search.manifest import Manifest, Recall
     from sentemb.search.plan import IndexPlan, estimate_bytes, plan_index
     from sentemb.search.source import EncoderSource
-
-# Name to module: faiss and torch are imported when a name that needs them is.
-_HOMES = {
-    "Document": "documents",
-    "EncoderSource": "source",
-    "Hit": "index",
-    "IndexPlan": "plan",
-    "Manifest": "manifest",
-    "Recall": "manifest",
-    "SearchIndex": "index",
-    "estimate_bytes": "plan",
-    "plan_index": "plan",
-    "read_documents": "documents",
-}
+else:
+    __getattr__ = lazy_exports(
+        __name__,
+        {
+            "documents": ["Document", "read_documents"],
+            "index": ["Hit", "SearchIndex"],
+            "manifest": ["Manifest", "Recall"],
+            "plan": ["IndexPlan", "estimate_bytes", "plan_index"],
+            "source": ["EncoderSource"],
+        },
+    )
 
 __all__ = [
     "Document",
@@ -38,9 +36,3 @@ __all__ = [
     "plan_index",
     "read_documents",
 ]
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from sentemb._lazy import lazy_exports
 
 if TYPE_CHECKING:
     from sentemb.training.config import TrainConfig
@@ -13,6 +14,19 @@ if TYPE_CHECKING:
     from sentemb.training.session import Interrupted, Run
     from sentemb.training.stopping import StoppingCallback, StoppingRule
     from sentemb.training.trainer import SentembTrainer
+else:
+    __getattr__ = lazy_exports(
+        __name__,
+        {
+            "config": ["TrainConfig"],
+            "recipes": ["RECIPES", "Recipe", "get_recipe"],
+            "resolution": ["resolve"],
+            "run": ["SeedSummary", "train", "train_seeds"],
+            "session": ["Interrupted", "Run"],
+            "stopping": ["StoppingCallback", "StoppingRule"],
+            "trainer": ["SentembTrainer"],
+        },
+    )
 
 __all__ = [
     "RECIPES",
@@ -29,25 +43,3 @@ __all__ = [
     "train",
     "train_seeds",
 ]
-
-_HOMES = {
-    "RECIPES": "recipes",
-    "Interrupted": "session",
-    "Recipe": "recipes",
-    "Run": "session",
-    "SeedSummary": "run",
-    "SentembTrainer": "trainer",
-    "StoppingCallback": "stopping",
-    "StoppingRule": "stopping",
-    "TrainConfig": "config",
-    "get_recipe": "recipes",
-    "resolve": "resolution",
-    "train": "run",
-    "train_seeds": "run",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"sentemb.training.{_HOMES[name]}"), name)
