@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from sentemb.data.formats import require_columns
+from sentemb.data.tables import require_columns
 from sentemb.errors import InputError
 
 _COMMIT_LENGTH = 40

@@ -17,11 +17,11 @@ from sentemb.data.formats import (
     format_of,
     read_rows,
     refuse_bare_string,
-    require_columns,
 )
 from sentemb.data.locate import find, missing, resolve_data_dir
 from sentemb.data.record import Record
 from sentemb.data.sts import load_scored_pairs
+from sentemb.data.tables import require_columns
 from sentemb.errors import InputError
 
 __all__ = ["Record", "read_records"]

@@ -1,0 +1,204 @@
+"""Rows of delimited tables and of JSON lines, parsed from numbered lines wherever these come from."""
+
+from __future__ import annotations
+
+import csv
+import difflib
+import json
+import logging
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from sentemb.errors import InputError
+
+logger = logging.getLogger(__name__)
+
+Row = tuple[int, dict[str, Any]]
+Lines = Iterable[tuple[int, str]]
+# The csv module refuses fields of more than 131,072 characters unless told otherwise.
+_LARGEST_FIELD = 2**31 - 1
+
+
+def require_columns(columns: Sequence[str] | None, present: Sequence[str], where: str) -> None:
+    """Check that a table has the columns asked for.
+
+    Args:
+        columns: The columns asked for, or None for whatever there is.
+        present: The columns of the table.
+        where: What errors call the table.
+
+    Raises:
+        InputError: A column is missing; names the closest one and all that are there.
+    """
+    for column in columns or ():
+        if column not in present:
+            close = difflib.get_close_matches(column, present, n=1)
+            there = ", ".join(present) if present else "none"
+            raise InputError(
+                f"{where} has no column {column!r}; its columns are {there}",
+                f"did you mean {close[0]!r}?" if close else "name one of these",
+            )
+
+
+def parse_csv(
+    where: str, lines: Lines, columns: Sequence[str] | None = None, *, header: Sequence[str] | None = None
+) -> Iterator[Row]:
+    """Read comma-separated values as RFC 4180 says.
+
+    Args:
+        where: What errors call the table.
+        lines: Its numbered lines.
+        columns: The columns to keep, in this order; all by default.
+        header: Names of the columns where the table's first line does not hold them.
+
+    Yields:
+        Line number and values.
+
+    Raises:
+        InputError: A column is missing or the content is broken; with the line.
+    """
+    csv.field_size_limit(_LARGEST_FIELD)
+    # The parser wants line ends, since a quoted field may hold some.
+    parser = csv.reader((line + "\n" for _, line in lines), strict=True)
+
+    def cells() -> Iterator[tuple[int, list[str]]]:
+        start = 1
+        try:
+            for row in parser:
+                yield start, row
+                start = parser.line_num + 1
+        except csv.Error as error:
+            # csv's own words for a bare carriage return speak of how Python should open the file.
+            reason = "a carriage return outside quotes" if "new-line" in str(error) else str(error)
+            raise InputError(f"{where}, line {start}: {reason}", "quote fields as RFC 4180 says") from None
+
+    return _table(where, cells(), columns, header)
+
+
+def parse_tsv(
+    where: str, lines: Lines, columns: Sequence[str] | None = None, *, header: Sequence[str] | None = None
+) -> Iterator[Row]:
+    """Read tab-separated values, which know no quoting: quotation marks are text, as in STS-B and GLUE.
+
+    Args:
+        where: What errors call the table.
+        lines: Its numbered lines.
+        columns: The columns to keep, in this order; all by default.
+        header: Names of the columns where the table's first line does not hold them.
+
+    Yields:
+        Line number and values.
+
+    Raises:
+        InputError: A column is missing or the content is broken; with the line.
+    """
+    cells = ((number, line.split("\t") if line else []) for number, line in lines)
+    return _table(where, cells, columns, header)
+
+
+def _table(
+    where: str,
+    cells: Iterator[tuple[int, list[str]]],
+    columns: Sequence[str] | None,
+    header: Sequence[str] | None,
+) -> Iterator[Row]:
+    chosen = _choose(where, header, columns) if header else []
+    blank = 0
+    for number, row in cells:
+        if header is None:
+            header = row
+            chosen = _choose(where, header, columns)
+        elif not row:
+            blank += 1
+        elif len(row) != len(header):
+            raise InputError(
+                f"{where}, line {number}: {len(row)} fields where the header has {len(header)}",
+                "mend the line, or quote the separators in its texts",
+            )
+        else:
+            yield number, {name: row[index] for name, index in chosen}
+    report_blank(where, blank)
+
+
+def _choose(where: str, header: Sequence[str], columns: Sequence[str] | None) -> list[tuple[str, int]]:
+    refuse_repeated(where, header)
+    if len(header) == 1 and header[0] not in (columns or header) and (found := set(";|\t") & set(header[0])):
+        raise InputError(f"{where}, line 1: its fields seem to be separated by {min(found)!r}", "use commas")
+    require_columns(columns, header, where)
+    return [(name, header.index(name)) for name in (columns or header)]
+
+
+def refuse_repeated(where: str, header: Sequence[str]) -> None:
+    """Refuse a table in which two columns have one name.
+
+    Args:
+        where: What errors call the table.
+        header: The names of its columns.
+
+    Raises:
+        InputError: A name occurs twice.
+    """
+    repeated = {name for name in header if header.count(name) > 1}
+    if repeated:
+        raise InputError(f"{where}: its header names column {min(repeated)!r} more than once")
+
+
+def parse_jsonl(name: str, lines: Lines, columns: Sequence[str] | None = None) -> Iterator[Row]:
+    """Read JSON lines, an object each.
+
+    Args:
+        name: What errors call the file.
+        lines: Its numbered lines.
+        columns: The columns to keep, in this order; all by default.
+
+    Yields:
+        Line number and values.
+
+    Raises:
+        InputError: A column is missing or the content is broken; with the line.
+    """
+    blank = 0
+    for number, line in lines:
+        if not line.strip():
+            blank += 1
+            continue
+        where = f"{name}, line {number}"
+        try:
+            values = json.loads(line)
+        except json.JSONDecodeError as error:
+            raise InputError(f"{where}: no JSON ({error.msg} at column {error.colno})") from None
+        except ValueError as error:  # a number of more than 4,300 digits
+            raise InputError(f"{where}: {error}") from None
+        except RecursionError:
+            raise InputError(f"{where}: JSON nested too deeply") from None
+        if not isinstance(values, dict):
+            raise InputError(f"{where}: a JSON {_json_type(values)} where an object is wanted")
+        if r"\ud" in line.lower():
+            _require_whole_characters(values, where)
+        require_columns(columns, list(values), where)
+        yield number, ({name: values[name] for name in columns} if columns else values)
+    report_blank(name, blank)
+
+
+def _require_whole_characters(values: Mapping[str, Any], where: str) -> None:
+    """JSON can escape one half of a surrogate pair, a string that no tokenizer and no file can take."""
+    try:
+        json.dumps(values, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        raise InputError(f"{where}: an escaped half of a surrogate pair, which is no character") from None
+
+
+def _json_type(value: Any) -> str:
+    names = {list: "array", str: "string", bool: "boolean", int: "number", float: "number"}
+    return names.get(type(value), "null")
+
+
+def report_blank(where: str, count: int) -> None:
+    """Warn of blank lines that were passed over.
+
+    Args:
+        where: The file.
+        count: How many there were.
+    """
+    if count:
+        logger.warning("%s: passed over %d blank line%s", where, count, "" if count == 1 else "s")
