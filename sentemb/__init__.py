@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from sentemb.errors import InputError
     from sentemb.evaluation import STSEvaluator, evaluate_sts
     from sentemb.losses import SelfGuidedLoss, SimCSELoss
-    from sentemb.modules import build_encoder
+    from sentemb.modules import build_encoder, load
     from sentemb.search import SearchIndex
     from sentemb.training import SentembTrainer, resolve, train
 else:
@@ -24,7 +24,7 @@ else:
             "errors": ["InputError"],
             "evaluation": ["STSEvaluator", "evaluate_sts"],
             "losses": ["SelfGuidedLoss", "SimCSELoss"],
-            "modules": ["build_encoder"],
+            "modules": ["build_encoder", "load"],
             "search": ["SearchIndex"],
             "training": ["SentembTrainer", "resolve", "train"],
         },
@@ -40,6 +40,7 @@ __all__ = [
     "__version__",
     "build_encoder",
     "evaluate_sts",
+    "load",
     "load_encoder",
     "resolve",
     "train",

@@ -17,7 +17,7 @@ from sentemb.encoding.function import FunctionEncoder
 from sentemb.encoding.sentence import SentenceEncoder
 from sentemb.encoding.words import SUFFIXES, WordVectorEncoder
 from sentemb.errors import InputError
-from sentemb.modules import Poolings, build_encoder
+from sentemb.modules import Poolings, load
 
 _SEED = re.compile(r"seed-\d+")
 
@@ -57,7 +57,7 @@ def load_encoder(
             f"unknown precision {precision!r}", f"choose one of {', '.join(get_args(Precision))}"
         )
     if isinstance(model, (str, Path)) and not _is_word_vectors(str(model)):
-        built = build_encoder(model, pooling=pooling, max_length=max_length, device=device)
+        built = load(model, pooling=pooling, max_length=max_length, device=device)
         encoder: TextEncoder = SentenceEncoder(
             built, name=_name_of(str(model)), precision=precision, frozen=True
         )

@@ -9,6 +9,7 @@ from sentemb._lazy import lazy_exports
 if TYPE_CHECKING:
     from sentemb.modules.encoder import build_encoder
     from sentemb.modules.heads import ClassificationHead, LinearHead, build_head
+    from sentemb.modules.loading import load
     from sentemb.modules.poolings import Poolings
 else:
     __getattr__ = lazy_exports(
@@ -16,8 +17,9 @@ else:
         {
             "encoder": ["build_encoder"],
             "heads": ["ClassificationHead", "LinearHead", "build_head"],
+            "loading": ["load"],
             "poolings": ["Poolings"],
         },
     )
 
-__all__ = ["ClassificationHead", "LinearHead", "Poolings", "build_encoder", "build_head"]
+__all__ = ["ClassificationHead", "LinearHead", "Poolings", "build_encoder", "build_head", "load"]

@@ -24,7 +24,7 @@ from safetensors import SafetensorError
 from transformers.utils import logging as transformers_logging
 
 from sentemb.errors import InputError
-from sentemb.modules.bundled import bundled_folder
+from sentemb.modules.bundled import bundled_folder, bundled_names
 
 _MODULES = "modules.json"
 _CONFIG = "config.json"
@@ -74,7 +74,7 @@ def find_source(base: str, *, revision: str | None = None) -> ModelSource:
         if not source.has_modules and not source.config:
             raise InputError(
                 f"{base} holds neither {_CONFIG} nor {_MODULES}, so it is no model folder",
-                "give the folder that save_pretrained wrote",
+                _models_inside(path) or "give the folder that save_pretrained wrote",
             )
         return source
     if path.is_file():
@@ -130,12 +130,22 @@ def _find_on_hub(base: str, revision: str | None) -> ModelSource:
     if unreachable is not None:
         raise InputError(
             f"{base!r} is neither a folder here nor in the hub's cache, and the hub cannot be reached",
-            "give a local folder, or download the model once while online",
+            f"give a local folder{_or_bundled(base)}, or download the model once while online",
         ) from unreachable
     raise InputError(
         f"no model {base!r}: neither a folder here nor a repository on the hub that you may read",
-        "check the spelling, or log in with `hf auth login` where it is private",
+        f"check the spelling{_or_bundled(base)}, or log in with `hf auth login` where it is private",
     )
+
+
+def _models_inside(folder: Path) -> str:
+    """A quickstart, or a training with several seeds, keeps its models one folder below."""
+    models = sorted(str(path.parent) for path in folder.glob(f"*/{_MODULES}"))
+    return f"give a model inside it: {', '.join(models)}" if models else ""
+
+
+def _or_bundled(base: str) -> str:
+    return "" if "/" in base else f" or take a bundled model ({', '.join(bundled_names())})"
 
 
 class _UnknownRepositoryError(Exception):
@@ -165,7 +175,9 @@ def _hub_file(name: str, file: str, revision: str | None) -> Path | None:
     except EntryNotFoundError:
         return None
     except HFValidationError as error:
-        raise InputError(f"{name!r} is neither a folder nor a hub id", "check the path") from error
+        raise InputError(
+            f"{name!r} is neither a folder nor a hub id", f"check the path{_or_bundled(name)}"
+        ) from error
     except HfHubHTTPError as error:
         raise InputError(f"the hub refused {name}: {error}", "try again, or give a local folder") from error
 
