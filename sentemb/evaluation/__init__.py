@@ -8,6 +8,7 @@ from sentemb._lazy import lazy_exports
 
 if TYPE_CHECKING:
     from sentemb.evaluation.evaluator import STSEvaluator
+    from sentemb.evaluation.geometry import Geometry, alignment, measure_geometry, uniformity
     from sentemb.evaluation.scoring import PROTOCOLS, Protocol, UndefinedScoreError
     from sentemb.evaluation.sts import StsReport, evaluate_pairs, evaluate_sts
 else:
@@ -15,6 +16,7 @@ else:
         __name__,
         {
             "evaluator": ["STSEvaluator"],
+            "geometry": ["Geometry", "alignment", "measure_geometry", "uniformity"],
             "scoring": ["PROTOCOLS", "Protocol", "UndefinedScoreError"],
             "sts": ["StsReport", "evaluate_pairs", "evaluate_sts"],
         },
@@ -22,10 +24,14 @@ else:
 
 __all__ = [
     "PROTOCOLS",
+    "Geometry",
     "Protocol",
     "STSEvaluator",
     "StsReport",
     "UndefinedScoreError",
+    "alignment",
     "evaluate_pairs",
     "evaluate_sts",
+    "measure_geometry",
+    "uniformity",
 ]

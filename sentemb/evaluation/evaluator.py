@@ -14,8 +14,9 @@ from sentemb.data.sts import ScoredPairs, Subset
 from sentemb.encoding import load_encoder
 from sentemb.errors import InputError
 from sentemb.evaluation.correlation import CorrelationError, spearman
+from sentemb.evaluation.geometry import measure_geometry
 from sentemb.evaluation.scoring import Correlations, UndefinedScoreError
-from sentemb.evaluation.sts import load_sets, score_sets
+from sentemb.evaluation.sts import EncodedSets, encode_sets, load_sets, score_sets
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
@@ -29,11 +30,13 @@ class STSEvaluator(BaseEvaluator):
     Metrics are named and scaled as by sentence-transformers' own evaluator: `<name>_spearman_cosine` and
     `<name>_pearson_cosine` in [-1, 1], under the protocol `all` (subsets concatenated). With several sets
     these are the mean over the sets, and each set has `<name>_<set>_spearman_cosine` and
-    `<name>_<set>_pearson_cosine` beside.
+    `<name>_<set>_pearson_cosine` beside. With `geometry`, `<name>_alignment` and `<name>_uniformity` of all
+    sets together say how the vectors lie, from the same encoding; lower is better for both.
 
     The data is read and checked in the constructor, so that a mistake shows before training starts. An
     encoder that has collapsed or diverged has no correlation: it scores 0.0 with a warning, since NaN
-    compares as neither better nor worse and would leave a run without a best checkpoint.
+    compares as neither better nor worse and would leave a run without a best checkpoint. Vectors that are not
+    finite have no geometry either, and it is left out.
 
     Args:
         sets: Names of sets; by default STS-B, whose dev split the papers select on.
@@ -41,6 +44,7 @@ class STSEvaluator(BaseEvaluator):
         data_dir: The folder of data; `SENTEMB_DATA` by default.
         pairs: Sets of your own, in place of `sets`, `split` and `data_dir`.
         name: Prefix of every metric; `sts-<split>` by default.
+        geometry: Add alignment and uniformity, see `sentemb.evaluation.geometry`.
         write_csv: Append each result to `<name>_results.csv` where the trainer gives an output folder.
 
     Raises:
@@ -63,6 +67,7 @@ class STSEvaluator(BaseEvaluator):
         data_dir: str | Path | None = None,
         pairs: Sequence[ScoredPairs] | None = None,
         name: str | None = None,
+        geometry: bool = False,
         write_csv: bool = True,
     ) -> None:
         super().__init__()
@@ -72,6 +77,7 @@ class STSEvaluator(BaseEvaluator):
         for one in self.pairs:
             _check_gold(one)
         self.name = name if name is not None else f"sts-{self.pairs[0].split}"
+        self.geometry = geometry
         self.write_csv = write_csv
         self.csv_file = f"{re.sub(r'[^0-9A-Za-z._-]+', '_', self.name or 'sts')}_results.csv"
         self.primary_metric = self._prefixed("spearman_cosine")
@@ -108,8 +114,10 @@ class STSEvaluator(BaseEvaluator):
         return prefixed
 
     def _metrics(self, model: SentenceTransformer) -> dict[str, float]:
+        encoded: EncodedSets | None = None
         try:
-            scores = [score.scores["all"] for score in score_sets(load_encoder(model), self.pairs).sets]
+            encoded = encode_sets(load_encoder(model), self.pairs)
+            scores = [score.scores["all"] for score in score_sets(encoded)]
         except UndefinedScoreError as error:
             logger.warning("%s: %s; every score of this evaluation is set to 0.0", self.name, error.message)
             scores = [Correlations(0.0, 0.0)] * len(self.pairs)
@@ -121,6 +129,8 @@ class STSEvaluator(BaseEvaluator):
             for one, score in zip(self.pairs, scores, strict=True):
                 metrics[f"{one.name}_spearman_cosine"] = score.spearman / 100
                 metrics[f"{one.name}_pearson_cosine"] = score.pearson / 100
+        if self.geometry and encoded is not None:
+            metrics |= measure_geometry(encoded)._asdict()
         return metrics
 
     def _append_csv(self, folder: Path, metrics: dict[str, float], epoch: float, steps: int) -> None:

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from sentemb.data.sts import STS_SETS, ScoredPairs, load_scored_pairs
 from sentemb.encoding import TextEncoder, load_encoder
+from sentemb.encoding.encoder import Vectors
 from sentemb.errors import InputError
 from sentemb.evaluation.scoring import (
     Correlations,
@@ -26,20 +27,22 @@ from sentemb.evaluation.scoring import (
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
+Rows = npt.NDArray[np.intp]
+
 
 @dataclass(frozen=True, eq=False)
-class ScoredSets:
-    """Scores of sets whose sentences were encoded together.
+class EncodedSets:
+    """Vectors of sets whose sentences were encoded together, each distinct one once.
 
     Attributes:
-        sets: One score per set.
-        unique: Sentences encoded.
-        seconds: Wall time of `encode` and of `score`.
+        pairs: The sets.
+        vectors: Shape (unique, dim).
+        rows: For each set the row of every pair's first and second sentence, each of shape (pairs,).
     """
 
-    sets: tuple[SetScore, ...]
-    unique: int
-    seconds: Mapping[str, float]
+    pairs: tuple[ScoredPairs, ...]
+    vectors: Vectors
+    rows: tuple[tuple[Rows, Rows], ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,21 +171,25 @@ def evaluate_pairs(
         UndefinedScoreError: A set has no score: its vectors cannot be made, or its similarities are constant.
     """
     loaded = load_encoder(encoder)
-    scored = score_sets(loaded, pairs, progress=progress)
+    began = time.perf_counter()
+    encoded = encode_sets(loaded, pairs, progress=progress)
+    between = time.perf_counter()
+    scores = score_sets(encoded)
+    seconds = {"encode": between - began, "score": time.perf_counter() - between}
     return StsReport(
         model=loaded.name,
         fingerprint=loaded.fingerprint,
         dimension=loaded.dimension,
         encoder=loaded.describe(),
-        sets=scored.sets,
-        sentences=2 * sum(score.pairs for score in scored.sets),
-        unique=scored.unique,
-        seconds=scored.seconds,
+        sets=scores,
+        sentences=2 * sum(score.pairs for score in scores),
+        unique=len(encoded.vectors),
+        seconds=seconds,
     )
 
 
-def score_sets(encoder: TextEncoder, pairs: Sequence[ScoredPairs], *, progress: bool = False) -> ScoredSets:
-    """Score sets without looking at the encoder's identity, which costs a pass over all weights.
+def encode_sets(encoder: TextEncoder, pairs: Sequence[ScoredPairs], *, progress: bool = False) -> EncodedSets:
+    """Encode sets in one call, without asking for the encoder's fingerprint, a pass over all weights.
 
     Args:
         encoder: The encoder.
@@ -190,35 +197,46 @@ def score_sets(encoder: TextEncoder, pairs: Sequence[ScoredPairs], *, progress: 
         progress: Show a progress bar.
 
     Returns:
-        The scores.
+        The vectors.
 
     Raises:
         InputError: There is no set.
-        UndefinedScoreError: A set has no score: its vectors cannot be made, or its similarities are constant.
+        UndefinedScoreError: The vectors cannot be made.
     """
     if not pairs:
         raise InputError("there are no pairs to score", "name at least one set")
     # One row per distinct string, shared by all sets: three quarters of STS-B's test sentences are in
     # STS12-16.
-    rows: dict[str, int] = {}
-    places = [tuple(_rows_of(side, rows) for side in (one.first, one.second)) for one in pairs]
-    began = time.perf_counter()
+    known: dict[str, int] = {}
+    rows = tuple((_rows_of(one.first, known), _rows_of(one.second, known)) for one in pairs)
     try:
-        vectors = encoder.encode(list(rows), progress=progress)  # (unique, dim)
+        vectors = encoder.encode(list(known), progress=progress)  # (unique, dim)
     except InputError as error:
         names = ", ".join(one.name for one in pairs)
         raise UndefinedScoreError(f"{names}: {error.message}", error.hint) from error
-    encoded = time.perf_counter()
-    scores = tuple(
-        score_pairs(one, pair_cosines(vectors, first, second))
-        for one, (first, second) in zip(pairs, places, strict=True)
+    return EncodedSets(tuple(pairs), vectors, rows)
+
+
+def score_sets(encoded: EncodedSets) -> tuple[SetScore, ...]:
+    """Score encoded sets.
+
+    Args:
+        encoded: Sets and vectors.
+
+    Returns:
+        One score per set.
+
+    Raises:
+        UndefinedScoreError: A set has no score: its similarities are constant.
+    """
+    return tuple(
+        score_pairs(one, pair_cosines(encoded.vectors, first, second))
+        for one, (first, second) in zip(encoded.pairs, encoded.rows, strict=True)
     )
-    seconds = {"encode": encoded - began, "score": time.perf_counter() - encoded}
-    return ScoredSets(sets=scores, unique=len(rows), seconds=seconds)
 
 
-def _rows_of(texts: Sequence[str], rows: dict[str, int]) -> npt.NDArray[np.intp]:
-    return np.array([rows.setdefault(text, len(rows)) for text in texts], dtype=np.intp)
+def _rows_of(texts: Sequence[str], known: dict[str, int]) -> Rows:
+    return np.array([known.setdefault(text, len(known)) for text in texts], dtype=np.intp)
 
 
 def evaluate_sts(

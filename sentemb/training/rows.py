@@ -69,8 +69,10 @@ def dev_evaluator(config: TrainConfig) -> STSEvaluator | None:
     try:
         if path.is_file() or path.suffix in _TABLES:
             pairs = read_scored_pairs(path, split="dev")
-            return STSEvaluator(pairs=[pairs], name="dev", write_csv=False)
-        return STSEvaluator((config.dev,), split="dev", data_dir=config.data_dir, name="dev", write_csv=False)
+            return STSEvaluator(pairs=[pairs], name="dev", geometry=True, write_csv=False)
+        return STSEvaluator(
+            (config.dev,), split="dev", data_dir=config.data_dir, name="dev", geometry=True, write_csv=False
+        )
     except InputError as error:
         hint = "give --data-dir, a file of scored pairs as --dev, or --dev none to keep the last weights"
         raise InputError(

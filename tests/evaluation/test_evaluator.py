@@ -108,6 +108,38 @@ def test_collapsed_and_diverged_encoders_score_zero_with_a_warning(
     assert "mine" in caplog.text
 
 
+def test_geometry_stands_beside_the_scores(tiny_encoder: SentenceTransformer, pairs: ScoredPairs) -> None:
+    plain = STSEvaluator(pairs=[pairs], name="dev")(tiny_encoder)
+    metrics = STSEvaluator(pairs=[pairs], name="dev", geometry=True)(tiny_encoder)
+    assert list(metrics) == [*plain, "dev_alignment", "dev_uniformity"]
+    assert plain.items() <= metrics.items()
+    positive = pairs.gold > 4
+    sides = [
+        torch.nn.functional.normalize(torch.tensor(tiny_encoder.encode(side)).double(), dim=1)
+        for side in (pairs.first, pairs.second)
+    ]
+    expected = (sides[0] - sides[1])[positive].norm(dim=1).pow(2).mean()
+    assert metrics["dev_alignment"] == pytest.approx(float(expected), rel=1e-5)
+    sentences = tiny_encoder.encode(sorted({*pairs.first, *pairs.second}))
+    unit = torch.nn.functional.normalize(torch.tensor(sentences).double(), dim=1)
+    expected = torch.pdist(unit).pow(2).mul(-2).exp().mean().log()
+    assert metrics["dev_uniformity"] == pytest.approx(float(expected), rel=1e-5)
+
+
+def test_a_collapsed_encoder_has_a_geometry_and_a_diverged_one_has_none(
+    tiny_encoder: SentenceTransformer, pairs: ScoredPairs
+) -> None:
+    evaluator = STSEvaluator(pairs=[pairs], name="dev", geometry=True)
+    for parameter in tiny_encoder.parameters():
+        parameter.detach().fill_(1.0)
+    metrics = evaluator(tiny_encoder)
+    assert metrics["dev_spearman_cosine"] == 0.0
+    assert metrics["dev_uniformity"] == pytest.approx(0.0, abs=1e-6)
+    for parameter in tiny_encoder.parameters():
+        parameter.detach().fill_(float("nan"))
+    assert evaluator(tiny_encoder) == {"dev_spearman_cosine": 0.0, "dev_pearson_cosine": 0.0}
+
+
 def test_mistakes_show_before_training(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="stsx"):
         STSEvaluator(("stsx",), data_dir=tmp_path)

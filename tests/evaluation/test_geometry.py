@@ -1,0 +1,138 @@
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+
+from sentemb.data.sts import ScoredPairs
+from sentemb.errors import InputError
+from sentemb.evaluation.geometry import alignment, measure_geometry, uniformity
+from sentemb.evaluation.sts import EncodedSets
+
+
+def unit(vector: np.ndarray) -> np.ndarray:
+    return vector / math.sqrt(sum(float(value) ** 2 for value in vector))
+
+
+def alignment_in_loops(first: np.ndarray, second: np.ndarray, alpha: float) -> float:
+    total = 0.0
+    for one, two in zip(first.astype(np.float64), second.astype(np.float64), strict=True):
+        total += math.sqrt(sum((unit(one) - unit(two)) ** 2)) ** alpha
+    return total / len(first)
+
+
+def uniformity_in_loops(vectors: np.ndarray, t: float) -> float:
+    units = [unit(vector) for vector in vectors.astype(np.float64)]
+    potentials = [
+        math.exp(-t * float(sum((units[i] - units[j]) ** 2)))
+        for i in range(len(units))
+        for j in range(i + 1, len(units))
+    ]
+    return math.log(math.fsum(potentials) / len(potentials))
+
+
+@pytest.mark.parametrize("alpha", [1.0, 2.0, 3.0])
+def test_alignment_equals_a_loop_in_float64(alpha: float) -> None:
+    first, second = np.random.default_rng(0).normal(size=(2, 40, 6)).astype(np.float32)
+    expected = alignment_in_loops(first, second, alpha)
+    assert alignment(first, second, alpha=alpha) == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize("count", [2, 8, 9, 16, 21])
+@pytest.mark.parametrize("t", [0.5, 2.0, 9.0])
+def test_uniformity_equals_a_loop_in_float64_whatever_the_blocks(
+    count: int, t: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sentemb.evaluation.geometry._BLOCK", 8)
+    vectors = np.random.default_rng(count).normal(size=(count, 5)).astype(np.float32)
+    assert uniformity(vectors, t=t) == pytest.approx(uniformity_in_loops(vectors, t), rel=1e-12)
+
+
+def test_more_rows_than_a_block_equal_the_authors_formula() -> None:
+    generator = torch.Generator().manual_seed(0)
+    first, second = torch.randn(2, 2500, 12, generator=generator, dtype=torch.float64)
+    x, y = (torch.nn.functional.normalize(side, dim=1) for side in (first, second))
+    published = torch.pdist(x).pow(2).mul(-2).exp().mean().log()
+    assert uniformity(first.numpy()) == pytest.approx(float(published), rel=1e-12)
+    published = (x - y).norm(dim=1).pow(2).mean()
+    assert alignment(first.numpy(), second.numpy()) == pytest.approx(float(published), rel=1e-12)
+
+
+def test_far_apart_sentences_under_a_sharp_potential_do_not_underflow() -> None:
+    opposite = np.array([[1.0, 0.0], [-1.0, 0.0]])  # exp(-4000) is no float64
+    assert uniformity(opposite, t=1000.0) == pytest.approx(-4000.0)
+
+
+def test_ends_of_the_scales() -> None:
+    same = np.full((2000, 3), 0.1, dtype=np.float32)
+    assert uniformity(same) == pytest.approx(0.0, abs=1e-12)
+    assert alignment(same, 7 * same) == pytest.approx(0.0, abs=1e-12)  # length does not count
+    assert alignment(same, -same) == pytest.approx(4.0)
+    many = np.random.default_rng(0).normal(size=(1500, 256))
+    assert uniformity(many) == pytest.approx(-4.0, abs=0.05)  # random directions stand at right angles
+
+
+def test_zero_vectors_stay_zero() -> None:
+    vectors = np.array([[0.0, 0.0], [3.0, 4.0]])
+    assert alignment(vectors[:1], vectors[1:]) == pytest.approx(1.0)
+    assert uniformity(vectors) == pytest.approx(-2.0)
+
+
+def test_bad_input_is_named() -> None:
+    vectors = np.eye(3)
+    with pytest.raises(InputError, match=r"shape \(3, 3\) cannot be aligned with \(2, 3\)"):
+        alignment(vectors, vectors[:2])
+    with pytest.raises(InputError, match="at least one positive pair"):
+        alignment(vectors[:0], vectors[:0])
+    with pytest.raises(InputError, match="at least two sentences, not 1"):
+        uniformity(vectors[:1])
+    with pytest.raises(InputError, match="NaN or infinity"):
+        uniformity(vectors * np.nan)
+    for broken in (0.0, -1.0, math.nan, math.inf):
+        with pytest.raises(InputError, match="t is"):
+            uniformity(vectors, t=broken)
+        with pytest.raises(InputError, match="alpha is"):
+            alignment(vectors, vectors, alpha=broken)
+
+
+def encoded(*sets: ScoredPairs) -> EncodedSets:
+    """Sets over one shared table of random vectors."""
+    generator = np.random.default_rng(4)
+    rows = tuple(tuple(generator.integers(0, 30, size=(2, len(one.gold)))) for one in sets)
+    return EncodedSets(sets, generator.normal(size=(30, 4)).astype(np.float32), rows)  # type: ignore[arg-type]
+
+
+def test_positives_are_the_pairs_above_four_of_five(make_pairs: Callable[..., ScoredPairs]) -> None:
+    pairs = make_pairs(sizes=(300,))
+    assert {0.0, 4.0, 5.0} <= set(pairs.gold)
+    sets = encoded(pairs)
+    first, second = (side[pairs.gold > 4] for side in sets.rows[0])
+    found = measure_geometry(sets)
+    assert found.alignment == pytest.approx(
+        alignment_in_loops(sets.vectors[first], sets.vectors[second], 2.0), rel=1e-12
+    )
+    assert found.uniformity == pytest.approx(uniformity_in_loops(sets.vectors, 2.0), rel=1e-12)
+
+
+def test_the_scale_of_the_scores_does_not_matter(make_pairs: Callable[..., ScoredPairs]) -> None:
+    pairs = make_pairs(sizes=(300,))
+    small = ScoredPairs("mine", "dev", pairs.first, pairs.second, pairs.gold * 2 - 3)
+    assert measure_geometry(encoded(small)) == measure_geometry(encoded(pairs))
+
+
+def test_several_sets_count_as_one_each_on_its_own_scale(make_pairs: Callable[..., ScoredPairs]) -> None:
+    one, two = make_pairs(sizes=(300,), seed=1), make_pairs(sizes=(200,), seed=2)
+    scaled = ScoredPairs("two", "dev", two.first, two.second, two.gold / 5)
+    both, together = encoded(one, scaled), encoded(one, two)
+    assert measure_geometry(both) == measure_geometry(together)
+    first, second = (
+        np.concatenate(
+            [rows[side][pairs.gold > 4] for rows, pairs in zip(both.rows, (one, two), strict=True)]
+        )
+        for side in (0, 1)
+    )
+    expected = alignment_in_loops(both.vectors[first], both.vectors[second], 2.0)
+    assert measure_geometry(both).alignment == pytest.approx(expected, rel=1e-12)
