@@ -18,7 +18,7 @@ from typing import Annotated
 import typer
 
 from sentemb.errors import InputError
-from sentemb.pretraining.config import Initialisation, Layout, OptimizerName, Precision, PretrainConfig
+from sentemb.pretraining.config import Initialisation, Layout, Precision, PretrainConfig
 
 Paths = list[Path]
 
@@ -56,12 +56,6 @@ def main(
     embedding_rate: Annotated[
         float, typer.Option(help="Factor of the learning rate for token embeddings.")
     ] = PretrainConfig.embedding_rate,
-    optimizer: Annotated[
-        OptimizerName, typer.Option(help="muon takes the matrices inside the layers; AdamW the rest.")
-    ] = PretrainConfig.optimizer,
-    matrix_rate: Annotated[
-        float, typer.Option(help="Factor of the learning rate for matrices under muon.")
-    ] = PretrainConfig.matrix_rate,
     warmup: Annotated[float, typer.Option(help="Share of the run.")] = PretrainConfig.warmup,
     dropout: Annotated[float, typer.Option(help="During pre-training only.")] = PretrainConfig.dropout,
     max_steps: Annotated[int | None, typer.Option(help="End by steps.")] = None,
@@ -99,8 +93,6 @@ def main(
         batch_size=batch_size,
         learning_rate=learning_rate,
         embedding_rate=embedding_rate,
-        optimizer=optimizer,
-        matrix_rate=matrix_rate,
         warmup=warmup,
         dropout=dropout,
         max_steps=max_steps,

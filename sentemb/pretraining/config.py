@@ -12,7 +12,6 @@ from sentemb.errors import InputError
 
 Precision = Literal["auto", "float32", "bfloat16"]
 Layout = Literal["packed", "documents"]
-OptimizerName = Literal["adamw", "muon"]
 Initialisation = Literal["cooccurrence", "random"]
 # What may differ when a run is resumed: where it ends and what it writes down.
 _FREE = {"max_steps", "max_minutes", "save_minutes", "log_steps", "cache", "precision", "resume", "output"}
@@ -45,9 +44,6 @@ class PretrainConfig:
         batch_size: Rows per step.
         learning_rate: At its peak.
         embedding_rate: Factor of it for the token embeddings.
-        optimizer: `adamw`, or `muon` for the matrices inside the layers (and AdamW for the rest), which needs
-            fewer tokens to the same loss from a random start.
-        matrix_rate: Factor of the learning rate for those matrices under `muon`.
         warmup: Share of the run.
         dropout: During pre-training. 0 suits text that is seen about once; the saved configuration keeps the
             model's own rate for the training that follows.
@@ -81,8 +77,6 @@ class PretrainConfig:
     batch_size: int = 32
     learning_rate: float = 5e-4
     embedding_rate: float = 1.0
-    optimizer: OptimizerName = "adamw"
-    matrix_rate: float = 6.0
     warmup: float = 0.06
     dropout: float = 0.0
     max_steps: int | None = None
@@ -95,15 +89,7 @@ class PretrainConfig:
     resume: bool = False
 
     def __post_init__(self) -> None:
-        for name in (
-            "batch_size",
-            "learning_rate",
-            "save_minutes",
-            "log_steps",
-            "embedding_scale",
-            "layers",
-            "matrix_rate",
-        ):
+        for name in ("batch_size", "learning_rate", "save_minutes", "log_steps", "embedding_scale", "layers"):
             if getattr(self, name) <= 0:
                 raise InputError(
                     f"{_flag(name)} {getattr(self, name)} is not positive", "give more than zero"

@@ -182,7 +182,6 @@ def _trainer(
         budget=budget,
         warmup=config.warmup,
         embedding_rate=config.embedding_rate,
-        matrix_rate=config.matrix_rate if config.optimizer == "muon" else None,
         dtype=dtype,
     )
     trainer.add_callback(recorder)

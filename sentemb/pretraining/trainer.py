@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,6 @@ from transformers import (
 )
 
 from sentemb.pretraining.model import masked_loss
-from sentemb.pretraining.muon import MuonAdamW, layer_matrices
 from sentemb.pretraining.rows import Row
 from sentemb.pretraining.schedule import Budget, learning_rate_factor
 
@@ -43,7 +41,6 @@ class MaskedTrainer(Trainer):
         warmup: Share of the run in which the learning rate rises.
         embedding_rate: Factor of the learning rate of the token embeddings. Below 1 it protects vectors that
             were learned before: Adam moves the rows of rare tokens as fast as all others.
-        matrix_rate: Factor of the learning rate of the layers' matrices under Muon; None is AdamW for all.
         dtype: To multiply in; weights stay float32.
     """
 
@@ -62,13 +59,11 @@ class MaskedTrainer(Trainer):
         budget: Budget,
         warmup: float = 0.06,
         embedding_rate: float = 1.0,
-        matrix_rate: float | None = None,
         dtype: torch.dtype = torch.float32,
     ) -> None:
         self._budget = budget
         self._warmup = warmup
         self._embedding_rate = embedding_rate
-        self._matrix_rate = matrix_rate
         self.dtype = dtype
         super().__init__(
             model,
@@ -109,29 +104,22 @@ class MaskedTrainer(Trainer):
         return metrics
 
     def create_optimizer(self, model: PreTrainedModel | None = None) -> torch.optim.Optimizer:
-        """No decay on biases and norms; learning rates of their own for token embeddings and matrices."""
+        """Fused AdamW: no decay on biases and norms, a learning rate of its own for the token embeddings."""
         if self.optimizer is None:
             trained = self.model if model is None else model
             decayed = set(self.get_decay_parameter_names(trained))
             embeddings = trained.get_input_embeddings().weight
-            inside = set() if self._matrix_rate is None else layer_matrices(trained)
-            groups: dict[str, list[torch.nn.Parameter]] = defaultdict(list)
+            groups: dict[str, list[torch.nn.Parameter]] = {"embeddings": [], "decayed": [], "plain": []}
             for name, parameter in trained.named_parameters():
-                kind = "matrices" if parameter in inside else "decayed" if name in decayed else "plain"
+                kind = "decayed" if name in decayed else "plain"
                 groups["embeddings" if parameter is embeddings else kind].append(parameter)
             rate = self.args.learning_rate
-            self.optimizer = MuonAdamW(
+            self.optimizer = torch.optim.AdamW(
                 [
                     # The Trainer logs the rate of the first group.
                     {"params": groups["decayed"], "lr": rate, "weight_decay": _WEIGHT_DECAY},
                     {"params": groups["plain"], "lr": rate, "weight_decay": 0.0},
                     {"params": groups["embeddings"], "lr": rate * self._embedding_rate, "weight_decay": 0.0},
-                    {
-                        "params": groups["matrices"],
-                        "lr": rate * (self._matrix_rate or 0.0),
-                        "weight_decay": _WEIGHT_DECAY,
-                        "orthogonal": True,
-                    },
                 ],
                 betas=_BETAS,
                 eps=_EPSILON,
