@@ -12,9 +12,37 @@ from typing import Literal
 
 from sentemb.errors import InputError
 
-Kind = Literal["scored-pairs", "sentences", "triples"]
-Split = Literal["train", "dev", "test"]
-SPLITS: tuple[Split, ...] = ("train", "dev", "test")
+Kind = Literal["scored-pairs", "sentences", "triples", "labelled"]
+TableFormat = Literal["tsv", "csv", "jsonl", "json-member", "label-first", "file-per-label"]
+SPLITS = ("train", "dev", "test")
+"""The splits that most sets have; FewCLUE's also have folds, such as `train-0`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Layout:
+    """How the files of a labelled set look as published, where that is not how they look on the hub.
+
+    Attributes:
+        format: Unquoted tab-separated values, comma-separated values, JSON lines; `json-member`, one JSON
+            object whose member of that name is a list of rows; `label-first`, a label, a space and the text;
+            `file-per-label`, a text a line and all lines of a file of one label.
+        files: The file of each split; for `file-per-label` of each label, in SentEval's order of reading.
+        columns: The entry's columns as these files call them; `a+b` are two columns joined by a space.
+        headers: The columns of the files that have no header line, by split.
+        spellings: How these files spell the labels, if neither as their names nor as their numbers.
+        no_label: The spelling that marks a row on whose label nobody agreed; such rows are left out.
+        member: The member of a `json-member` file.
+        encoding: Text encoding.
+    """
+
+    format: TableFormat
+    files: Mapping[str, str]
+    columns: tuple[str, ...] = ()
+    headers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    spellings: tuple[str, ...] = ()
+    no_label: str | None = None
+    member: str = ""
+    encoding: str = "utf-8"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,7 +51,8 @@ class Entry:
 
     Attributes:
         name: The name used on the command line and in records.
-        kind: What a row is: two sentences and a score, one sentence, or anchor, positive and hard negative.
+        kind: What a row is: two sentences and a score; one sentence; anchor, positive and hard negative; or a
+            text or a pair of texts with a label.
         description: One line.
         columns: Columns of a row in the order of their roles.
         licence: The terms as the source states them; no legal advice.
@@ -32,6 +61,9 @@ class Entry:
         derived_from: The set whose local files this one is made of.
         rows: Expected rows by split; empty where they were never counted.
         parts: Expected rows of each part of the test split, in SentEval's order.
+        labels: Names of a labelled set's classes in the order of their numbers; empty where it has scores.
+        unlabelled: The splits whose labels nobody published.
+        layout: How a labelled set's files look in the data folder, where not as on the hub.
         hub_id: The repository on the hub.
         revision: The commit there, 40 hexadecimal digits.
         files: The file of each split in that repository.
@@ -49,6 +81,9 @@ class Entry:
     derived_from: str | None = None
     rows: Mapping[str, int] = field(default_factory=dict)
     parts: Mapping[str, int] = field(default_factory=dict)
+    labels: tuple[str, ...] = ()
+    unlabelled: tuple[str, ...] = ()
+    layout: Layout | None = None
     hub_id: str | None = None
     revision: str | None = None
     files: Mapping[str, str] = field(default_factory=dict)
@@ -58,12 +93,16 @@ class Entry:
     @property
     def text_columns(self) -> tuple[str, ...]:
         """The columns that hold texts."""
-        return tuple(column for column in self.columns if column != "score")
+        return tuple(column for column in self.columns if column not in ("score", "label"))
 
     @property
-    def splits(self) -> tuple[Split, ...]:
-        """The splits that the set has."""
-        return tuple(split for split in SPLITS if split in self.rows or split in self.files)
+    def splits(self) -> tuple[str, ...]:
+        """The splits that the set has: train, dev and test first."""
+        there = {**self.rows, **self.files}
+        return (
+            *(split for split in SPLITS if split in there),
+            *(split for split in there if split not in SPLITS),
+        )
 
 
 @cache
@@ -73,10 +112,19 @@ def _all() -> dict[str, Entry]:
 
 
 def _entry(name: str, table: dict[str, object]) -> Entry:
-    values = {key: tuple(value) if isinstance(value, list) else value for key, value in table.items()}
+    values = {key: _frozen(value) for key, value in table.items()}
     if isinstance(citation := values.get("citation"), str):
         values["citation"] = citation.strip()
+    if isinstance(layout := values.get("layout"), dict):
+        values["layout"] = Layout(**layout)
     return Entry(name=name, **values)  # type: ignore[arg-type]
+
+
+def _frozen(value: object) -> object:
+    """A value of the catalogue with tuples for lists, also inside tables."""
+    if isinstance(value, dict):
+        return {key: _frozen(inner) for key, inner in value.items()}
+    return tuple(value) if isinstance(value, list) else value
 
 
 def get(name: str) -> Entry:

@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sentemb._files import sync_folder
-from sentemb.data.catalogue import Entry, Split, check_row_count, get
+from sentemb.data.catalogue import Entry, check_row_count, get
 from sentemb.data.formats import read_rows
 from sentemb.data.hub import download
+from sentemb.data.labelled import count_rows
+from sentemb.data.labelled_files import has_split
 from sentemb.data.locate import Place, find, missing
 from sentemb.data.sts import check_counts, read_place
 from sentemb.data.tree import ARCHIVES
@@ -30,7 +32,7 @@ class Count:
     """
 
     name: str
-    split: Split
+    split: str
     rows: int | None
     expected: int | None
     problem: str | None
@@ -87,7 +89,8 @@ def count(entry: Entry, data_dir: Path) -> list[Count]:
         data_dir: The data folder.
 
     Returns:
-        One count for each split.
+        One count for each split; of a labelled set for each that is there, since GLUE's sets are often
+        kept without their test splits.
 
     Raises:
         InputError: The set is not there.
@@ -95,7 +98,8 @@ def count(entry: Entry, data_dir: Path) -> list[Count]:
     place = find(entry, data_dir)
     if place is None:
         raise missing(entry, data_dir)
-    return [_count_split(entry, split, place) for split in entry.splits]
+    there = [split for split in entry.splits if entry.kind != "labelled" or has_split(entry, split, place)]
+    return [_count_split(entry, split, place) for split in there]
 
 
 def _require_counts(entry: Entry, path: Path, *, check_rows: bool) -> None:
@@ -108,7 +112,7 @@ def _require_counts(entry: Entry, path: Path, *, check_rows: bool) -> None:
             raise InputError(counted.problem, "try again, or pass --allow-count-mismatch")
 
 
-def _count_split(entry: Entry, split: Split, place: Place) -> Count:
+def _count_split(entry: Entry, split: str, place: Place) -> Count:
     expected = entry.rows.get(split)
     rows = None
     try:
@@ -119,6 +123,8 @@ def _count_split(entry: Entry, split: Split, place: Place) -> Count:
             pairs = read_place(entry, split, place)
             rows = len(pairs)
             check_counts(entry, pairs)
+        elif entry.kind == "labelled":
+            rows = count_rows(entry, split, place)
         else:
             rows = sum(1 for _ in read_rows(_file(entry, split, place), columns=entry.columns))
         if expected is not None:
@@ -128,6 +134,6 @@ def _count_split(entry: Entry, split: Split, place: Place) -> Count:
     return Count(entry.name, split, rows, expected, None)
 
 
-def _file(entry: Entry, split: Split, place: Place) -> Path:
+def _file(entry: Entry, split: str, place: Place) -> Path:
     path = place.path or Path()
     return path / entry.files[split] if path.is_dir() else path

@@ -71,9 +71,15 @@ def find(entry: Entry, data_dir: Path) -> Place | None:
         return Place(tree=tree)
     for layout in entry.layouts:
         path = data_dir / layout
-        if path.is_file() or any((path / file).is_file() for file in entry.files.values()):
+        if path.is_file() or any((path / file).is_file() for file in _files(entry)):
             return Place(path=path)
     return None
+
+
+def _files(entry: Entry) -> tuple[str, ...]:
+    """The files that may lie in a folder of the set: as published, and as on the hub."""
+    published = entry.layout.files.values() if entry.layout else ()
+    return (*published, *entry.files.values())
 
 
 def candidates(entry: Entry) -> tuple[str, ...]:
@@ -132,7 +138,11 @@ def local_files(entry: Entry, data_dir: Path) -> list[Path]:
         if place.tree.prefix is not None:
             return [place.tree.place]
         folder = place.tree.place / str(base.senteval)
+        if base.kind == "labelled":
+            return sorted(folder / file for file in _files(base) if (folder / file).is_file())
         names = ("STS.input.*.txt", "STS.gs.*.txt", "sts-*.csv", "SICK_*.txt")
         return sorted(path for name in names for path in folder.glob(name))
     path = place.path or data_dir
+    if base.kind == "labelled":
+        return sorted(path / file for file in _files(base) if (path / file).is_file())
     return sorted(file for file in path.iterdir() if file.is_file()) if path.is_dir() else [path]

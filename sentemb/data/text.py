@@ -18,6 +18,7 @@ from sentemb.data.formats import (
     read_rows,
     refuse_bare_string,
 )
+from sentemb.data.labelled import load_labelled
 from sentemb.data.locate import find, missing, resolve_data_dir
 from sentemb.data.record import Record
 from sentemb.data.sts import load_scored_pairs
@@ -166,6 +167,11 @@ def _entry_values(
     elif entry.kind == "scored-pairs":
         pairs = load_scored_pairs(entry.name, split="train", data_dir=data_dir, check_rows=check_rows)
         for row in zip(pairs.first, pairs.second, pairs.gold.tolist(), strict=True):
+            yield dict(zip(entry.columns, row, strict=True))
+    elif entry.kind == "labelled":
+        data = load_labelled(entry.name, split="train", data_dir=data_dir, check_rows=check_rows)
+        columns = [data.texts, *([data.pairs] if data.pairs else []), data.labels.tolist()]
+        for row in zip(*columns, strict=True):
             yield dict(zip(entry.columns, row, strict=True))
     else:
         for _, values in read_rows(_locate_file(entry, data_dir), columns=entry.columns):

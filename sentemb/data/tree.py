@@ -21,7 +21,7 @@ ROOTS = (
     "senteval_tok/downstream",
 )
 ARCHIVES = ("senteval.tar", "senteval.tar.gz", "senteval.tgz", "senteval.tar.xz")
-_FOLDERS = {"STS", "SICK"}
+_FOLDERS = {"STS", "SICK", "MR", "CR", "SUBJ", "MPQA", "SST", "TREC", "MRPC"}
 _LARGEST = 64 << 20  # ten times the largest file that any set has
 
 
@@ -112,7 +112,7 @@ def _find_in_archive(path: Path, folder: str) -> Tree | None:
 
 @lru_cache(maxsize=1)
 def _contents(path: Path, changed: int) -> dict[str, bytes]:
-    """The files of all STS sets and SICK in an archive, about ten megabytes, unpacked once.
+    """The files of the sets in an archive that the catalogue knows, some twenty megabytes, unpacked once.
 
     `changed` is the archive's time stamp, so that another archive under the same name is read anew.
     """

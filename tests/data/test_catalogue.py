@@ -10,7 +10,7 @@ from sentemb.errors import InputError
 
 def test_names_are_unique_and_found() -> None:
     names = [entry.name for entry in entries()]
-    assert len(names) == len(set(names)) == 13
+    assert len(names) == len(set(names)) == 56
     assert all(get(name).name == name for name in names)
     assert {entry.name for entry in entries("triples")} == {"nli-triples", "simcse-nli"}
 
@@ -18,7 +18,7 @@ def test_names_are_unique_and_found() -> None:
 @pytest.mark.parametrize("entry", entries(), ids=lambda entry: entry.name)
 def test_entries_are_complete(entry) -> None:
     assert entry.description and entry.licence and entry.columns
-    assert entry.splits and {*entry.rows, *entry.files} <= {*SPLITS}
+    assert entry.splits and (entry.kind == "labelled" or {*entry.splits} <= {*SPLITS})
     assert entry.senteval or entry.layouts or entry.derived_from
     if entry.hub_id:
         assert re.fullmatch(r"[\w.-]+/[\w.-]+", entry.hub_id)
@@ -31,6 +31,22 @@ def test_entries_are_complete(entry) -> None:
         assert entry.citation.count("{") == entry.citation.count("}")
         assert "\\\\" not in entry.citation
     assert all(count > 0 for count in [*entry.rows.values(), *entry.parts.values()])
+
+
+@pytest.mark.parametrize("entry", entries("labelled"), ids=lambda entry: entry.name)
+def test_labelled_entries_are_complete(entry) -> None:
+    assert entry.columns[-1] == "label" and len(entry.text_columns) in (1, 2)
+    assert {*entry.unlabelled} <= {*entry.splits} != {*entry.unlabelled}
+    assert len({*entry.labels}) == len(entry.labels) != 1
+    layout = entry.layout
+    if layout is None:
+        assert {*entry.files} == {*entry.splits}
+    elif layout.format == "file-per-label":
+        assert {*layout.files} == {*entry.labels}
+    else:
+        assert {*entry.rows} <= {*layout.files}
+        assert len(layout.columns or entry.columns) == len(entry.columns)
+        assert len(layout.spellings or entry.labels) == len(entry.labels)
 
 
 @pytest.mark.parametrize(

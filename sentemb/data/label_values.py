@@ -1,0 +1,87 @@
+"""From what files write to class numbers and scores."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from sentemb.errors import InputError
+
+
+class LabelNumbers:
+    """The numbers of classes by their spellings.
+
+    Args:
+        names: The classes' names in the order of their numbers.
+        spellings: How a file writes each class where it does not write the name; their numbers by default.
+        where: What errors call the set.
+    """
+
+    def __init__(self, names: Sequence[str], *, spellings: Sequence[str] = (), where: str) -> None:
+        numbers = spellings or [str(number) for number in range(len(names))]
+        self._numbers = {spelling: number for number, spelling in enumerate(numbers)}
+        # A name goes before a spelling: the user's own classes may be called 1 and 0.
+        self._numbers |= {name: number for number, name in enumerate(names)}
+        self._names = names
+        self._where = where
+
+    def number(self, value: Any, location: str) -> int:
+        """The number of one label.
+
+        Args:
+            value: The label as the file has it.
+            location: Where it stands, for errors.
+
+        Returns:
+            The class's number.
+
+        Raises:
+            InputError: There is no label, or it is none of the classes.
+        """
+        label = spelling(value, location)
+        if label not in self._numbers:
+            shown = ", ".join(self._names[:5]) + (", ..." if len(self._names) > 5 else "")
+            raise InputError(f"{location}: {label!r} is no label of {self._where}", f"its labels are {shown}")
+        return self._numbers[label]
+
+
+def spelling(value: Any, location: str) -> str:
+    """Write a label as a string: `1` for 1, 1.0 and "1", `true` for True.
+
+    Args:
+        value: The label as the file has it.
+        location: Where it stands, for errors.
+
+    Returns:
+        The label without surrounding white space.
+
+    Raises:
+        InputError: There is none, or it can name no class.
+    """
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    if isinstance(value, (str, int)) and str(value).strip():
+        return str(value).strip()
+    if value is None or isinstance(value, str) or (isinstance(value, float) and math.isnan(value)):
+        raise InputError(f"{location}: no label", "remove the row, or fill it in")
+    raise InputError(f"{location}: {value!r} names no class", "read such labels as scores (scores=True)")
+
+
+def in_order(labels: Iterable[str]) -> tuple[str, ...]:
+    """The classes of a user's own file: sorted, as numbers where all of them are whole numbers.
+
+    Sorted rather than in the order of the file, so that two splits with the same classes number them alike.
+
+    Args:
+        labels: The labels of all rows.
+
+    Returns:
+        Each label once.
+    """
+    names = set(labels)
+    if all(name.removeprefix("-").isdecimal() for name in names):
+        return tuple(sorted(names, key=lambda name: (int(name), name)))
+    return tuple(sorted(names))

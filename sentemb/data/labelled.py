@@ -1,0 +1,277 @@
+"""Texts and pairs of texts with labels: GLUE, SentEval, CLUE and others."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from sentemb.data.catalogue import Entry, check_row_count, entries, get
+from sentemb.data.label_values import LabelNumbers
+from sentemb.data.labelled_files import Example, read_examples
+from sentemb.data.locate import Place, find, missing, resolve_data_dir
+from sentemb.data.record import Record
+from sentemb.errors import InputError
+
+logger = logging.getLogger(__name__)
+
+Labels = npt.NDArray[np.int64] | npt.NDArray[np.float64]
+"""Class numbers (int64) or scores (float64)."""
+
+
+@dataclass(frozen=True, eq=False)
+class LabelledTexts:
+    """Texts, or pairs of texts, with their labels.
+
+    Attributes:
+        name: The set.
+        split: The split, or what it was made into.
+        texts: Texts, or the first of each pair; empty ones count.
+        pairs: The second of each pair, None for single texts.
+        labels: (n,) class numbers from 0, int64, or finite scores, float64.
+        label_names: The classes' names in the order of their numbers; empty where labels are scores. A class
+            may have no example.
+        source: Where the rows were read, for records.
+
+    Raises:
+        InputError: The lengths differ, there is no row, or a label is no class or not finite.
+    """
+
+    name: str
+    split: str
+    texts: list[str]
+    pairs: list[str] | None
+    labels: Labels
+    label_names: tuple[str, ...]
+    source: str = ""
+
+    def __post_init__(self) -> None:
+        kind = np.int64 if self.label_names else np.float64
+        object.__setattr__(self, "labels", np.asarray(self.labels, dtype=kind))
+        size = len(self.texts)
+        seconds = size if self.pairs is None else len(self.pairs)
+        if seconds != size or self.labels.shape != (size,):
+            raise InputError(
+                f"{self.name}: {size} texts, {seconds} second ones and labels of shape {self.labels.shape}"
+            )
+        if size == 0:
+            raise InputError(f"{self.name} {self.split}: no labelled text")
+        if self.label_names:
+            wrong = (self.labels < 0) | (self.labels >= len(self.label_names))
+        else:
+            wrong = ~np.isfinite(self.labels)
+        if wrong.any():
+            row = int(np.flatnonzero(wrong)[0])
+            raise InputError(f"{self.name} {self.split}: the label of row {row} is {self.labels[row]}")
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+    @property
+    def class_counts(self) -> dict[str, int]:
+        """Rows of each class, also of those without any; nothing where labels are scores."""
+        counts = np.bincount(self.labels.astype(np.int64), minlength=len(self.label_names))
+        return dict(zip(self.label_names, counts.tolist(), strict=True)) if self.label_names else {}
+
+    def select(
+        self, rows: npt.NDArray[np.integer] | Sequence[int], *, split: str | None = None
+    ) -> LabelledTexts:
+        """Some of the rows, in the given order.
+
+        Args:
+            rows: Their indices.
+            split: What to call them; the same split by default.
+
+        Returns:
+            The rows, with all classes of the set.
+
+        Raises:
+            InputError: There are none.
+        """
+        chosen = np.asarray(rows, dtype=np.int64)
+        return replace(
+            self,
+            split=split or self.split,
+            texts=[self.texts[row] for row in chosen],
+            pairs=None if self.pairs is None else [self.pairs[row] for row in chosen],
+            labels=self.labels[chosen],
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class UnlabelledTexts:
+    """Texts of a split whose labels nobody published.
+
+    Attributes:
+        name: The set.
+        split: The split.
+        texts: Texts, or the first of each pair.
+        pairs: The second of each pair, None for single texts.
+        source: Where the rows were read.
+    """
+
+    name: str
+    split: str
+    texts: list[str]
+    pairs: list[str] | None
+    source: str = ""
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+
+def load_labelled(
+    name: str, *, split: str, data_dir: str | os.PathLike[str] | None = None, check_rows: bool = True
+) -> LabelledTexts:
+    """Load one split of a labelled set of the catalogue.
+
+    Args:
+        name: The set, such as `sst2`, `mrpc`, `trec` or `tnews-few`; those of kind `labelled`.
+        split: `train`, `dev` or `test`, or another that the set has, such as FewCLUE's `train-0`. MR, CR,
+            SUBJ and MPQA have a `train` only: they are judged by cross-validation.
+        data_dir: Folder (or SentEval archive) that holds the set as published or as fetched from the hub;
+            `SENTEMB_DATA` by default. Where neither is given, the set comes from the hub.
+        check_rows: Refuse a copy whose row count differs from the catalogue's; it is never cut short.
+
+    Returns:
+        The rows in the order of the file.
+
+    Raises:
+        InputError: The set, the split or the file is not there, is broken, has another row count, or has no
+            labels, as the test splits of GLUE.
+    """
+    entry = _entry(name, split)
+    if split in entry.unlabelled:
+        others = ", ".join(other for other in entry.splits if other not in entry.unlabelled)
+        raise InputError(
+            f"the labels of {name} {split} are not published",
+            f"use one of {others}, or read its texts with load_unlabelled",
+        )
+    place = _locate(entry, split, data_dir)
+    data = read_labelled_place(entry, split, place)
+    _check_count(f"{name} {split} ({data.source})", len(data), entry.rows.get(split), check_rows=check_rows)
+    return data
+
+
+def load_unlabelled(
+    name: str, *, split: str, data_dir: str | os.PathLike[str] | None = None, check_rows: bool = True
+) -> UnlabelledTexts:
+    """Load the texts of a split without labels, for predictions to hand in or for training without labels.
+
+    Args:
+        name: The set.
+        split: A split without labels, such as `test` of GLUE's sets or `unlabelled` of FewCLUE's.
+        data_dir: As for `load_labelled`.
+        check_rows: As for `load_labelled`.
+
+    Returns:
+        The texts in the order of the file.
+
+    Raises:
+        InputError: The split has labels, or anything of what `load_labelled` refuses.
+    """
+    entry = _entry(name, split)
+    if split not in entry.unlabelled:
+        raise InputError(f"{name} {split} has labels", "read it with load_labelled")
+    place = _locate(entry, split, data_dir)
+    texts, pairs = _texts(read_examples(entry, split, place, labelled=False))
+    _check_count(f"{name} {split} ({place})", len(texts), entry.rows.get(split), check_rows=check_rows)
+    return UnlabelledTexts(name, split, texts, pairs, source=str(place))
+
+
+def read_labelled_place(entry: Entry, split: str, place: Place) -> LabelledTexts:
+    """Read one split of a labelled set from where it was found, however many rows there are.
+
+    Args:
+        entry: The set.
+        split: A split with labels.
+        place: Where it lies.
+
+    Returns:
+        The rows that have a label.
+
+    Raises:
+        InputError: The file is absent or broken.
+    """
+    undecided = entry.layout.no_label if entry.layout else None
+    rows = [row for row in read_examples(entry, split, place) if undecided is None or row.label != undecided]
+    texts, pairs = _texts(rows)
+    if not entry.labels:
+        scores = [Record(row.location, {"label": row.label}).number("label") for row in rows]
+        return LabelledTexts(entry.name, split, texts, pairs, np.array(scores), (), source=str(place))
+    published = bool(rows) and rows[0].published
+    spellings = entry.layout.spellings if entry.layout and published else ()
+    numbers = LabelNumbers(entry.labels, spellings=spellings, where=entry.name)
+    labels = np.array([numbers.number(row.label, row.location) for row in rows], dtype=np.int64)
+    return LabelledTexts(entry.name, split, texts, pairs, labels, entry.labels, source=str(place))
+
+
+def count_rows(entry: Entry, split: str, place: Place) -> int:
+    """Count the rows of a split that count: those with a label where labels are published.
+
+    Args:
+        entry: The set.
+        split: Its split.
+        place: Where it lies.
+
+    Returns:
+        Their number.
+
+    Raises:
+        InputError: The file is absent or broken.
+    """
+    if split in entry.unlabelled:
+        return sum(1 for _ in read_examples(entry, split, place, labelled=False))
+    return len(read_labelled_place(entry, split, place))
+
+
+def _entry(name: str, split: str) -> Entry:
+    entry = get(name)
+    if entry.kind != "labelled":
+        known = ", ".join(other.name for other in entries("labelled")[:8])
+        raise InputError(f"{name} holds no labelled texts", f"sets that do are {known} and more")
+    if split not in entry.splits:
+        raise InputError(f"{name} has no split {split!r}", f"it has {', '.join(entry.splits)}")
+    return entry
+
+
+def _locate(entry: Entry, split: str, data_dir: str | os.PathLike[str] | None) -> Place:
+    root = resolve_data_dir(data_dir)
+    if root is not None:
+        place = find(entry, root)
+        if place is None:
+            raise missing(entry, root)
+        return place
+    if entry.hub_id is None:
+        raise InputError(
+            f"{entry.name} is on no hub", "name the folder that holds it: --data-dir or SENTEMB_DATA"
+        )
+    from sentemb.data.hub import download
+
+    file = entry.files[split]
+    return Place(path=download(entry.hub_id, file, revision=entry.revision, needed_for=entry.name))
+
+
+def _texts(rows: Iterable[Example]) -> tuple[list[str], list[str] | None]:
+    texts: list[str] = []
+    pairs: list[str] = []
+    for row in rows:
+        texts.append(row.text)
+        if row.pair is not None:
+            pairs.append(row.pair)
+    return texts, pairs or None
+
+
+def _check_count(where: str, found: int, expected: int | None, *, check_rows: bool) -> None:
+    if expected is None:
+        return
+    try:
+        check_row_count(where, found, expected)
+    except InputError as error:
+        if check_rows:
+            raise
+        logger.warning("%s", error.message)

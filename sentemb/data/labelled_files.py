@@ -1,0 +1,175 @@
+"""Rows of labelled sets in the formats in which they were published: GLUE, SentEval, CLUE and the hub's.
+
+Texts are left as they stand: SST's end in a space, some of CR and MPQA are empty, quotation marks of GLUE are
+text. Nothing is quoted but where a set's own format says so.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from sentemb.data.catalogue import Entry, Layout
+from sentemb.data.formats import read_rows
+from sentemb.data.lines import decode_lines, read_lines
+from sentemb.data.locate import Place
+from sentemb.data.record import Record
+from sentemb.data.tables import Lines, parse_csv, parse_jsonl, parse_tsv, require_columns
+from sentemb.errors import InputError
+
+
+class Example(NamedTuple):
+    """One row of a labelled set.
+
+    Attributes:
+        location: Where it stands, such as `glue/RTE/dev.tsv:17`.
+        text: The text, or the first of two.
+        pair: The second text, None in a set of single texts.
+        label: The label as the file has it, None where none was asked for.
+        published: True for a file as its authors published it, False for one of the hub.
+    """
+
+    location: str
+    text: str
+    pair: str | None
+    label: Any
+    published: bool
+
+
+def read_examples(entry: Entry, split: str, place: Place, *, labelled: bool = True) -> Iterator[Example]:
+    """Read one split of a labelled set from where it was found.
+
+    Args:
+        entry: The set.
+        split: A split that it has.
+        place: Where it lies; a single file is one of the hub.
+        labelled: Read the labels too.
+
+    Yields:
+        Its rows.
+
+    Raises:
+        InputError: A file is absent or broken, or has no label column; with the line.
+    """
+    columns = entry.columns if labelled else entry.text_columns
+    path = file_of(entry, split, place)
+    if entry.layout is None or (path is not None and path.suffix == ".parquet"):
+        for number, values in read_rows(path or Path(), columns=columns):
+            yield _example(f"{path}:{number}", values, columns, labelled=labelled, published=False)
+    else:
+        yield from _published(entry, entry.layout, split, place, labelled=labelled)
+
+
+def file_of(entry: Entry, split: str, place: Place) -> Path | None:
+    """The file that holds a split: as published before as on the hub.
+
+    Args:
+        entry: The set.
+        split: The split.
+        place: Where the set lies.
+
+    Returns:
+        A path; None in a SentEval folder or archive.
+
+    Raises:
+        InputError: The copy lacks that file.
+    """
+    if place.path is None or place.path.is_file():
+        return place.path
+    names = [files.get(split) for files in (entry.layout.files if entry.layout else {}, entry.files)]
+    paths = [place.path / name for name in names if name]
+    for path in paths:
+        if path.is_file():
+            return path
+    raise InputError(f"no such file: {paths[0]}", f"get a copy of {entry.name} that has its {split} split")
+
+
+def has_split(entry: Entry, split: str, place: Place) -> bool:
+    """Tell whether a copy of a set has one of its splits.
+
+    Args:
+        entry: The set.
+        split: The split.
+        place: Where the set lies.
+
+    Returns:
+        True where its file is there; a SentEval folder is taken to be complete.
+    """
+    try:
+        file_of(entry, split, place)
+    except InputError:
+        return False
+    return True
+
+
+def _published(
+    entry: Entry, layout: Layout, split: str, place: Place, *, labelled: bool
+) -> Iterator[Example]:
+    if layout.format == "file-per-label":
+        for label, file in layout.files.items():
+            where, lines = _open(entry, layout, file, place)
+            for number, line in lines:
+                yield Example(f"{where}:{number}", line, None, label if labelled else None, True)
+        return
+    where, lines = _open(entry, layout, layout.files[split], place)
+    if layout.format == "label-first":
+        yield from _label_first(where, lines, labelled=labelled)
+        return
+    names = layout.columns or entry.columns
+    columns = names if labelled else names[: len(entry.text_columns)]
+    wanted = [part for column in columns for part in column.split("+")]
+    header = layout.headers.get(split)
+    if layout.format == "tsv":
+        rows = parse_tsv(where, lines, wanted, header=header)
+    elif layout.format == "csv":
+        rows = parse_csv(where, lines, wanted, header=header)
+    elif layout.format == "jsonl":
+        rows = parse_jsonl(where, lines, wanted)
+    else:
+        rows = _member(where, lines, layout.member, wanted)
+    for number, values in rows:
+        yield _example(f"{where}:{number}", values, columns, labelled=labelled, published=True)
+
+
+def _open(entry: Entry, layout: Layout, file: str, place: Place) -> tuple[str, Lines]:
+    if place.tree is not None:
+        name = f"{entry.senteval}/{file}"
+        where = place.tree.path_of(name)
+        return where, decode_lines(iter([place.tree.read(name)]), where, encoding=layout.encoding)
+    path = (place.path or Path()) / file
+    return str(path), read_lines(path, encoding=layout.encoding)
+
+
+def _example(
+    location: str, values: dict[str, Any], columns: tuple[str, ...], *, labelled: bool, published: bool
+) -> Example:
+    record = Record(location, values)
+    texts = columns[:-1] if labelled else columns
+    first, *second = [" ".join(record.text(part) for part in column.split("+")) for column in texts]
+    label = values[columns[-1]] if labelled else None
+    return Example(location, first, second[0] if second else None, label, published)
+
+
+def _label_first(where: str, lines: Lines, *, labelled: bool) -> Iterator[Example]:
+    """A label, a space and the text; of a label such as TREC's `DESC:manner` the coarse part counts."""
+    for number, line in lines:
+        label, space, text = line.partition(" ")
+        if not space:
+            raise InputError(f"{where}, line {number}: no space between a label and a text")
+        yield Example(f"{where}:{number}", text, None, label.partition(":")[0] if labelled else None, True)
+
+
+def _member(
+    where: str, lines: Lines, member: str, columns: list[str]
+) -> Iterator[tuple[int, dict[str, Any]]]:
+    try:
+        members = json.loads("\n".join(line for _, line in lines))
+    except json.JSONDecodeError as error:
+        raise InputError(f"{where}, line {error.lineno}: no JSON ({error.msg})") from None
+    if not isinstance(members, dict) or not isinstance(members.get(member), list):
+        raise InputError(f"{where} has no list called {member!r}", "get a complete copy")
+    for number, values in enumerate(members[member], start=1):
+        require_columns(columns, list(values), f"{where}, {member} {number}")
+        yield number, values
