@@ -6,7 +6,10 @@ release moves one of these names, this is the file to mend.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import lru_cache
+from typing import Any
 
 import torch
 from sentence_transformers.base.evaluation.evaluator import BaseEvaluator
@@ -14,6 +17,7 @@ from sentence_transformers.base.losses.merged_forward import embed_columns
 from sentence_transformers.sentence_transformer.modules import Dense, Normalize, Pooling, Transformer
 from sentence_transformers.sentence_transformer.modules.weighted_layer_pooling import WeightedLayerPooling
 from sentence_transformers.util.distributed import all_gather_with_grad, get_rank, get_world_size
+from transformers import modeling_utils
 
 __all__ = [
     "BaseEvaluator",
@@ -26,10 +30,31 @@ __all__ = [
     "embed_columns",
     "get_rank",
     "get_world_size",
+    "load_reports_through",
     "pack_linear_weight",
     "packed_linear",
     "packed_linear_dtypes",
 ]
+
+
+@contextmanager
+def load_reports_through(judge: Callable[[Any, Any], Any]) -> Iterator[None]:
+    """Let a function see how a checkpoint differs from the model before transformers reports it.
+
+    Args:
+        judge: Takes the model and a `LoadStateDictInfo` (`missing_keys`, `unexpected_keys`, ...), returns the
+            part of it that is to be reported, or raises.
+    """
+    log = modeling_utils.log_state_dict_report
+
+    def report(*, model: Any, loading_info: Any, **options: Any) -> None:
+        log(model=model, loading_info=judge(model, loading_info), **options)
+
+    modeling_utils.log_state_dict_report = report
+    try:
+        yield
+    finally:
+        modeling_utils.log_state_dict_report = log
 
 
 @lru_cache(maxsize=1)

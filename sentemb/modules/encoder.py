@@ -17,7 +17,7 @@ from sentemb.modules.poolings import (
     needs_hidden_states,
     pooling_modules,
 )
-from sentemb.modules.simcse import head_key_mapping, load_head, published_pooling
+from sentemb.modules.simcse import has_published_head, head_key_mapping, load_head, published_pooling
 from sentemb.modules.source import ModelSource, find_source, loading
 
 logger = logging.getLogger(__name__)
@@ -63,7 +63,8 @@ def build_encoder(
             model = SentenceTransformer(source.address, device=device, revision=source.revision)
         freeze_fixed_layer_weights(model)
     else:
-        transformer, options = _load_transformer(source)
+        reads_pooler = pooling == "cls-mlp" and has_published_head(source)
+        transformer, options = _load_transformer(source, needs_pooler=reads_pooler)
         transformer.model.config.output_hidden_states = needs_hidden_states(pooling)
         modules: list[nn.Module] = [transformer, *pooling_modules(transformer, pooling)]
         if pooling == "cls-mlp":
@@ -74,17 +75,17 @@ def build_encoder(
     return model
 
 
-def _load_transformer(source: ModelSource) -> tuple[Transformer, dict[str, Any]]:
+def _load_transformer(source: ModelSource, *, needs_pooler: bool) -> tuple[Transformer, dict[str, Any]]:
     """Load the transformer of a model and the options that belong to its text, not to its pooling."""
     if not source.has_modules:
         options = {"revision": source.revision}
         weights = {**options, "key_mapping": mapping} if (mapping := head_key_mapping(source)) else options
-        with loading(source.address):
+        with loading(source.address, needs_pooler=needs_pooler):
             transformer = Transformer(
                 source.address, model_kwargs=weights, processor_kwargs=options, config_kwargs=options
             )
         return transformer, {}
-    with loading(source.address):
+    with loading(source.address, needs_pooler=needs_pooler):
         model = SentenceTransformer(source.address, device="cpu", revision=source.revision)
     if not isinstance(model[0], Transformer):
         raise InputError(

@@ -37,7 +37,6 @@ def load(
 
     Example:
         >>> model = sentemb.load("bert-mini", pooling="mean")  # doctest: +SKIP
-        >>> vectors = model.encode(["a cat sat on the mat"])  # doctest: +SKIP
     """
     return build_encoder(
         name_or_path, pooling=pooling, max_length=max_length, device=device, revision=revision

@@ -63,6 +63,18 @@ def head_key_mapping(source: ModelSource) -> dict[str, str]:
     return {r"^mlp\.dense\.": f"{source.config.get('model_type', 'bert')}.pooler.dense."}
 
 
+def has_published_head(source: ModelSource) -> bool:
+    """Whether a raw transformer carries an MLP of SimCSE, which is then loaded as its pooler.
+
+    Args:
+        source: The raw transformer.
+
+    Returns:
+        True for the published checkpoints and for folders from SimCSE's training script.
+    """
+    return _is_training_output(source) or "sup-simcse" in Path(source.address).name  # also in unsup-simcse
+
+
 def load_head(head: Dense, transformer: Transformer, source: ModelSource) -> None:
     """Give the Dense + tanh of `cls-mlp` the weights that the checkpoint has for it.
 
@@ -72,12 +84,11 @@ def load_head(head: Dense, transformer: Transformer, source: ModelSource) -> Non
         source: Where it came from. Anything but a SimCSE checkpoint leaves the head as initialised: BERT's
             pretrained pooler is another network, which supervised SimCSE does not start from.
     """
-    name = Path(source.address).name
     pooler = getattr(transformer.model, "pooler", None)
-    if pooler is None or not (_is_training_output(source) or "sup-simcse" in name):
+    if pooler is None or not has_published_head(source):
         logger.warning("cls-mlp: the Dense + tanh head of %s is new and has to be trained", source.address)
         return
-    if "unsup-simcse" in name:
+    if "unsup-simcse" in Path(source.address).name:
         logger.warning(
             "%s was published for cls pooling; its MLP was meant for training only", source.address
         )

@@ -23,8 +23,10 @@ from huggingface_hub.errors import (
 from safetensors import SafetensorError
 from transformers.utils import logging as transformers_logging
 
+from sentemb._compat import load_reports_through
 from sentemb.errors import InputError
 from sentemb.modules.bundled import bundled_folder, bundled_names
+from sentemb.modules.weights import expected_differences
 
 _MODULES = "modules.json"
 _CONFIG = "config.json"
@@ -85,21 +87,26 @@ def find_source(base: str, *, revision: str | None = None) -> ModelSource:
 
 
 @contextmanager
-def loading(address: str) -> Iterator[None]:
+def loading(address: str, *, needs_pooler: bool = False) -> Iterator[None]:
     """Turn upstream's ways of saying "this model cannot be read" into one line, without its progress bars.
+
+    What every encoder made of a masked language model lacks or leaves over is not reported; see `weights`.
 
     Wrap nothing but the loading call: the same exceptions from elsewhere are bugs.
 
     Args:
         address: The folder or hub id being loaded, for the message.
+        needs_pooler: The transformer's pooler is part of the sentence embedding.
 
     Raises:
-        InputError: A file is missing or damaged, or the architecture is unknown or would run its own code.
+        InputError: A file or a weight is missing or damaged, or the architecture is unknown or would run its
+            own code.
     """
     bars = transformers_logging.is_progress_bar_enabled()
     transformers_logging.disable_progress_bar()
     try:
-        yield
+        with load_reports_through(expected_differences(address, needs_pooler=needs_pooler)):
+            yield
     except (OSError, ValueError, KeyError, RuntimeError, ImportError, SafetensorError) as error:
         if isinstance(error, InputError):
             raise

@@ -1,0 +1,57 @@
+"""Which weights a checkpoint may lack or have to spare.
+
+transformers reports all of them in one table, the harmless beside the fatal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from sentemb.errors import InputError
+
+# What a model is pre-trained with, by its type: checkpoints keep it, a sentence encoder has no use for it.
+_PRETRAINING_HEADS = {
+    "albert": ("predictions", "sop_classifier"),
+    "bert": ("cls.predictions", "cls.seq_relationship"),
+    "camembert": ("lm_head",),
+    "deberta": ("cls.predictions", "lm_predictions"),
+    "deberta-v2": ("cls.predictions", "lm_predictions", "mask_predictions"),
+    "distilbert": ("vocab_transform", "vocab_layer_norm", "vocab_projector"),
+    "electra": ("discriminator_predictions", "generator_predictions", "generator_lm_head"),
+    "modernbert": ("head", "decoder"),
+    "mpnet": ("lm_head",),
+    "roberta": ("lm_head",),
+    "xlm-roberta": ("lm_head",),
+}
+# Trained to predict the next sentence; poolings read the tokens, not this.
+_POOLER = "pooler."
+
+
+def expected_differences(address: str, *, needs_pooler: bool) -> Callable[[Any, Any], Any]:
+    """Make the judge of what differs between a checkpoint and the encoder that it is loaded into.
+
+    Args:
+        address: The folder or hub id, for the message.
+        needs_pooler: The pooler is part of the sentence embedding.
+
+    Returns:
+        A function of the model and transformers' account of the differences, for
+        `_compat.load_reports_through`. It takes out the head of pre-training and the pooler, and raises
+        InputError for any other weight that is missing: transformers would put random numbers in its place.
+    """
+
+    def judge(model: Any, differences: Any) -> Any:
+        missing = {name for name in differences.missing_keys if needs_pooler or not name.startswith(_POOLER)}
+        if missing:
+            raise InputError(
+                f"{address} lacks {len(missing)} of the weights that its configuration asks for, "
+                f"such as {min(missing)}",
+                "save or download the model again",
+            )
+        heads = tuple(f"{head}." for head in _PRETRAINING_HEADS.get(model.config.model_type, ()))
+        unexpected = {name for name in differences.unexpected_keys if not name.startswith(heads)}
+        return replace(differences, missing_keys=missing, unexpected_keys=unexpected)
+
+    return judge
