@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 from sentemb._lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from sentemb.encoding.encoder import Precision, TextEncoder
+    from sentemb.encoding.encoder import NonFiniteError, Precision, TextEncoder
     from sentemb.encoding.resolve import load_encoder
 else:
     __getattr__ = lazy_exports(
         __name__,
         {
-            "encoder": ["Precision", "TextEncoder"],
+            "encoder": ["NonFiniteError", "Precision", "TextEncoder"],
             "resolve": ["load_encoder"],
         },
     )
 
-__all__ = ["Precision", "TextEncoder", "load_encoder"]
+__all__ = ["NonFiniteError", "Precision", "TextEncoder", "load_encoder"]

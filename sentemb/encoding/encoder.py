@@ -17,6 +17,10 @@ faster here."""
 Vectors = NDArray[np.float32]
 
 
+class NonFiniteError(InputError):
+    """A text's vector holds NaN or infinity: the encoder has diverged or its weights are damaged."""
+
+
 class TextEncoder(Protocol):
     """Anything that turns texts into vectors."""
 
@@ -47,7 +51,8 @@ class TextEncoder(Protocol):
             vectors.
 
         Raises:
-            InputError: A text is no string, or its vector is not finite; the message has its index.
+            InputError: A text is no string; the message has its index.
+            NonFiniteError: A vector is not finite; the message has the index of its text.
         """
         ...
 
@@ -90,12 +95,12 @@ def check_finite(vectors: Vectors, texts: Sequence[str], *, name: str) -> None:
         name: Of the encoder, for the message.
 
     Raises:
-        InputError: A vector is not finite; names the first such text's index and beginning.
+        NonFiniteError: A vector is not finite; names the first such text's index and beginning.
     """
     bad = np.flatnonzero(~np.isfinite(vectors).all(axis=1))
     if len(bad):
         index = int(bad[0])
-        raise InputError(
+        raise NonFiniteError(
             f"{name} gives NaN or infinity for text {index} ({texts[index][:40]!r}), {len(bad)} in all",
             "check the model's weights, or encode in float32",
         )

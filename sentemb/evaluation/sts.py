@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sentemb.data.sts import STS_SETS, ScoredPairs, load_scored_pairs
-from sentemb.encoding import TextEncoder, load_encoder
+from sentemb.encoding import NonFiniteError, TextEncoder, load_encoder
 from sentemb.encoding.encoder import Vectors
 from sentemb.errors import InputError
 from sentemb.evaluation.scoring import (
@@ -168,7 +168,7 @@ def evaluate_pairs(
 
     Raises:
         InputError: The encoder cannot be loaded.
-        UndefinedScoreError: A set has no score: its vectors cannot be made, or its similarities are constant.
+        UndefinedScoreError: A set has no score: a vector is not finite, or its similarities are constant.
     """
     loaded = load_encoder(encoder)
     began = time.perf_counter()
@@ -201,7 +201,7 @@ def encode_sets(encoder: TextEncoder, pairs: Sequence[ScoredPairs], *, progress:
 
     Raises:
         InputError: There is no set.
-        UndefinedScoreError: The vectors cannot be made.
+        UndefinedScoreError: A vector is not finite.
     """
     if not pairs:
         raise InputError("there are no pairs to score", "name at least one set")
@@ -211,7 +211,7 @@ def encode_sets(encoder: TextEncoder, pairs: Sequence[ScoredPairs], *, progress:
     rows = tuple((_rows_of(one.first, known), _rows_of(one.second, known)) for one in pairs)
     try:
         vectors = encoder.encode(list(known), progress=progress)  # (unique, dim)
-    except InputError as error:
+    except NonFiniteError as error:
         names = ", ".join(one.name for one in pairs)
         raise UndefinedScoreError(f"{names}: {error.message}", error.hint) from error
     return EncodedSets(tuple(pairs), vectors, rows)
@@ -263,7 +263,7 @@ def evaluate_sts(
 
     Raises:
         InputError: Unknown set, unusable data, unknown encoder.
-        UndefinedScoreError: A set has no score: its vectors cannot be made, or its similarities are constant.
+        UndefinedScoreError: A set has no score: a vector is not finite, or its similarities are constant.
     """
     return evaluate_pairs(
         encoder, load_sets(sets, data_dir=data_dir, check_rows=check_rows), progress=progress

@@ -22,7 +22,7 @@ from sentence_transformers.sentence_transformer.losses import MultipleNegativesR
 
 from sentemb.data.sts import ScoredPairs
 from sentemb.errors import InputError
-from sentemb.evaluation import STSEvaluator
+from sentemb.evaluation import STSEvaluator, UndefinedScoreError
 
 
 def test_agrees_with_the_upstream_evaluator(tiny_encoder: SentenceTransformer, pairs: ScoredPairs) -> None:
@@ -106,6 +106,12 @@ def test_collapsed_and_diverged_encoders_score_zero_with_a_warning(
         metrics = STSEvaluator(pairs=[pairs], name="dev")(tiny_encoder)
     assert metrics == {"dev_spearman_cosine": 0.0, "dev_pearson_cosine": 0.0}
     assert "mine" in caplog.text
+
+
+def test_an_encoder_that_cannot_encode_is_no_collapse(pairs: ScoredPairs) -> None:
+    with pytest.raises(InputError, match=r"shape|vectors") as caught:
+        STSEvaluator(pairs=[pairs])(lambda texts: np.ones((1, 7)))  # type: ignore[arg-type]
+    assert not isinstance(caught.value, UndefinedScoreError)
 
 
 def test_geometry_stands_beside_the_scores(tiny_encoder: SentenceTransformer, pairs: ScoredPairs) -> None:
