@@ -10,33 +10,67 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from sentemb.errors import InputError
 
 
-def write_text(path: Path, text: str) -> None:
-    """Write a text file atomically: a reader sees the old content or the new, never a part.
+@contextlib.contextmanager
+def new_file(path: Path) -> Iterator[BinaryIO]:
+    """Fill a file beside `path` and give it that name only when it is complete and on the disk.
 
     Args:
-        path: The file; its folder is made when absent.
-        text: The content, written as UTF-8.
+        path: The file to make or to replace; its folder is made when absent.
+
+    Yields:
+        The hidden file to write into.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".partial", dir=path.parent)
     partial = Path(name)
     try:
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        # mkstemp makes files for the owner alone; a result is as readable as any other file.
-        partial.chmod(0o666 & ~_umask())
-        partial.replace(path)
+        with os.fdopen(descriptor, "wb") as file:
+            yield file
+        settle(partial, path)
     except BaseException:
         partial.unlink(missing_ok=True)
         raise
+
+
+def settle(partial: Path, path: Path) -> None:
+    """Give a complete file its name; the bytes reach the disk first, or a power cut could leave the name alone.
+
+    Args:
+        partial: The file, in the folder of `path`.
+        path: Its name from now on.
+    """
+    with partial.open("rb+") as file:
+        os.fsync(file.fileno())
+    # mkstemp makes files for the owner alone; a result is as readable as any other file.
+    partial.chmod(0o666 & ~_umask())
+    partial.replace(path)
     sync_folder(path.parent)
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """Write a file atomically: a reader sees the old content or the new, never a part.
+
+    Args:
+        path: The file; its folder is made when absent.
+        content: The content.
+    """
+    with new_file(path) as file:
+        file.write(content)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a text file atomically.
+
+    Args:
+        path: The file; its folder is made when absent.
+        text: The content, written as UTF-8.
+    """
+    write_bytes(path, text.encode("utf-8"))
 
 
 def write_json(path: Path, value: Any) -> None:

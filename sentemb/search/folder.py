@@ -6,14 +6,13 @@ replaced last and in one step; what it does not mention was left by a death and 
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-from sentemb._files import sha256_of, sync_folder
+from sentemb._files import settle, sha256_of
 from sentemb.errors import InputError
 from sentemb.search.manifest import NAME, Manifest, StoredFile
 
@@ -117,12 +116,9 @@ def open_folder(path: Path, *, verify: bool) -> Manifest:
 def _place(folder: Path, role: str, write: Callable[[Path], None]) -> StoredFile:
     partial = folder / f".{role}.{os.getpid()}.partial"
     write(partial)
-    with partial.open("rb") as file:
-        checksum = hashlib.file_digest(file, "sha256").hexdigest()
-        os.fsync(file.fileno())
+    checksum = sha256_of(partial)
     stored = StoredFile(f"{role}-{checksum[:16]}{_SUFFIXES[role]}", partial.stat().st_size, checksum)
-    partial.replace(folder / stored.name)
-    sync_folder(folder)
+    settle(partial, folder / stored.name)
     return stored
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
+from sentemb._files import new_file
 from sentemb.encoding.encoder import TextEncoder, Vectors, check_finite
 from sentemb.errors import InputError
 from sentemb.search.manifest import Metric
@@ -94,7 +94,8 @@ def encode_texts(
         path = folder / f"shard-{_digest(fingerprint, texts)}.npy"
         found = path.exists()
         if not found:
-            _write(path, _encode(encoder, texts))
+            with new_file(path) as file:
+                np.save(file, _encode(encoder, texts), allow_pickle=False)
         encoded = encoded or not found
         paths.append(path)
         progress("encode" if encoded else "resume", start + len(texts), count)
@@ -110,19 +111,6 @@ def _encode(encoder: TextEncoder, texts: list[str]) -> Vectors:
         )
     check_finite(vectors, texts, name=encoder.name)
     return vectors
-
-
-def _write(path: Path, vectors: Vectors) -> None:
-    partial = path.with_suffix(".partial")
-    try:
-        with partial.open("wb") as file:
-            np.save(file, vectors, allow_pickle=False)
-            file.flush()
-            # Without this a power cut could leave the name and not the bytes.
-            os.fsync(file.fileno())
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
 
 
 def _digest(fingerprint: str, texts: list[str]) -> str:

@@ -1,0 +1,53 @@
+"""Files that are either the old or the new one."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from sentemb._files import new_file, read_json, write_bytes, write_json, write_text
+
+
+def test_what_is_written_is_read_back(tmp_path: Path) -> None:
+    write_bytes(tmp_path / "new" / "folder" / "bytes", b"\x00\r\n\xff")
+    write_text(tmp_path / "text", "één\r\nzwei\n")
+    write_json(tmp_path / "json", {"word": "één", "numbers": [1, 0.5]})
+    assert (tmp_path / "new" / "folder" / "bytes").read_bytes() == b"\x00\r\n\xff"
+    assert (tmp_path / "text").read_bytes() == "één\r\nzwei\n".encode()
+    assert read_json(tmp_path / "json") == {"word": "één", "numbers": [1, 0.5]}
+
+
+def test_a_file_is_as_readable_as_any_other(tmp_path: Path) -> None:
+    (tmp_path / "plain").write_text("")
+    write_text(tmp_path / "ours", "")
+    assert (tmp_path / "ours").stat().st_mode == (tmp_path / "plain").stat().st_mode
+
+
+@pytest.mark.parametrize("old", [None, b"old"])
+def test_a_failure_half_way_leaves_the_old_state(tmp_path: Path, old: bytes | None) -> None:
+    path = tmp_path / "file"
+    if old is not None:
+        path.write_bytes(old)
+    with pytest.raises(KeyboardInterrupt), new_file(path) as file:
+        file.write(b"half")
+        raise KeyboardInterrupt
+    assert [entry.read_bytes() for entry in tmp_path.iterdir()] == ([] if old is None else [old])
+
+
+def test_the_old_content_stays_until_the_new_is_complete_and_on_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"old")
+    seen: list[bytes] = []
+    real = os.fsync
+
+    def fsync(descriptor: int) -> None:
+        seen.append(path.read_bytes())
+        real(descriptor)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    write_bytes(path, b"new")
+    assert seen == [b"old", b"new"]  # the file before its rename, its folder after
