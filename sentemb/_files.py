@@ -38,7 +38,7 @@ def new_file(path: Path) -> Iterator[BinaryIO]:
 
 
 def settle(partial: Path, path: Path) -> None:
-    """Give a complete file its name; the bytes reach the disk first, or a power cut could leave the name alone.
+    """Give a complete file its name, after its bytes are on the disk: a power cut leaves no empty name.
 
     Args:
         partial: The file, in the folder of `path`.
