@@ -1,19 +1,13 @@
-"""Result records on disk: one JSON file per model, suite, protocol and seed, and the predictions beside it.
-
-The predictions are a safetensors file whose name holds the beginning of its checksum. It is written first and
-the JSON file, which names it, last: whatever dies when, a record is the old one or the new one.
-"""
+"""Result records on disk: one JSON file per model, suite, protocol and seed, the predictions beside it."""
 
 from __future__ import annotations
 
-import hashlib
 import tempfile
 from pathlib import Path
 
-from safetensors.numpy import save
-
-from sentemb._files import write_bytes, write_json
+from sentemb._files import write_json
 from sentemb.errors import InputError
+from sentemb.evaluation.record_files import write_predictions
 from sentemb.evaluation.record_format import (
     predictions_to_tensors,
     read_record,
@@ -64,9 +58,8 @@ def write_record(record: ResultRecord, folder: Path, *, overwrite: bool = False)
     """
     path = folder / record.file_name
     replaced = check_free(path, record.fingerprint, overwrite=overwrite)
-    content = save(predictions_to_tensors(record))
     folder.mkdir(parents=True, exist_ok=True)
-    predictions, checksum = _write_predictions(path, content)
+    predictions, checksum = write_predictions(path, predictions_to_tensors(record))
     write_json(path, record_to_json(record, predictions.name, checksum))
     if replaced is not None and replaced != predictions:
         replaced.unlink(missing_ok=True)
@@ -118,10 +111,3 @@ def read_records(folder: Path) -> list[ResultRecord]:
     if not paths:
         raise InputError(f"{folder} holds no record", "sentemb eval sts MODEL --output FOLDER writes some")
     return [read_record(path) for path in paths]
-
-
-def _write_predictions(path: Path, content: bytes) -> tuple[Path, str]:
-    checksum = hashlib.sha256(content).hexdigest()
-    predictions = path.with_name(f"{path.stem}.predictions-{checksum[:8]}.safetensors")
-    write_bytes(predictions, content)
-    return predictions, checksum

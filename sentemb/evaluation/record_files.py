@@ -1,0 +1,231 @@
+"""What every kind of record shares: fields that are checked one by one, and predictions beside the JSON file.
+
+The predictions are a safetensors file whose name holds the beginning of its checksum. It is written first and
+the JSON file, which names it, last: whatever dies when, a record is the old one or the new one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy.typing as npt
+from safetensors import SafetensorError
+from safetensors.numpy import load, save
+
+from sentemb._files import read_json, sha256_of, write_bytes
+from sentemb.errors import InputError
+
+Value = TypeVar("Value")
+
+_KINDS = {str: "a string", int: "an integer", float: "a number", list: "a list", dict: "an object"}
+
+
+class Fields:
+    """The fields of a JSON object, each with a name for error messages.
+
+    Args:
+        path: The JSON file.
+        values: The object.
+        prefix: What errors write before a field's name.
+        hint: How to come by a sound record.
+    """
+
+    def __init__(self, path: Path, values: Mapping[str, Any], prefix: str = "", *, hint: str) -> None:
+        self.path = path
+        self.values = values
+        self.prefix = prefix
+        self.hint = hint
+
+    def fail(self, name: str, problem: str) -> InputError:
+        """The error for one field.
+
+        Args:
+            name: The field.
+            problem: What is wrong with it.
+
+        Returns:
+            The error, to be raised.
+        """
+        return InputError(f"{self.path}, field {self.prefix}{name}: {problem}", self.hint)
+
+    def get(self, name: str, kind: type[Value]) -> Value:
+        """A field of one type.
+
+        Args:
+            name: The field.
+            kind: `str`, `int`, `float` (integers count, NaN and infinities do not), `list` or `dict`.
+
+        Returns:
+            Its value.
+
+        Raises:
+            InputError: It is missing or of another type.
+        """
+        if name not in self.values:
+            raise self.fail(name, "missing")
+        value = self.values[name]
+        accepted = (int, float) if kind is float else kind
+        if not isinstance(value, accepted) or isinstance(value, bool):
+            raise self.fail(name, f"{value!r} is not {_KINDS[kind]}")
+        if kind is float and not math.isfinite(value):  # type: ignore[arg-type]
+            raise self.fail(name, f"{value!r} is not a finite number")
+        return kind(value)  # type: ignore[call-arg]
+
+    def optional(self, name: str, kind: type[Value]) -> Value | None:
+        """A field that may be null.
+
+        Args:
+            name: The field.
+            kind: As for `get`.
+
+        Returns:
+            Its value, or None.
+
+        Raises:
+            InputError: It is missing or of another type.
+        """
+        if name in self.values and self.values[name] is None:
+            return None
+        return self.get(name, kind)
+
+    def numbers(self, name: str) -> dict[str, float]:
+        """An object that holds numbers only.
+
+        Args:
+            name: The field.
+
+        Returns:
+            The numbers by name.
+
+        Raises:
+            InputError: It is missing, or something in it is no finite number.
+        """
+        inside = self.object(name)
+        return {key: inside.get(key, float) for key in inside.values}
+
+    def object(self, name: str) -> Fields:
+        """The fields of an object inside this one.
+
+        Args:
+            name: The field.
+
+        Returns:
+            Its fields.
+
+        Raises:
+            InputError: It is missing or no object.
+        """
+        return Fields(self.path, self.get(name, dict), f"{self.prefix}{name}.", hint=self.hint)
+
+    def objects(self, name: str) -> list[Fields]:
+        """The fields of every object of a list.
+
+        Args:
+            name: The field.
+
+        Returns:
+            At least one.
+
+        Raises:
+            InputError: It is missing, empty or holds anything else.
+        """
+        found = []
+        for index, value in enumerate(self.get(name, list)):
+            if not isinstance(value, dict):
+                raise self.fail(f"{name}[{index}]", f"{value!r} is not an object")
+            found.append(Fields(self.path, value, f"{self.prefix}{name}[{index}].", hint=self.hint))
+        if not found:
+            raise self.fail(name, "empty")
+        return found
+
+
+def open_record(path: Path, *, format: str, version: int, hint: str) -> Fields:
+    """Open a record.
+
+    Args:
+        path: The JSON file.
+        format: The value of its field `format`.
+        version: The version of the format that can be read.
+        hint: How to come by a sound record, for errors.
+
+    Returns:
+        Its fields.
+
+    Raises:
+        InputError: The file is absent, no such record, or of another version.
+    """
+    values = read_json(path)
+    if not isinstance(values, dict) or values.get("format") != format:
+        raise InputError(f"{path} is no result record", f'a record has the field "format": "{format}"')
+    fields = Fields(path, values, hint=hint)
+    if (found := fields.get("format_version", int)) != version:
+        raise fields.fail("format_version", f"{found}, but this sentemb reads {version}")
+    return fields
+
+
+def predictions_path(fields: Fields) -> Path:
+    """The file of predictions that a record names, which may be gone.
+
+    Args:
+        fields: The record.
+
+    Returns:
+        A file beside the record.
+
+    Raises:
+        InputError: The record names something else.
+    """
+    inside = fields.object("predictions")
+    name = inside.get("file", str)
+    if Path(name).name != name or not name.endswith(".safetensors"):
+        raise inside.fail("file", f"{name!r} is not the name of a safetensors file beside the record")
+    return fields.path.with_name(name)
+
+
+def read_predictions(fields: Fields) -> dict[str, npt.NDArray[Any]]:
+    """Read the predictions that a record names.
+
+    Args:
+        fields: The record.
+
+    Returns:
+        The arrays by name.
+
+    Raises:
+        InputError: The file is absent, damaged or another one.
+    """
+    inside = fields.object("predictions")
+    path = predictions_path(fields)
+    if not path.is_file():
+        raise inside.fail("file", f"there is no {path}")
+    if sha256_of(path) != inside.get("sha256", str):
+        raise inside.fail("sha256", f"{path} was changed after the record was written")
+    try:
+        tensors: dict[str, npt.NDArray[Any]] = load(path.read_bytes())
+    except SafetensorError as error:
+        raise inside.fail("file", f"{path} cannot be read: {error}") from error
+    return tensors
+
+
+def write_predictions(path: Path, tensors: Mapping[str, npt.NDArray[Any]]) -> tuple[Path, str]:
+    """Write the predictions of a record that is about to be written.
+
+    Args:
+        path: The record's JSON file.
+        tensors: The arrays by name, contiguous.
+
+    Returns:
+        The file and its SHA-256.
+
+    Raises:
+        OSError: The folder cannot be written.
+    """
+    content = save(dict(tensors))
+    checksum = hashlib.sha256(content).hexdigest()
+    predictions = path.with_name(f"{path.stem}.predictions-{checksum[:8]}.safetensors")
+    write_bytes(predictions, content)
+    return predictions, checksum
