@@ -13,7 +13,8 @@ from typing import Any
 
 import torch
 from sentence_transformers.base.evaluation.evaluator import BaseEvaluator
-from sentence_transformers.base.losses.merged_forward import embed_columns
+from sentence_transformers.base.losses.gradcache import CachedLossMixin
+from sentence_transformers.base.losses.merged_forward import embed_columns, merge_feature_batches
 from sentence_transformers.sentence_transformer.modules import Dense, Normalize, Pooling, Transformer
 from sentence_transformers.sentence_transformer.modules.weighted_layer_pooling import WeightedLayerPooling
 from sentence_transformers.util.distributed import all_gather_with_grad, get_rank, get_world_size
@@ -21,6 +22,7 @@ from transformers import modeling_utils
 
 __all__ = [
     "BaseEvaluator",
+    "CachedLossMixin",
     "Dense",
     "Normalize",
     "Pooling",
@@ -31,6 +33,7 @@ __all__ = [
     "get_rank",
     "get_world_size",
     "load_reports_through",
+    "merge_feature_batches",
     "pack_linear_weight",
     "packed_linear",
     "packed_linear_dtypes",

@@ -7,19 +7,43 @@ from typing import TYPE_CHECKING
 from sentemb._lazy import lazy_exports
 
 if TYPE_CHECKING:
+    from sentemb.losses.cached_supcon import CachedSupCLSeqLoss, CachedSupConLoss
+    from sentemb.losses.cross_entropy import CrossEntropyLoss
+    from sentemb.losses.cross_entropy_contrast import CrossEntropyContrastLoss
+    from sentemb.losses.cross_entropy_supcon import CrossEntropySupConLoss
     from sentemb.losses.owned import OwnedWeights
     from sentemb.losses.self_guided import SelfGuidedLoss
     from sentemb.losses.simcse import SimCSELoss
+    from sentemb.losses.supcl_seq import SupCLSeqLoss
+    from sentemb.losses.supcon import SupConLoss
     from sentemb.losses.view_cache import ViewCache
 else:
     __getattr__ = lazy_exports(
         __name__,
         {
+            "cached_supcon": ["CachedSupCLSeqLoss", "CachedSupConLoss"],
+            "cross_entropy": ["CrossEntropyLoss"],
+            "cross_entropy_contrast": ["CrossEntropyContrastLoss"],
+            "cross_entropy_supcon": ["CrossEntropySupConLoss"],
             "owned": ["OwnedWeights"],
             "self_guided": ["SelfGuidedLoss"],
             "simcse": ["SimCSELoss"],
+            "supcl_seq": ["SupCLSeqLoss"],
+            "supcon": ["SupConLoss"],
             "view_cache": ["ViewCache"],
         },
     )
 
-__all__ = ["OwnedWeights", "SelfGuidedLoss", "SimCSELoss", "ViewCache"]
+__all__ = [
+    "CachedSupCLSeqLoss",
+    "CachedSupConLoss",
+    "CrossEntropyContrastLoss",
+    "CrossEntropyLoss",
+    "CrossEntropySupConLoss",
+    "OwnedWeights",
+    "SelfGuidedLoss",
+    "SimCSELoss",
+    "SupCLSeqLoss",
+    "SupConLoss",
+    "ViewCache",
+]

@@ -4,9 +4,9 @@ Every function takes the vectors of the whole batch (under several processes: of
 the slice `anchors` of the rows whose loss is wanted; the other rows are candidates only. Vectors need no
 normalisation. Half precision is computed in float32, float64 stays float64, autocast is switched off inside.
 
-Degenerate batches: an anchor without negatives has loss 0 with gradient 0, still connected to the graph;
-duplicated texts stay negatives of each other, as in the papers; a zero vector has cosine 0 with everything
-and receives no gradient.
+Degenerate batches: an anchor without negatives, or without positives, has loss 0 with gradient 0, still
+connected to the graph; duplicated texts stay negatives of each other, as in the papers; a zero vector has
+cosine 0 with everything and receives no gradient.
 
 Letters in the shape comments: n sentences, a anchors, l views of a sentence, c hard-negative columns, d
 width, t tokens.
@@ -37,7 +37,7 @@ def cosine_similarity(first: Tensor, second: Tensor) -> Tensor:
         `(n, m)` in float32, or in float64 when the inputs are.
     """
     with torch.autocast(first.device.type, enabled=False):
-        return _unit(first) @ _unit(second).T  # (n, m)
+        return unit_vectors(first) @ unit_vectors(second).T  # (n, m)
 
 
 def info_nce(
@@ -174,6 +174,56 @@ def self_guided_opt3(
     return losses
 
 
+def supervised_contrastive(
+    vectors: Tensor,
+    labels: Tensor,
+    *,
+    temperature: float,
+    first_view_only: bool = False,
+    anchors: slice = _EVERY,
+) -> Tensor:
+    """Supervised contrastive loss with the mean over positives outside the log (Khosla et al., 2020, Eq. 2).
+
+    With P(x) the other vectors of x's class, the loss of an anchor x is the mean over y in P(x) of
+    `-log( phi(x, y) / sum_{z != x} phi(x, z) )`. Views of a row share its label.
+
+    Args:
+        vectors: l views of n rows, `(n, l, d)`.
+        labels: Class of each row, `(n,)`.
+        temperature: Divides the cosine.
+        first_view_only: Take view 0 of a row as its only anchor; candidates are all views all the same.
+        anchors: Rows whose loss is wanted.
+
+    Returns:
+        The loss of each anchor, `(a, l)`, or `(a, 1)` with `first_view_only`; 0 with gradient 0 where
+        `positives_per_anchor` is 0.
+    """
+    index = torch.arange(vectors[..., 0].numel(), device=vectors.device).view(vectors.shape[:2])  # (n, l)
+    chosen = index[anchors, :1] if first_view_only else index[anchors]  # (a, l)
+    candidates = vectors.flatten(0, 1)  # (n * l, d)
+    logits = cosine_similarity(candidates[chosen.flatten()], candidates) / temperature  # (a * l, n * l)
+    itself = chosen.view(-1, 1) == index.view(1, -1)  # (a * l, n * l)
+    classes = labels.repeat_interleave(vectors.shape[1])  # (n * l,)
+    positive = (classes[chosen].view(-1, 1) == classes) & ~itself  # (a * l, n * l)
+    count = positive.sum(1)  # (a * l,)
+    similarity = logits.masked_fill(~positive, 0).sum(1) / count.clamp_min(1)  # (a * l,)
+    losses = torch.logsumexp(_without(logits, itself), dim=1) - similarity  # (a * l,)
+    return losses.masked_fill(count == 0, 0).view(chosen.shape)
+
+
+def positives_per_anchor(labels: Tensor, *, views: int) -> Tensor:
+    """How many positives each view of a row has: the views of its class, itself excepted.
+
+    Args:
+        labels: Class of each row, `(n,)`.
+        views: Views per row.
+
+    Returns:
+        `(n,)`.
+    """
+    return views * (labels.unsqueeze(1) == labels).sum(1) - 1
+
+
 def pool_tokens(hidden: Tensor, mask: Tensor, *, pooling: ViewPooling) -> Tensor:
     """Pool over every position whose attention mask is 1, so `[CLS]` and `[SEP]` count and padding does not.
 
@@ -193,16 +243,24 @@ def pool_tokens(hidden: Tensor, mask: Tensor, *, pooling: ViewPooling) -> Tensor
     return pooled.masked_fill(~inside.any(1), 0)
 
 
-def _full_precision(vectors: Tensor) -> Tensor:
-    return vectors if vectors.dtype == torch.float64 else vectors.float()
+def unit_vectors(vectors: Tensor) -> Tensor:
+    """Divide vectors by their length.
 
+    Args:
+        vectors: `(..., d)`.
 
-def _unit(vectors: Tensor) -> Tensor:
+    Returns:
+        `(..., d)` in float32, or in float64 when `vectors` is; zero vectors stay zero and have gradient 0.
+    """
     vectors = _full_precision(vectors)
     norm = torch.linalg.vector_norm(vectors, dim=-1, keepdim=True)
     # Without the mask a zero vector would receive a gradient of order 1 / _TINY_NORM.
     unit: Tensor = (vectors / norm.clamp_min(_TINY_NORM)).masked_fill(norm == 0, 0)
     return unit
+
+
+def _full_precision(vectors: Tensor) -> Tensor:
+    return vectors if vectors.dtype == torch.float64 else vectors.float()
 
 
 def _own(vectors: Tensor, anchors: slice) -> Tensor:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import functools
+from collections.abc import Callable
 from pathlib import Path
 
 import torch
@@ -11,13 +12,34 @@ from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
 from torch import Tensor, distributed, nn
 
-from sentemb.losses import OwnedWeights, SelfGuidedLoss, SimCSELoss
+from sentemb.losses import (
+    CachedSupConLoss,
+    CrossEntropyContrastLoss,
+    CrossEntropySupConLoss,
+    SelfGuidedLoss,
+    SimCSELoss,
+    SupCLSeqLoss,
+    SupConLoss,
+)
+from sentemb.modules import LinearHead
 
 TEXTS = [
     "a cat sat on the mat", "the dog ran", "two birds fly over the house", "children eat red apple",
     "man plays guitar", "woman is sleeping in the park", "the cat is not sleeping", "a man ran in the park",
 ]  # fmt: skip
-CASES = ("pairs", "hard negatives", "dropout views", "base", "opt1", "opt2", "opt3")
+LABELS = [0, 1, 2, 3, 1, 0, 0, 1]  # classes 2 and 3 occur once, classes 0 and 1 lie on both processes
+LABELLED: dict[str, Callable[[nn.Module], nn.Module]] = {
+    "supcon": SupConLoss,
+    "supcon sum": functools.partial(SupConLoss, reduction="sum"),
+    "supcon released": functools.partial(SupConLoss, preset="released"),
+    "supcon one anchor of two views": functools.partial(SupConLoss, anchors="one"),
+    "supcl-seq": SupCLSeqLoss,
+    "cached supcon": functools.partial(CachedSupConLoss, mini_batch_size=2),
+    "ce supcon": lambda model: CrossEntropySupConLoss(model, LinearHead(16, 4)),
+    "ce supcon sum": lambda model: CrossEntropySupConLoss(model, LinearHead(16, 4), reduction="sum"),
+    "ce contrast": lambda model: CrossEntropyContrastLoss(model, LinearHead(16, 4)),
+}
+CASES = ("pairs", "hard negatives", "dropout views", "base", "opt1", "opt2", "opt3", *LABELLED)
 SPLITS = {"even": (4, 4), "uneven": (5, 3)}
 
 
@@ -27,7 +49,7 @@ def load_encoder(folder: Path) -> SentenceTransformer:
     return SentenceTransformer(modules=[Transformer(str(folder)), Pooling(16, "cls")], device="cpu").double()
 
 
-def make_loss(case: str, folder: Path) -> OwnedWeights:
+def make_loss(case: str, folder: Path) -> nn.Module:
     """A loss in float64 without dropout, its encoder a little away from the frozen copy."""
     torch.manual_seed(0)
     model = copy.deepcopy(load_encoder(folder))
@@ -36,13 +58,15 @@ def make_loss(case: str, folder: Path) -> OwnedWeights:
             module.p = 0.0
     if case in ("base", "opt1", "opt2", "opt3"):
         layers = (0, None) if case == "opt3" else (1, 2)  # a single layer leaves nothing to draw
-        loss: OwnedWeights = SelfGuidedLoss(
+        loss: nn.Module = SelfGuidedLoss(
             model, objective=case, layers=layers, projection_width=24, temperature=0.1
         )
         with torch.no_grad():
             for parameter in model.parameters():
                 if parameter.requires_grad:
                     parameter.add_(0.05 * torch.randn_like(parameter))
+    elif case in LABELLED:
+        return LABELLED[case](model).double().eval()  # the views of SupCL-Seq have dropout otherwise
     else:
         loss = SimCSELoss(model, hard_negative_weight=0.5)
     return loss.double().train()
@@ -50,18 +74,26 @@ def make_loss(case: str, folder: Path) -> OwnedWeights:
 
 def columns(case: str, rows: slice) -> list[list[str]]:
     """The text columns of a case, cut to some rows."""
-    count = {"pairs": 2, "hard negatives": 4}.get(case, 1)
+    count = {"pairs": 2, "hard negatives": 4, "supcon one anchor of two views": 2}.get(case, 1)
     return [(TEXTS[shift:] + TEXTS[:shift])[rows] for shift in range(count)]
 
 
-def gradients(loss: OwnedWeights, model: nn.Module, texts: list[list[str]]) -> dict[str, Tensor]:
+def labels(case: str, rows: slice) -> Tensor | None:
+    """The labels of a case, cut to some rows."""
+    return torch.tensor(LABELS[rows]) if case in LABELLED else None
+
+
+def gradients(
+    loss: nn.Module, model: nn.Module, texts: list[list[str]], classes: Tensor | None
+) -> dict[str, Tensor]:
     """The loss and the gradients of the encoder and of the loss's own weights."""
     features = [model.preprocess(column) for column in texts]
-    value = loss(features)
+    value = loss(features, classes)
     value = sum(value.values()) if isinstance(value, dict) else value
     value.backward()
     found = {f"encoder {name}": p.grad for name, p in model.named_parameters() if p.grad is not None}
-    found |= {f"own {index}": p.grad for index, p in enumerate(loss.owned_parameters())}
+    owned = getattr(loss, "owned_parameters", list)()
+    found |= {f"own {index}": p.grad for index, p in enumerate(owned)}
     return {"loss": value.detach(), **found}
 
 
@@ -82,7 +114,7 @@ def run(rank: int, folder: Path, output: Path) -> None:
             # As transformers' trainer does; self-guidance leaves no unused parameter behind.
             guided = isinstance(loss, SelfGuidedLoss)
             loss.model = nn.parallel.DistributedDataParallel(model, find_unused_parameters=not guided)
-            found = gradients(loss, model, columns(case, rows))
+            found = gradients(loss, model, columns(case, rows), labels(case, rows))
             for name, tensor in found.items():
                 if not name.startswith("encoder"):  # a trainer averages these, DDP does not
                     distributed.all_reduce(tensor)

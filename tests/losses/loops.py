@@ -67,6 +67,28 @@ def opt3(u, v, *, temperature: float, released: bool = False) -> list[Tensor]:
     return losses
 
 
+def supervised(views, labels, *, temperature: float, anchors: str = "all") -> list[Tensor | None]:
+    """One loss per anchor, None for an anchor without positives; `views` is `(n, l, d)`."""
+    places = [(row, view) for row in range(views.shape[0]) for view in range(views.shape[1])]
+    losses = []
+    for row, view in places:
+        if anchors == "one" and view > 0:
+            continue
+        anchor = views[row][view]
+        others = [place for place in places if place != (row, view)]
+        positives = [place for place in others if labels[place[0]] == labels[row]]
+        total = sum(phi(anchor, views[j][k], temperature) for j, k in others)
+        logs = [torch.log(phi(anchor, views[j][k], temperature) / total) for j, k in positives]
+        losses.append(-sum(logs) / len(logs) if logs else None)
+    return losses
+
+
+def mean_of(losses: list[Tensor | None]) -> Tensor | None:
+    """The mean over what is there; None where nothing is."""
+    known = [loss for loss in losses if loss is not None]
+    return sum(known) / len(known) if known else None
+
+
 OBJECTIVES = {"base": base, "opt1": opt1, "opt2": opt2, "opt3": opt3}
 
 

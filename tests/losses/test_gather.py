@@ -22,7 +22,8 @@ def two_processes(tiny_bert: Path, tmp_path_factory: pytest.TempPathFactory) -> 
 @pytest.mark.parametrize("case", ddp.CASES)
 def test_two_processes_give_the_loss_and_gradient_of_one(two_processes, tiny_bert, case, split) -> None:
     loss = ddp.make_loss(case, tiny_bert)
-    expected = ddp.gradients(loss, loss.model, ddp.columns(case, slice(None)))
+    every = slice(None)
+    expected = ddp.gradients(loss, loss.model, ddp.columns(case, every), ddp.labels(case, every))
     prefix = f"{case}/{split}/"
     found = {name.removeprefix(prefix): t for name, t in two_processes.items() if name.startswith(prefix)}
     # Under find_unused_parameters DDP gives zeros to what has no part in the loss.

@@ -1,0 +1,218 @@
+"""Supervised contrastive losses on batches that do not fit into memory: gradient caching."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+
+from sentemb._compat import CachedLossMixin
+from sentemb.losses._options import check_number
+from sentemb.losses.classification import text_column
+from sentemb.losses.dropout_views import dropout_probability
+from sentemb.losses.supcl_seq import SupCLSeqLoss
+from sentemb.losses.supcon import Reduction, SupConLoss
+
+_PROBABILITY = "dropout probability"  # key of a column that is to be encoded under one
+
+
+class _CachedSupCon(CachedLossMixin, SupConLoss):
+    """What sentence-transformers' gradient cache asks of a loss."""
+
+    def calculate_loss(
+        self, reps: list[list[Tensor]], labels: Tensor | None = None, *, with_backward: bool = False
+    ) -> Tensor:
+        """Loss of the whole batch.
+
+        Args:
+            reps: Vectors per column and mini-batch, each `(m, d)`.
+            labels: Class of each row, `(b,)`, or None.
+            with_backward: Send the gradient to the vectors already.
+
+        Returns:
+            A scalar.
+        """
+        loss = self.compute_loss_from_embeddings([torch.cat(column) for column in reps], labels)
+        if with_backward:
+            loss.backward()  # type: ignore[no-untyped-call]
+            loss = loss.detach()
+        return loss
+
+    def get_config_dict(self) -> dict[str, Any]:
+        """Options for the model card."""
+        return {**super().get_config_dict(), "mini_batch_size": self.mini_batch_size}
+
+    @property
+    def citation(self) -> str:
+        """BibTeX of the papers."""
+        return f"""{super().citation}
+@inproceedings{{gao-etal-2021-scaling,
+    title = "Scaling Deep Contrastive Learning Batch Size under Memory Limited Setup",
+    author = "Gao, Luyu and Zhang, Yunyi and Han, Jiawei and Callan, Jamie",
+    booktitle = "Proceedings of the 6th Workshop on Representation Learning for NLP (RepL4NLP-2021)",
+    year = "2021",
+    publisher = "Association for Computational Linguistics",
+    url = "https://aclanthology.org/2021.repl4nlp-1.31",
+    pages = "316--321",
+}}
+"""
+
+
+class CachedSupConLoss(_CachedSupCon):
+    """`SupConLoss` with the gradient cache of Gao et al. (2021): the same loss in bounded memory.
+
+    The batch is encoded in mini-batches without a graph, the loss sends its gradient to the vectors, and
+    every mini-batch is encoded again, under the same dropout, to take that gradient into the encoder. Memory
+    is that of one mini-batch, time about that of one more forward.
+
+    Inputs:
+        Those of `SupConLoss`.
+
+    Args:
+        model: The encoder to train.
+        mini_batch_size: Rows that are encoded at a time; 32 as in sentence-transformers' cached losses.
+        temperature: See `SupConLoss`, as for all that follow.
+        anchors: `all` or `one`.
+        reduction: `mean` or `sum`.
+        gather_across_devices: Compare with the rows of all processes.
+        preset: `released` or None.
+
+    Raises:
+        InputError: An option is out of range.
+
+    Example:
+        >>> loss = CachedSupConLoss(encoder, mini_batch_size=64)  # in batches of 2048, say
+
+    Reference:
+        Gao et al.: Scaling Deep Contrastive Learning Batch Size under Memory Limited Setup. RepL4NLP 2021.
+        https://aclanthology.org/2021.repl4nlp-1.31
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        *,
+        mini_batch_size: int = 32,
+        temperature: float = 0.07,
+        anchors: Literal["all", "one"] = "all",
+        reduction: Reduction = "mean",
+        gather_across_devices: bool = True,
+        preset: Literal["released"] | None = None,
+    ) -> None:
+        super().__init__(
+            model,
+            temperature=temperature,
+            anchors=anchors,
+            reduction=reduction,
+            gather_across_devices=gather_across_devices,
+            preset=preset,
+        )
+        self.mini_batch_size = _checked_size(self, mini_batch_size)
+
+    def forward(self, sentence_features: Iterable[dict[str, Any]], labels: Tensor | None = None) -> Tensor:
+        """Loss of a batch.
+
+        Args:
+            sentence_features: One dict of tokenized texts per view.
+            labels: Class of each row, `(b,)`, or None.
+
+        Returns:
+            A scalar whose backward pass encodes the batch again.
+
+        Raises:
+            InputError: A single view without labels.
+        """
+        columns = [dict(column) for column in sentence_features]
+        loss: Tensor = self.forward_cached(columns, labels)  # type: ignore[operator]
+        return loss
+
+
+class CachedSupCLSeqLoss(_CachedSupCon, SupCLSeqLoss):
+    """`SupCLSeqLoss` with the gradient cache of Gao et al. (2021): the same loss in bounded memory.
+
+    Every view is encoded in mini-batches under its own dropout probability, in the first pass and again in
+    the second. The cache holds sentence vectors, so the encoder's own pooling decides what is compared.
+
+    Inputs:
+        Those of `SupCLSeqLoss`.
+
+    Args:
+        model: The encoder to train.
+        mini_batch_size: Rows that are encoded at a time; 32 as in sentence-transformers' cached losses.
+        dropouts: See `SupCLSeqLoss`, as for all that follow.
+        temperature: Divides the cosine.
+        reduction: `mean` or `sum`.
+        gather_across_devices: Compare with the rows of all processes.
+        preset: `released` or None.
+
+    Raises:
+        InputError: An option is out of range, or the encoder has no dropout.
+
+    Example:
+        >>> loss = CachedSupCLSeqLoss(encoder, mini_batch_size=16, dropouts=(0.0, 0.1, 0.2, 0.3, 0.4))
+
+    Reference:
+        Gao et al.: Scaling Deep Contrastive Learning Batch Size under Memory Limited Setup. RepL4NLP 2021.
+        https://aclanthology.org/2021.repl4nlp-1.31
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        *,
+        mini_batch_size: int = 32,
+        dropouts: tuple[float, ...] = (0.0, 0.1, 0.2),
+        temperature: float = 0.05,
+        reduction: Reduction = "mean",
+        gather_across_devices: bool = True,
+        preset: Literal["released"] | None = None,
+    ) -> None:
+        super().__init__(
+            model,
+            dropouts=dropouts,
+            temperature=temperature,
+            reduction=reduction,
+            gather_across_devices=gather_across_devices,
+            preset=preset,
+        )
+        self.mini_batch_size = _checked_size(self, mini_batch_size)
+
+    def forward(self, sentence_features: Iterable[dict[str, Any]], labels: Tensor | None = None) -> Tensor:
+        """Loss of a batch.
+
+        Args:
+            sentence_features: One dict of tokenized texts.
+            labels: Class of each row, `(b,)`, or None.
+
+        Returns:
+            A scalar whose backward pass encodes the batch again.
+
+        Raises:
+            InputError: More than one text column, or gradient checkpointing.
+        """
+        features = text_column(sentence_features, loss=type(self).__name__)
+        columns = [{**features, _PROBABILITY: probability} for probability in self.next_views()]
+        loss: Tensor = self.forward_cached(columns, labels)  # type: ignore[operator]
+        return loss
+
+    def embed_minibatch(self, sentence_feature: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
+        """Encode a mini-batch of a view under the view's dropout probability.
+
+        Args:
+            sentence_feature: The view's column.
+            *args: Handed through to the gradient cache.
+            **kwargs: Handed through to the gradient cache.
+
+        Returns:
+            What the gradient cache returns.
+        """
+        features = dict(sentence_feature)
+        with dropout_probability(self.model, features.pop(_PROBABILITY)):
+            return super().embed_minibatch(features, *args, **kwargs)
+
+
+def _checked_size(loss: _CachedSupCon, size: int) -> int:
+    check_number(type(loss).__name__, "mini_batch_size", size, low=1, inclusive=True, whole=True)
+    return size

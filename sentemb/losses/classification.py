@@ -1,0 +1,158 @@
+"""What the losses on labelled texts share: their one text column, their labels, cross-entropy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Literal, get_args
+
+import torch
+from torch import Tensor, nn
+
+from sentemb._compat import WeightedLayerPooling
+from sentemb.errors import InputError
+from sentemb.losses._options import check_choice
+from sentemb.losses.encoder import unwrap
+
+Representation = Literal["sentence", "cls"]
+"""`sentence` is the encoder's vector, `cls` the last hidden state of the first token whatever the pooling."""
+
+
+def head_on_device(head: object, model: nn.Module, *, loss: str) -> nn.Module:
+    """A classification head, where the encoder is.
+
+    Args:
+        head: What the user gave; a module from the encoder's output dict to logits.
+        model: The encoder.
+        loss: Class name for the message.
+
+    Returns:
+        The head.
+
+    Raises:
+        InputError: It is no module.
+    """
+    if not isinstance(head, nn.Module):
+        raise InputError(
+            f"{loss} was given {head!r} as its classification head",
+            "give one such as LinearHead(model.get_embedding_dimension(), classes)",
+        )
+    return head.to(next(model.parameters()).device)
+
+
+def text_column(sentence_features: Iterable[dict[str, Any]], *, loss: str) -> dict[str, Any]:
+    """The only text column of a batch.
+
+    Args:
+        sentence_features: One dict of tokenized texts per column.
+        loss: Class name for the message.
+
+    Returns:
+        A copy of the column: the encoder writes its output into the dict that it is given.
+
+    Raises:
+        InputError: There is more than one column.
+    """
+    columns = list(sentence_features)
+    if len(columns) != 1:
+        raise InputError(
+            f"{loss} labels single texts, this batch has {len(columns)} text columns",
+            "keep one column, or join the two texts of a pair in one column",
+        )
+    return dict(columns[0])
+
+
+def check_representation(model: nn.Module, representation: object, *, loss: str) -> None:
+    """Refuse an unknown representation, or CLS where the pooling leaves no last hidden state to take it from.
+
+    Args:
+        model: The encoder.
+        representation: What the user gave.
+        loss: Class name for the message.
+
+    Raises:
+        InputError: It cannot be had.
+    """
+    check_choice(loss, "representation", representation, get_args(Representation))
+    mixed = any(isinstance(module, WeightedLayerPooling) for module in unwrap(model).children())
+    if representation == "cls" and mixed:
+        raise InputError(
+            f"{loss} cannot take the CLS vector of an encoder whose pooling averages layers",
+            "pass representation='sentence', or build the encoder with pooling='cls'",
+        )
+
+
+def represent(output: dict[str, Any], representation: Representation, *, loss: str) -> Tensor:
+    """The vectors that are compared.
+
+    Args:
+        output: What the encoder returned.
+        representation: Which of its vectors.
+        loss: Class name for the message.
+
+    Returns:
+        `(b, d)`.
+
+    Raises:
+        InputError: There are no hidden states to take the CLS vector from.
+    """
+    vectors: Tensor = output["sentence_embedding"]  # (b, d)
+    if representation == "sentence":
+        return vectors
+    hidden = output.get("token_embeddings")
+    if not isinstance(hidden, Tensor) or len(hidden) != len(vectors):
+        raise InputError(
+            f"{loss} finds no hidden states of padded texts to take the CLS vector from",
+            "pass representation='sentence', or set model[0].unpad_inputs = False if it is True",
+        )
+    return hidden[:, 0]
+
+
+def row_labels(labels: Tensor | None, *, rows: int, loss: str) -> Tensor:
+    """One label per row of the batch.
+
+    Args:
+        labels: What the trainer handed over, `(b,)` or `(b, 1)`.
+        rows: b.
+        loss: Class name for the message.
+
+    Returns:
+        `(b,)`.
+
+    Raises:
+        InputError: There are no labels, or not one per row.
+    """
+    if labels is None:
+        raise InputError(f"{loss} needs labels", "give the data a column called label")
+    if labels.numel() != rows:
+        raise InputError(
+            f"{loss} needs one label per row, {rows} rows came with labels of shape {tuple(labels.shape)}"
+        )
+    return labels.view(rows)
+
+
+def cross_entropy(logits: Tensor, labels: Tensor | None, *, loss: str) -> Tensor:
+    """Cross-entropy of every row, in float32 or float64.
+
+    Args:
+        logits: `(b, classes)`.
+        labels: Class numbers from 0, `(b,)`.
+        loss: Class name for the message.
+
+    Returns:
+        `(b,)`.
+
+    Raises:
+        InputError: Labels are missing, no whole numbers, or no classes of the head.
+    """
+    labels = row_labels(labels, rows=len(logits), loss=loss)
+    if labels.is_floating_point():
+        raise InputError(f"{loss} has labels that are no whole numbers", "number the classes from 0")
+    # On an accelerator a wrong label would end the process without naming it.
+    wrong = labels[(labels < 0) | (labels >= logits.shape[1])]
+    if len(wrong):
+        raise InputError(
+            f"{loss} met the label {int(wrong[0])}, the head has classes 0 to {logits.shape[1] - 1}",
+            "number the classes from 0 and build the head with as many",
+        )
+    precise = logits if logits.dtype == torch.float64 else logits.float()
+    return nn.functional.cross_entropy(precise, labels.long(), reduction="none")

@@ -1,0 +1,147 @@
+"""Views of a text that differ in their dropout masks, or in the probability of dropout."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import cycle
+from typing import Any
+
+from torch import Tensor, nn
+
+from sentemb._compat import merge_feature_batches
+from sentemb.errors import InputError
+from sentemb.losses.encoder import unwrap
+
+
+@contextmanager
+def dropout_probability(model: nn.Module, probability: float | None) -> Iterator[None]:
+    """Run an encoder with one probability in all of its dropouts, and put the old ones back, come what may.
+
+    Args:
+        model: A SentenceTransformer, possibly wrapped. In evaluation mode it has no dropout all the same.
+        probability: The probability; None leaves the encoder as it is.
+
+    Yields:
+        Nothing.
+
+    Raises:
+        InputError: The encoder recomputes its layers in the backward pass, when the old values are back.
+    """
+    if probability is None:
+        yield
+        return
+    places = dropout_places(model)
+    if model.training and any(getattr(module, "gradient_checkpointing", False) for module in model.modules()):
+        raise InputError(
+            "views of chosen dropout probabilities and gradient checkpointing exclude each other: layers "
+            "would be recomputed with another dropout than they were computed with",
+            "train without gradient checkpointing; a cached loss saves more memory",
+        )
+    before = [getattr(module, name) for module, name in places]
+    try:
+        for module, name in places:
+            setattr(module, name, probability)
+        yield
+    finally:
+        for (module, name), value in zip(places, before, strict=True):
+            setattr(module, name, value)
+
+
+def dropout_places(model: nn.Module) -> list[tuple[nn.Module, str]]:
+    """Where an encoder keeps the probabilities of its dropouts.
+
+    Most are `nn.Dropout` modules, also those whose `p` BERT's attention hands to the fused kernel. Younger
+    architectures keep a bare number for it (`attention_dropout` of ModernBERT and Qwen).
+
+    Args:
+        model: A SentenceTransformer, possibly wrapped.
+
+    Returns:
+        Modules and the names of their attributes.
+    """
+    places: list[tuple[nn.Module, str]] = []
+    for module in unwrap(model).modules():
+        if isinstance(module, nn.Dropout):
+            places.append((module, "p"))
+            continue
+        for name, value in vars(module).items():
+            if name.endswith("dropout") and type(value) in (int, float):
+                places.append((module, name))
+    return places
+
+
+def check_dropouts(model: nn.Module, dropouts: object, *, loss: str) -> tuple[float, ...]:
+    """Refuse a list of dropout probabilities that no views can be made with.
+
+    Args:
+        model: The encoder.
+        dropouts: What the user gave.
+        loss: Class name for the message.
+
+    Returns:
+        The probabilities.
+
+    Raises:
+        InputError: No list of numbers of at least 0 and below 1, or an encoder without dropout.
+    """
+    if not (isinstance(dropouts, list | tuple) and dropouts and all(map(_is_probability, dropouts))):
+        raise InputError(
+            f"dropouts of {loss} are {dropouts!r}",
+            "give one probability of at least 0 and below 1 for each view, such as (0.0, 0.1, 0.2)",
+        )
+    if not dropout_places(model):
+        raise InputError(
+            f"{loss} makes views by dropout and this encoder has none", "train a transformer encoder"
+        )
+    return tuple(float(probability) for probability in dropouts)
+
+
+def encode_views(
+    model: nn.Module, features: dict[str, Any], probabilities: Sequence[float | None]
+) -> list[dict[str, Any]]:
+    """Encode a batch once per dropout probability, with as few forwards as there are different ones.
+
+    Views of one probability share a forward over copies of the batch, in which every row draws a mask of its
+    own. Without dropout all copies are alike and one is enough.
+
+    Args:
+        model: A SentenceTransformer, possibly wrapped.
+        features: Tokenized batch; left unchanged.
+        probabilities: One per view; None means the encoder's own dropout.
+
+    Returns:
+        What the encoder returns for each view, in the order of `probabilities`.
+    """
+    views: list[dict[str, Any]] = [{} for _ in probabilities]
+    for probability in dict.fromkeys(probabilities):
+        places = [place for place, wanted in enumerate(probabilities) if wanted == probability]
+        with dropout_probability(model, probability):
+            outputs = _encode_copies(model, features, 1 if probability == 0 else len(places))
+        for place, output in zip(places, cycle(outputs), strict=False):
+            views[place] = output
+    return views
+
+
+def _encode_copies(model: nn.Module, features: dict[str, Any], copies: int) -> list[dict[str, Any]]:
+    columns = [dict(features) for _ in range(copies)]
+    merged = merge_feature_batches(columns) if copies > 1 else None
+    if merged is None:  # a single copy, or a batch that is flattened into one row
+        return [model(column) for column in columns]
+    output = model(merged)
+    rows = len(output["sentence_embedding"])
+    size = rows // copies
+    return [
+        {name: _rows(value, slice(start, start + size), rows) for name, value in output.items()}
+        for start in range(0, rows, size)
+    ]
+
+
+def _rows(value: Any, part: slice, rows: int) -> Any:
+    if isinstance(value, Tensor) and value.shape[:1] == (rows,):
+        return value[part]
+    return tuple(_rows(item, part, rows) for item in value) if isinstance(value, tuple) else value
+
+
+def _is_probability(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1

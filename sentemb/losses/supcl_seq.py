@@ -1,0 +1,178 @@
+"""SupCL-Seq: supervised contrastive learning on views of several dropout probabilities."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Literal
+
+from torch import Tensor, nn
+
+from sentemb.losses.classification import Representation, check_representation, represent, text_column
+from sentemb.losses.dropout_views import check_dropouts, encode_views
+from sentemb.losses.supcon import Reduction, SupConLoss
+
+_RELEASED_DEFAULT = 0.1  # def_drop_out of the authors' trainer
+
+
+class SupCLSeqLoss(SupConLoss):
+    """Contrastive loss of SupCL-Seq on dropout views (Sedghamiz et al., 2021, Eq. 2).
+
+    Each of b sentences is encoded under every probability of `dropouts`, set in all of the encoder's
+    dropouts. The b * N vectors are the anchors of a supervised contrastive loss: with phi(x, y) = exp(cos(x,
+    y) / temperature) and P(x) the other vectors of x's class, the mean over all x of::
+
+        loss(x) = - 1 / |P(x)| * sum_{y in P(x)} log( phi(x, y) / sum_{z != x} phi(x, z) )
+
+    Without labels each sentence is a class of its own, the paper's self-supervised row (Table 3). Graded
+    labels are classes once they are rounded to one decimal (footnote 3). Views of one probability share a
+    forward; those of probability 0 are one and the same vector. The encoder's own probabilities are back
+    after every forward, also after one that failed.
+
+    Inputs:
+        +----------+----------------------+
+        | Texts    | Labels               |
+        +==========+======================+
+        | sentence | class, grade or none |
+        +----------+----------------------+
+
+    Args:
+        model: The encoder to train, with dropout in it.
+        dropouts: One probability per view; (0, 0.1, 0.2) for most tasks of the paper (Table 4), which tries
+            two to five views (Table 1).
+        temperature: Divides the cosine; 0.05 (Table 4).
+        representation: `sentence` compares the encoder's vectors. The paper's is a pooled CLS (footnote 2),
+            dense and tanh on the first token: build the encoder with `pooling="cls-mlp"`. `cls` compares the
+            last hidden state of the first token whatever the pooling.
+        reduction: `mean` over the anchors as in the authors' code, or `sum` as Eq. 2 is printed.
+        gather_across_devices: Compare with the rows of all processes.
+        preset: `released` repeats what the authors' code computes where it departs from the paper: a view
+            under the encoder's own dropout comes first; an entry 0.1 keeps the probability of the view before
+            it; a list that ends with 0.1 leaves that probability to the next step's first view, so that after
+            (0, 0.1) all views of later steps are equal; grades are not rounded; the loss is multiplied by
+            temperature / 0.07.
+
+    Raises:
+        InputError: An option is out of range, or the encoder has no dropout.
+
+    Example:
+        >>> encoder = build_encoder("bert-base-uncased", pooling="cls-mlp", max_length=128)
+        >>> loss = SupCLSeqLoss(encoder, dropouts=(0.0, 0.1, 0.2))
+        >>> trainer = SentembTrainer(encoder, train_dataset=labelled_sentences, loss=loss)
+
+    Reference:
+        Sedghamiz et al.: SupCL-Seq: Supervised Contrastive Learning for Downstream Optimized Sequence
+        Representations. Findings of EMNLP 2021. https://aclanthology.org/2021.findings-emnlp.289
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        *,
+        dropouts: tuple[float, ...] = (0.0, 0.1, 0.2),
+        temperature: float = 0.05,
+        representation: Representation = "sentence",
+        reduction: Reduction = "mean",
+        gather_across_devices: bool = True,
+        preset: Literal["released"] | None = None,
+    ) -> None:
+        super().__init__(
+            model,
+            temperature=temperature,
+            reduction=reduction,
+            gather_across_devices=gather_across_devices,
+            preset=preset,
+        )
+        name = type(self).__name__
+        check_representation(model, representation, loss=name)
+        self.dropouts = check_dropouts(model, dropouts, loss=name)
+        self.representation: Representation = representation
+        self._left_behind: float | None = None
+
+    def forward(self, sentence_features: Iterable[dict[str, Any]], labels: Tensor | None = None) -> Tensor:
+        """Loss of a batch.
+
+        Args:
+            sentence_features: One dict of tokenized texts.
+            labels: Class of each row, `(b,)`, or None.
+
+        Returns:
+            A scalar.
+
+        Raises:
+            InputError: More than one text column, or gradient checkpointing.
+        """
+        name = type(self).__name__
+        features = text_column(sentence_features, loss=name)
+        outputs = encode_views(self.model, features, self.next_views())
+        vectors = [represent(output, self.representation, loss=name) for output in outputs]  # each (b, d)
+        return self.compute_loss_from_embeddings(vectors, labels)
+
+    def compute_loss_from_embeddings(self, embeddings: list[Tensor], labels: Tensor | None = None) -> Tensor:
+        """Loss of sentence vectors.
+
+        Args:
+            embeddings: One tensor per view, each `(b, d)`.
+            labels: Class or grade of each row, `(b,)`, or None.
+
+        Returns:
+            A scalar.
+        """
+        if labels is not None and labels.is_floating_point() and self.preset is None:
+            labels = labels.round(decimals=1)
+        return super().compute_loss_from_embeddings(embeddings, labels)
+
+    def next_views(self) -> tuple[float | None, ...]:
+        """Dropout probabilities of the views of this step; with `preset="released"` a training step counts.
+
+        Returns:
+            One per view; None is the encoder's own dropout.
+        """
+        if self.preset is None:
+            return self.dropouts
+        views, left_behind = released_views(self.dropouts, self._left_behind)
+        if self.model.training:
+            self._left_behind = left_behind
+        return views
+
+    def get_config_dict(self) -> dict[str, Any]:
+        """Options for the model card."""
+        options = super().get_config_dict()
+        del options["anchors"]
+        return {"dropouts": self.dropouts, "representation": self.representation, **options}
+
+    @property
+    def citation(self) -> str:
+        """BibTeX of the paper."""
+        return """
+@inproceedings{sedghamiz-etal-2021-supcl-seq,
+    title = "{SupCL}-{S}eq: Supervised Contrastive Learning for Downstream Optimized Sequence
+      Representations",
+    author = "Sedghamiz, Hooman and Raval, Shivam and Santus, Enrico and Alhanai, Tuka and
+      Ghassemi, Mohammad",
+    booktitle = "Findings of the Association for Computational Linguistics: EMNLP 2021",
+    year = "2021",
+    publisher = "Association for Computational Linguistics",
+    url = "https://aclanthology.org/2021.findings-emnlp.289",
+    pages = "3398--3403",
+}
+"""
+
+
+def released_views(
+    dropouts: tuple[float, ...], current: float | None
+) -> tuple[tuple[float | None, ...], float | None]:
+    """The probabilities that the authors' trainer really uses in a step.
+
+    Args:
+        dropouts: The list given to it.
+        current: What the step before left in the encoder; None is the encoder's own dropout.
+
+    Returns:
+        The probability of each view, one more than listed, and what the step leaves behind.
+    """
+    used = [current]
+    for listed in dropouts:
+        if listed != _RELEASED_DEFAULT:
+            current = listed
+        used.append(current)
+    return tuple(used), _RELEASED_DEFAULT if dropouts[-1] != _RELEASED_DEFAULT else current

@@ -1,0 +1,202 @@
+"""Supervised contrastive learning on labels, views, or both."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+
+from sentemb._compat import embed_columns
+from sentemb.errors import InputError
+from sentemb.losses._options import check_choice, check_number
+from sentemb.losses.classification import row_labels
+from sentemb.losses.functional import positives_per_anchor, supervised_contrastive
+from sentemb.losses.gather import gather_rows
+
+logger = logging.getLogger(__name__)
+
+Reduction = Literal["mean", "sum"]
+
+_BASE_TEMPERATURE = 0.07  # of the released code, which scales the loss by temperature / 0.07
+
+
+class SupConLoss(nn.Module):
+    """Supervised contrastive loss (Khosla et al., 2020, Eq. 2).
+
+    For an anchor x, a vector of the batch, P(x) are the other vectors of its class and phi(x, y) =
+    exp(cos(x, y) / temperature)::
+
+        loss(x) = - 1 / |P(x)| * sum_{y in P(x)} log( phi(x, y) / sum_{z != x} phi(x, z) )
+
+    averaged over the anchors. Every text column is a view of its row, and views of a row share its class;
+    without labels each row is a class of its own. An anchor without a positive, which only a single view can
+    leave, is left out of the mean; a batch without any has loss 0. Rows with one text under two labels are
+    negatives of each other.
+
+    Inputs:
+        +------------------------+--------+
+        | Texts                  | Labels |
+        +========================+========+
+        | sentence               | class  |
+        +------------------------+--------+
+        | view 1, view 2, ..., l | class  |
+        +------------------------+--------+
+        | view 1, view 2, ..., l | none   |
+        +------------------------+--------+
+
+    Args:
+        model: The encoder to train.
+        temperature: Divides the cosine; 0.07 in the released code.
+        anchors: `all` vectors of the batch, or the `one` first view of each row, as the released code
+            offers.
+        reduction: `mean` over the anchors that have a positive, or their `sum` as Eq. 2 is printed.
+        gather_across_devices: Compare with the rows of all processes. The mean is then over the anchors of
+            all processes.
+        preset: `released` repeats what the authors' code computes where it departs from the paper: anchors
+            without a positive count as 0 in the mean, and the loss is multiplied by temperature / 0.07.
+
+    Raises:
+        InputError: An option is out of range.
+
+    Example:
+        >>> arguments = SentenceTransformerTrainingArguments("out", batch_sampler="group_by_label")
+        >>> loss = SupConLoss(encoder, temperature=0.1)
+        >>> trainer = SentembTrainer(encoder, arguments, train_dataset=labelled_sentences, loss=loss)
+
+    Reference:
+        Khosla et al.: Supervised Contrastive Learning. NeurIPS 2020. https://arxiv.org/abs/2004.11362
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        *,
+        temperature: float = 0.07,
+        anchors: Literal["all", "one"] = "all",
+        reduction: Reduction = "mean",
+        gather_across_devices: bool = True,
+        preset: Literal["released"] | None = None,
+    ) -> None:
+        super().__init__()
+        name = type(self).__name__
+        check_number(name, "temperature", temperature, low=0)
+        check_choice(name, "anchors", anchors, ("all", "one"))
+        check_choice(name, "reduction", reduction, ("mean", "sum"))
+        check_choice(name, "preset", preset, ("released", None))
+        self.model = model
+        self.temperature = temperature
+        self.anchors = anchors
+        self.reduction = reduction
+        self.gather_across_devices = gather_across_devices
+        self.preset = preset
+        self._positives_checked = False
+
+    @property
+    def scale(self) -> float:
+        """Factor of the cosine, `1 / temperature`."""
+        return 1 / self.temperature
+
+    def forward(self, sentence_features: Iterable[dict[str, Any]], labels: Tensor | None = None) -> Tensor:
+        """Loss of a batch.
+
+        Args:
+            sentence_features: One dict of tokenized texts per view.
+            labels: Class of each row, `(b,)`, or None.
+
+        Returns:
+            A scalar.
+
+        Raises:
+            InputError: A single view without labels.
+        """
+        # Copies: the encoder writes its output into the dict that it is given.
+        columns = [dict(column) for column in sentence_features]
+        embeddings = embed_columns(self.model, columns, separate_first=False)  # each (b, d)
+        return self.compute_loss_from_embeddings(embeddings, labels)
+
+    def compute_loss_from_embeddings(self, embeddings: list[Tensor], labels: Tensor | None = None) -> Tensor:
+        """Loss of sentence vectors.
+
+        Args:
+            embeddings: One tensor per view, each `(b, d)`.
+            labels: Class of each row, `(b,)`, or None.
+
+        Returns:
+            A scalar.
+
+        Raises:
+            InputError: A single view without labels.
+        """
+        vectors, anchors, weight = gather_rows(
+            torch.stack(embeddings, dim=1), across_devices=self.gather_across_devices
+        )  # (n, l, d)
+        classes = self._classes(labels, embeddings, vectors)  # (n,)
+        losses = supervised_contrastive(
+            vectors,
+            classes,
+            temperature=self.temperature,
+            first_view_only=self.anchors == "one",
+            anchors=anchors,
+        )  # (a, l)
+        has_positive = positives_per_anchor(classes, views=len(embeddings)) > 0  # (n,)
+        self._check_positives(losses, has_positive)
+        mean = weight * losses.mean()  # over the anchors of all processes, once DDP has averaged
+        if self.preset == "released":
+            mean = mean * self.temperature / _BASE_TEMPERATURE
+        elif self.reduction == "mean":
+            mean = mean * len(vectors) / has_positive.sum().clamp_min(1)
+        return mean * len(vectors) * losses.shape[1] if self.reduction == "sum" else mean
+
+    def get_config_dict(self) -> dict[str, Any]:
+        """Options for the model card."""
+        return {
+            "temperature": self.temperature,
+            "anchors": self.anchors,
+            "reduction": self.reduction,
+            "gather_across_devices": self.gather_across_devices,
+            "preset": self.preset,
+        }
+
+    @property
+    def citation(self) -> str:
+        """BibTeX of the paper."""
+        return """
+@inproceedings{khosla-etal-2020-supervised,
+    title = "Supervised Contrastive Learning",
+    author = "Khosla, Prannay and Teterwak, Piotr and Wang, Chen and Sarna, Aaron and Tian, Yonglong and
+      Isola, Phillip and Maschinot, Aaron and Liu, Ce and Krishnan, Dilip",
+    booktitle = "Advances in Neural Information Processing Systems",
+    volume = "33",
+    year = "2020",
+    pages = "18661--18673",
+}
+"""
+
+    def _classes(self, labels: Tensor | None, embeddings: list[Tensor], vectors: Tensor) -> Tensor:
+        """Classes of the rows of all processes, `(n,)`."""
+        name = type(self).__name__
+        if labels is None:
+            if len(embeddings) < 2:
+                raise InputError(
+                    f"{name} has neither labels nor a second view of a text to pull together",
+                    "give the data a column called label, or a second text column",
+                )
+            return torch.arange(len(vectors), device=vectors.device)
+        own = row_labels(labels, rows=len(embeddings[0]), loss=name).to(vectors.device)
+        return gather_rows(own, across_devices=self.gather_across_devices).rows
+
+    def _check_positives(self, losses: Tensor, has_positive: Tensor) -> None:
+        """Warn once, in the first training step, when batches do not suit the loss."""
+        if self._positives_checked or not losses.requires_grad:
+            return
+        self._positives_checked = True
+        share = has_positive.double().mean().item()
+        if share < 0.5:
+            logger.warning(
+                "Only %.0f %% of the anchors of the first batch have a positive, and only those train the "
+                "encoder. Raise the batch size, or set batch_sampler to 'group_by_label'.",
+                100 * share,
+            )

@@ -1,0 +1,55 @@
+"""A few training steps of a loss in each of the trainers that it must work in."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+from datasets import Dataset
+from sentence_transformers import (
+    InputExample,
+    SentenceTransformer,
+    SentenceTransformerTrainer,
+    SentenceTransformerTrainingArguments,
+)
+from torch import nn
+
+from sentemb.training import SentembTrainer
+
+TRAINERS = ("upstream", "sentemb", "fit")
+
+
+def train_steps(
+    trainer: str,
+    model: SentenceTransformer,
+    loss: nn.Module,
+    columns: dict[str, list],
+    folder: Path,
+    *,
+    steps: int = 3,
+) -> None:
+    """Train in batches of 4 and check that the encoder moved to finite weights."""
+    layer = model[0].model.encoder.layer[0].output.dense
+    before = layer.weight.clone()
+    if trainer == "fit":
+        *texts, labels = columns.values()
+        rows = [
+            InputExample(texts=list(row), label=label) for *row, label in zip(*texts, labels, strict=True)
+        ]
+        loader = torch.utils.data.DataLoader(rows, batch_size=4)
+        model.fit([(loader, loss)], epochs=1, steps_per_epoch=steps, warmup_steps=0, show_progress_bar=False)
+    else:
+        arguments = SentenceTransformerTrainingArguments(
+            str(folder),
+            max_steps=steps,
+            per_device_train_batch_size=4,
+            report_to="none",
+            use_cpu=True,
+            save_strategy="no",
+            disable_tqdm=True,
+            learning_rate=1e-3,
+        )
+        trainers = {"upstream": SentenceTransformerTrainer, "sentemb": SentembTrainer}
+        trainers[trainer](model, arguments, train_dataset=Dataset.from_dict(columns), loss=loss).train()
+    assert not torch.equal(layer.weight, before)
+    assert layer.weight.isfinite().all()
