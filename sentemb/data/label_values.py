@@ -6,6 +6,9 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from sentemb.errors import InputError
 
 
@@ -85,3 +88,19 @@ def in_order(labels: Iterable[str]) -> tuple[str, ...]:
     if all(name.removeprefix("-").isdecimal() for name in names):
         return tuple(sorted(names, key=lambda name: (int(name), name)))
     return tuple(sorted(names))
+
+
+def score_classes(scores: npt.NDArray[np.floating], *, decimals: int | None = 1) -> npt.NDArray[np.int64]:
+    """Make classes of scores for a supervised contrastive loss, as SupCL-Seq does for STS-B.
+
+    Args:
+        scores: (n,) scores.
+        decimals: Scores that are equal when rounded to so many decimals are one class: 1 in the paper
+            (footnote 3). None takes them as they are, as its released code does.
+
+    Returns:
+        (n,) class numbers in the order of the scores.
+    """
+    values = np.asarray(scores, dtype=np.float64)
+    rounded = values if decimals is None else np.round(values, decimals)
+    return np.unique(rounded, return_inverse=True)[1].astype(np.int64)

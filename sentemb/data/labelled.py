@@ -101,6 +101,27 @@ class LabelledTexts:
             labels=self.labels[chosen],
         )
 
+    def first_classes(self, count: int) -> LabelledTexts:
+        """The rows of the first so many classes, with these classes only.
+
+        For LaCon's growing number of classes (section 4.5: 2 to 14 of DBpedia, 1,000 training rows each by
+        `cap_per_class`, all test rows). It does not say which classes; the first make every step contain the
+        one before.
+
+        Args:
+            count: How many classes.
+
+        Returns:
+            Their rows.
+
+        Raises:
+            InputError: The set has fewer classes, or no row of these.
+        """
+        if not 0 < count <= len(self.label_names):
+            raise InputError(f"{self.name} has {len(self.label_names)} classes, not {count}")
+        chosen = self.select(np.flatnonzero(self.labels < count))
+        return replace(chosen, label_names=self.label_names[:count])
+
 
 @dataclass(frozen=True, eq=False)
 class UnlabelledTexts:
