@@ -1,0 +1,183 @@
+"""Training sets with noisy copies of their rows, made offline by back-translation (SCL, section 4.2).
+
+The paper translates English to German and back, sampling at a temperature of 0.3 to 0.9, and adds three such
+copies to each labelled row. Translating is not done here: a file holds the copies.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sentemb.data.formats import read_rows
+from sentemb.data.labelled import LabelledTexts
+from sentemb.data.record import Record
+from sentemb.errors import InputError
+
+RATIO = 3
+"""Copies for each labelled row (SCL, section 4.2: "1:3")."""
+
+
+@dataclass(frozen=True)
+class Copy:
+    """A noisy copy of one row.
+
+    Attributes:
+        row: Number of the original in its training split, from 0; None where the file gives its text.
+        original: The original's text, or its two texts; empty where the file gives its number.
+        text: The copy, or the first of two.
+        pair: The second of two.
+        temperature: At which temperature it was sampled, if the file says so.
+        location: Where it stands, such as `back.tsv:17`.
+    """
+
+    row: int | None
+    original: tuple[str, ...]
+    text: str
+    pair: str | None
+    temperature: float | None
+    location: str
+
+
+def read_copies(
+    path: str | os.PathLike[str],
+    *,
+    original: str | Sequence[str] = "index",
+    text: str = "augmented",
+    pair: str | None = None,
+    temperature: str | None = None,
+) -> list[Copy]:
+    """Read noisy copies from a table.
+
+    Args:
+        path: A `.tsv`, `.csv`, `.jsonl` or `.parquet` file, also with `.gz` or `.xz`.
+        original: Column with the number of the original row, from 0; or the column, or the two columns of a
+            pair, with its text. A single column is taken for numbers where all of it are whole numbers.
+        text: Column of the copy, or of the first of two.
+        pair: Column of the second of two.
+        temperature: Column of the sampling temperature.
+
+    Returns:
+        The copies in the order of the file.
+
+    Raises:
+        InputError: The file or a column is missing, or a cell holds what does not fit; with the line.
+    """
+    source = Path(path)
+    originals = [original] if isinstance(original, str) else list(original)
+    columns = [*originals, text, *(name for name in (pair, temperature) if name)]
+    records = [
+        Record(f"{source}:{number}", values)
+        for number, values in read_rows(source, columns=list(dict.fromkeys(columns)))
+    ]
+    numbered = len(originals) == 1 and all(_is_number(record.values[originals[0]]) for record in records)
+    return [
+        Copy(
+            row=int(record.number(originals[0])) if numbered else None,
+            original=() if numbered else tuple(record.text(name) for name in originals),
+            text=record.text(text),
+            pair=record.text(pair) if pair else None,
+            temperature=record.number(temperature) if temperature else None,
+            location=record.location,
+        )
+        for record in records
+    ]
+
+
+def add_copies(
+    data: LabelledTexts,
+    rows: npt.NDArray[np.int64],
+    copies: Iterable[Copy],
+    *,
+    seed: int,
+    temperature: float | None = None,
+    ratio: int = RATIO,
+) -> LabelledTexts:
+    """Make a noisy training set: the chosen rows, then so many copies of each, with their labels.
+
+    Args:
+        data: The training split.
+        rows: The labelled rows to train on, such as one of `few_shot_sets`; SCL has 100.
+        copies: Copies of rows of the training split; those of other rows are passed over.
+        seed: Chooses among the copies where a row has more.
+        temperature: Take only copies of this temperature; all by default.
+        ratio: Copies of each row, 3 by default.
+
+    Returns:
+        (1 + ratio) times as many rows.
+
+    Raises:
+        InputError: A copy is of a row that the split does not have, or no pair where the split has pairs or
+            the other way round; or a chosen row has too few.
+    """
+    by_row = defaultdict(list)
+    find_rows = _Originals(data)
+    for copy in copies:
+        if temperature is None or copy.temperature == temperature:
+            if (copy.pair is None) != (data.pairs is None):
+                raise InputError(
+                    f"{copy.location}: {data.name} has {'single texts' if data.pairs is None else 'pairs'}",
+                    "name as many columns of copies as it has texts (text, pair)",
+                )
+            for row in find_rows(copy):
+                by_row[row].append(copy)
+    rng = np.random.default_rng(seed)
+    chosen: list[Copy] = []
+    for row in rows.tolist():
+        if len(by_row[row]) < ratio:
+            at = "" if temperature is None else f" at temperature {temperature:g}"
+            raise InputError(
+                f"row {row} of {data.name} {data.split} has {len(by_row[row])} copies{at}, "
+                f"{ratio} are needed",
+                "translate more, or ask for a smaller ratio",
+            )
+        chosen += [by_row[row][one] for one in np.sort(rng.permutation(len(by_row[row]))[:ratio])]
+    return _joined(data.select(rows), chosen, ratio)
+
+
+def _joined(kept: LabelledTexts, copies: list[Copy], ratio: int) -> LabelledTexts:
+    return replace(
+        kept,
+        split=f"{kept.split} with copies",
+        texts=kept.texts + [copy.text for copy in copies],
+        pairs=None if kept.pairs is None else kept.pairs + [copy.pair or "" for copy in copies],
+        labels=np.concatenate([kept.labels, np.repeat(kept.labels, ratio)]),
+    )
+
+
+class _Originals:
+    """Finds the rows that a copy is of: one by its number, all equal ones by their text."""
+
+    def __init__(self, data: LabelledTexts) -> None:
+        self._data = data
+        self._rows: dict[tuple[str, ...], list[int]] = defaultdict(list)
+        columns = [data.texts, *([data.pairs] if data.pairs else [])]
+        for row, texts in enumerate(zip(*columns, strict=True)):
+            self._rows[tuple(text.strip() for text in texts)].append(row)
+
+    def __call__(self, copy: Copy) -> list[int]:
+        if copy.row is None:
+            rows = self._rows.get(tuple(text.strip() for text in copy.original), [])
+            what = "that text"
+        else:
+            rows = [copy.row] if 0 <= copy.row < len(self._data) else []
+            what = f"number {copy.row}, counted from 0"
+        if not rows:
+            raise InputError(
+                f"{copy.location}: {self._data.name} {self._data.split} has no row of {what}",
+                "give the training split that the copies were made from",
+            )
+        return rows
+
+
+def _is_number(value: Any) -> bool:
+    return (isinstance(value, int) and not isinstance(value, bool)) or (
+        isinstance(value, str) and value.strip().isdecimal()
+    )
