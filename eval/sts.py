@@ -22,9 +22,10 @@ from pathlib import Path
 from sentemb.data.sts import ScoredPairs
 from sentemb.encoding import load_encoder
 from sentemb.errors import InputError
-from sentemb.evaluation import PROTOCOLS, evaluate_pairs
-from sentemb.evaluation.records import check_free, prepare_folder, record_of, write_record
-from sentemb.evaluation.result import ResultRecord, file_name_of
+from sentemb.evaluation import PROTOCOLS
+from sentemb.evaluation.judge import judge_sts
+from sentemb.evaluation.records import prepare_folder, write_record
+from sentemb.evaluation.result import ResultRecord
 from sentemb.evaluation.sts import load_sets
 from sentemb.evaluation.table import sts_table
 
@@ -32,11 +33,9 @@ from sentemb.evaluation.table import sts_table
 def judge(model: str, pairs: Sequence[ScoredPairs], arguments: argparse.Namespace) -> ResultRecord:
     """Score one model on the sets and write its record."""
     encoder = load_encoder(model, pooling=arguments.pooling, data_dir=arguments.data_dir)
-    path = arguments.output / file_name_of(encoder.name, protocol="all", seed=arguments.seed)
-    check_free(path, encoder.fingerprint, overwrite=arguments.overwrite)
-    report = evaluate_pairs(encoder, pairs, progress=True)
-    record = record_of(report, seed=arguments.seed, command=sys.argv)
-    write_record(record, arguments.output, overwrite=arguments.overwrite)
+    place = {"folder": arguments.output, "overwrite": arguments.overwrite}
+    record = judge_sts(encoder, pairs, **place, seed=arguments.seed, command=sys.argv, progress=True)
+    write_record(record, **place)
     return record
 
 

@@ -19,8 +19,8 @@ from __future__ import annotations
 
 import argparse
 
-from sentemb.errors import InputError
-from sentemb.training import TrainConfig, resolve, train, train_seeds
+from sentemb.training import TrainConfig, resolve
+from sentemb.training.program import program_parser, run_program
 
 RECIPES = {"base": "sg", "opt1": "sg-opt1", "opt2": "sg-opt2", "opt3": "sg-opt"}
 
@@ -65,28 +65,9 @@ def configure(options: argparse.Namespace) -> TrainConfig:
 
 def main() -> None:
     """Read the command line and train."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--base", default="bert-base-uncased", help="base model: folder or hub id")
-    parser.add_argument("--data", default="stsb-sentences", help="sentences: file, folder, hub id or name")
-    parser.add_argument("--output", required=True, help="folder for the model and the run")
+    parser = program_parser(__doc__, data="stsb-sentences", seeds="1")
     parser.add_argument("--objective", choices=RECIPES, default="opt3", help="the paper's objective")
-    parser.add_argument("--dev", default="stsb", help="dev set: stsb, a file of scored pairs, or none")
-    parser.add_argument("--data-dir", help="folder of local data sets; SENTEMB_DATA by default")
-    parser.add_argument("--preset", choices=("paper", "released"), default="paper")
-    parser.add_argument("--seeds", default="1", help="one run each: 1,2,3")
-    parser.add_argument("--max-steps", type=int, help="stop early, to try things out")
-    parser.add_argument("--resume", action="store_true", help="go on with an interrupted run")
-    options = parser.parse_args()
-    try:
-        config = configure(options)
-        if len(config.seeds) > 1:
-            print(train_seeds(config, resume=options.resume).statistics())
-        else:
-            print(train(config, resume=options.resume))
-    except (InputError, OSError) as error:
-        parser.exit(2, f"error: {error}\n")
+    print(run_program(parser, configure))
 
 
 if __name__ == "__main__":

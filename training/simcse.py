@@ -19,8 +19,8 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from sentemb.errors import InputError
-from sentemb.training import TrainConfig, resolve, train, train_seeds
+from sentemb.training import TrainConfig, resolve
+from sentemb.training.program import program_parser, run_program
 
 # Appendix A of the paper; where it is silent, the released scripts and their library's defaults.
 COMMON: dict[str, Any] = {
@@ -74,29 +74,10 @@ def configure(options: argparse.Namespace) -> TrainConfig:
 
 def main() -> None:
     """Read the command line and train."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = program_parser(__doc__, data=None, seeds="42")
     parser.add_argument("--supervised", action="store_true", help="train on pairs or triples")
-    parser.add_argument("--base", default="bert-base-uncased", help="base model: folder or hub id")
-    parser.add_argument("--data", help="file, folder, hub id or name; the paper's data by default")
     parser.add_argument("--columns", help="text columns in the order of their roles: a,b,c")
-    parser.add_argument("--output", required=True, help="folder for the model and the run")
-    parser.add_argument("--dev", default="stsb", help="dev set: stsb, a file of scored pairs, or none")
-    parser.add_argument("--data-dir", help="folder of local data sets; SENTEMB_DATA by default")
-    parser.add_argument("--preset", choices=("paper", "released"), default="paper")
-    parser.add_argument("--seeds", default="42", help="one run each: 1,2,3")
-    parser.add_argument("--max-steps", type=int, help="stop early, to try things out")
-    parser.add_argument("--resume", action="store_true", help="go on with an interrupted run")
-    options = parser.parse_args()
-    try:
-        config = configure(options)
-        if len(config.seeds) > 1:
-            print(train_seeds(config, resume=options.resume).statistics())
-        else:
-            print(train(config, resume=options.resume))
-    except (InputError, OSError) as error:
-        parser.exit(2, f"error: {error}\n")
+    print(run_program(parser, configure))
 
 
 if __name__ == "__main__":

@@ -56,9 +56,9 @@ def sts(
     """Score encoders on STS12-16, STS-B and SICK-R: cosine similarity, Spearman x 100."""
     from sentemb.data.sts import STS_SETS
     from sentemb.encoding import load_encoder
-    from sentemb.evaluation import PROTOCOLS, evaluate_pairs
-    from sentemb.evaluation.records import check_free, prepare_folder, record_of, write_record
-    from sentemb.evaluation.result import file_name_of
+    from sentemb.evaluation import PROTOCOLS
+    from sentemb.evaluation.judge import judge_sts
+    from sentemb.evaluation.records import prepare_folder, write_record
     from sentemb.evaluation.sts import load_sets
 
     for folder in (output, export_mteb):
@@ -80,15 +80,20 @@ def sts(
                 data_dir=data_dir,
                 max_length=max_length,
             )
-            if output is not None:
-                name = file_name_of(encoder.name, protocol=shown[0], seed=seed)
-                check_free(output / name, encoder.fingerprint, overwrite=overwrite)
-            report = evaluate_pairs(encoder, pairs, progress=sys.stderr.isatty())
-            record = record_of(report, protocol=shown[0], seed=seed, command=sys.argv)
+            record = judge_sts(
+                encoder,
+                pairs,
+                folder=output,
+                overwrite=overwrite,
+                protocol=shown[0],
+                seed=seed,
+                command=sys.argv,
+                progress=sys.stderr.isatty(),
+            )
             records.append(record)
             _say(
-                f"  {report.sentences:,} sentences, {report.unique:,} different ones encoded in "
-                f"{report.seconds['encode']:.1f} s"
+                f"  {record.sentences:,} sentences, {record.unique:,} different ones encoded in "
+                f"{record.seconds['encode']:.1f} s"
             )
             if output is not None:
                 _say(f"  {write_record(record, output, overwrite=overwrite)}")

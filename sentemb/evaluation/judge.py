@@ -1,0 +1,50 @@
+"""From an encoder to its result record, for every program that makes one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from sentemb.data.sts import ScoredPairs
+from sentemb.encoding import TextEncoder
+from sentemb.evaluation.records import check_free
+from sentemb.evaluation.result import ResultRecord, file_name_of, record_of
+from sentemb.evaluation.scoring import Protocol
+from sentemb.evaluation.sts import evaluate_pairs
+
+
+def judge_sts(
+    encoder: TextEncoder,
+    pairs: Sequence[ScoredPairs],
+    *,
+    folder: Path | None = None,
+    overwrite: bool = False,
+    protocol: Protocol = "all",
+    seed: int | None = None,
+    command: Sequence[str] | None = None,
+    progress: bool = False,
+) -> ResultRecord:
+    """Score an encoder on sets of pairs, once it is sure that its record has a place.
+
+    Args:
+        encoder: The encoder.
+        pairs: The sets.
+        folder: Where the caller will write the record, if anywhere; see `records.write_record`.
+        overwrite: Whether it will replace an earlier record of the same model there.
+        protocol: The protocol that tables show first.
+        seed: The seed the model was trained with.
+        command: The command line.
+        progress: Show a progress bar.
+
+    Returns:
+        The record, not yet written.
+
+    Raises:
+        InputError: The place is taken, or there is no set.
+        UndefinedScoreError: A set has no score.
+    """
+    if folder is not None:
+        path = folder / file_name_of(encoder.name, protocol=protocol, seed=seed)
+        check_free(path, encoder.fingerprint, overwrite=overwrite)
+    report = evaluate_pairs(encoder, pairs, progress=progress)
+    return record_of(report, protocol=protocol, seed=seed, command=command)

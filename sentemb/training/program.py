@@ -1,0 +1,60 @@
+"""What every program of a method shares: its options, and the way from them to a trained model."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from typing import Any
+
+from sentemb.errors import InputError
+from sentemb.training import Run, TrainConfig, train, train_seeds
+
+
+def program_parser(description: str | None, *, data: str | None, seeds: str) -> argparse.ArgumentParser:
+    """Make a parser with the options that all methods have.
+
+    Args:
+        description: The program's docstring.
+        data: The method's training data; None leaves it to the recipe.
+        seeds: The method's seeds.
+
+    Returns:
+        The parser, to be given the method's own options.
+    """
+    parser = argparse.ArgumentParser(
+        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--base", default="bert-base-uncased", help="base model: folder or hub id")
+    parser.add_argument(
+        "--data", default=data, help="file, folder, hub id or catalogue name; the paper's data by default"
+    )
+    parser.add_argument("--output", required=True, help="folder for the model and the run")
+    parser.add_argument("--dev", default="stsb", help="dev set: stsb, a file of scored pairs, or none")
+    parser.add_argument("--data-dir", help="folder of local data sets; SENTEMB_DATA by default")
+    parser.add_argument("--preset", choices=("paper", "released"), default="paper")
+    parser.add_argument("--seeds", default=seeds, help="one run each: 1,2,3")
+    parser.add_argument("--max-steps", type=int, help="stop early, to try things out")
+    parser.add_argument("--resume", action="store_true", help="go on with an interrupted run")
+    return parser
+
+
+def run_program(
+    parser: argparse.ArgumentParser, configure: Callable[[argparse.Namespace], TrainConfig]
+) -> Run | dict[str, Any]:
+    """Read the command line and train; a mistake is one line and exit code 2.
+
+    Args:
+        parser: The program's parser.
+        configure: From the command line to the configuration.
+
+    Returns:
+        The run, or the statistics of several seeds.
+    """
+    options = parser.parse_args()
+    try:
+        config = configure(options)
+        if len(config.seeds) > 1:
+            return train_seeds(config, resume=options.resume).statistics()
+        return train(config, resume=options.resume)
+    except (InputError, OSError) as error:
+        parser.exit(2, f"error: {error}\n")
