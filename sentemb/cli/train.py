@@ -61,7 +61,7 @@ def _command(recipe: Recipe) -> Callable[..., None]:
         max_length: Annotated[int | None, typer.Option(help="Longest training input in tokens.")] = None,
         pooling: Annotated[str | None, typer.Option(help="How a sentence vector is made.")] = None,
         seeds: Annotated[str | None, typer.Option(help="One run each: 1,2,3.")] = None,
-        precision: Annotated[str | None, typer.Option(help="float32 or bf16.")] = None,
+        precision: Annotated[str | None, typer.Option(help="float32 or bfloat16.")] = None,
         dev: Annotated[
             str | None, typer.Option(help="Dev set: stsb, a file of scored pairs, or none.")
         ] = None,

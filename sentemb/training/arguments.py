@@ -43,7 +43,7 @@ def training_arguments(
         lr_scheduler_type="linear" if config.schedule == "linear" else warm,
         warmup_steps=config.warmup,
         max_grad_norm=config.clip,
-        bf16=config.precision == "bf16",
+        bf16=config.precision == "bfloat16",
         use_cpu=not torch.accelerator.is_available(),
         eval_strategy="no" if metric is None else "steps",
         eval_steps=config.eval_steps,

@@ -11,7 +11,7 @@ from typing import Any, Literal
 from sentemb.errors import InputError
 from sentemb.training.values import checked
 
-Precision = Literal["float32", "bf16"]
+Precision = Literal["float32", "bfloat16"]
 Preset = Literal["paper", "released"]
 Schedule = Literal["linear", "constant"]
 OptionValue = str | int | float | bool | tuple[int | None, ...] | None
@@ -46,7 +46,7 @@ class TrainConfig:
         warmup: Share of the steps over which the learning rate rises.
         clip: Largest global gradient norm over the model's and the loss's weights; 0 does not clip.
         max_length: Longest training input in tokens. Evaluation and the saved model do not truncate to it.
-        precision: `float32`, or `bf16` for automatic mixed precision with float32 weights.
+        precision: `float32`, or `bfloat16` for automatic mixed precision with float32 weights.
         dev: Dev set that chooses the best checkpoint: a catalogue name (`stsb`), a file of scored pairs, or
             `none`.
         eval_steps: Optimizer steps between two evaluations, and between two checkpoints.

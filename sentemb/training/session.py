@@ -294,8 +294,8 @@ class _RunTrainer(SentembTrainer):
 
 def _warn_of_slow_precision(config: TrainConfig) -> None:
     slow = torch.backends.cpu.get_cpu_capability() in ("DEFAULT", "AVX2")
-    if config.precision == "bf16" and slow and not torch.accelerator.is_available():
-        logger.warning("this CPU has no bf16 instructions: training in float32 is several times faster")
+    if config.precision == "bfloat16" and slow and not torch.accelerator.is_available():
+        logger.warning("this CPU has no bfloat16 instructions: training in float32 is several times faster")
 
 
 def _plain(loss: Any) -> dict[str, Any]:

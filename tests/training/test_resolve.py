@@ -80,7 +80,7 @@ def test_mistakes_in_the_file_name_file_and_key(content: str, message: str, writ
         ({"overrides": {"output": "o", "preset": "relaesed"}}, "did you mean released?"),
         (
             {"overrides": {"output": "o", "precision": "half"}},
-            "precision is 'half'; choose among float32, bf16",
+            "precision is 'half'; choose among float32, bfloat16",
         ),
         (
             {"assignments": {"learning-rate": "1"}},

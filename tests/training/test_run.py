@@ -136,8 +136,8 @@ def test_the_stopping_rule_ends_a_run_early(configure: Configure) -> None:
     assert run.steps < 50
 
 
-def test_bf16_trains_float32_weights(configure: Configure) -> None:
-    config = configure("sg-opt", precision="bf16", max_steps=2)
+def test_bfloat16_trains_float32_weights(configure: Configure) -> None:
+    config = configure("sg-opt", precision="bfloat16", max_steps=2)
     train(config)
     weights = model_weights(Path(config.output))
     assert {tensor.dtype for tensor in weights.values() if tensor.is_floating_point()} == {torch.float32}
