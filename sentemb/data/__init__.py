@@ -7,22 +7,46 @@ from typing import TYPE_CHECKING
 from sentemb._lazy import lazy_exports
 
 if TYPE_CHECKING:
+    from sentemb.data.augmented import add_copies, read_copies
+    from sentemb.data.batches import ClassBalancedBatches, class_balanced_batches
     from sentemb.data.catalogue import Entry, entries, get
     from sentemb.data.columns import load_columns
+    from sentemb.data.label_values import score_classes
     from sentemb.data.labelled import LabelledTexts, UnlabelledTexts, load_labelled, load_unlabelled
     from sentemb.data.labelled_own import read_labelled
+    from sentemb.data.overlap import Overlap, find_overlap
     from sentemb.data.provenance import describe_source
+    from sentemb.data.sampling import (
+        cap_per_class,
+        few_shot_per_class,
+        few_shot_sets,
+        imbalanced,
+        stratified_sample,
+    )
+    from sentemb.data.splits import lacon_train_split, scl_dev_split, sg_bert_dev_split
     from sentemb.data.sts import STS_SETS, ScoredPairs, Subset, load_scored_pairs, read_scored_pairs
     from sentemb.data.text import Record, read_records
 else:
     __getattr__ = lazy_exports(
         __name__,
         {
+            "augmented": ["add_copies", "read_copies"],
+            "batches": ["ClassBalancedBatches", "class_balanced_batches"],
             "catalogue": ["Entry", "entries", "get"],
             "columns": ["load_columns"],
+            "label_values": ["score_classes"],
             "labelled": ["LabelledTexts", "UnlabelledTexts", "load_labelled", "load_unlabelled"],
             "labelled_own": ["read_labelled"],
+            "overlap": ["Overlap", "find_overlap"],
             "provenance": ["describe_source"],
+            "sampling": [
+                "cap_per_class",
+                "few_shot_per_class",
+                "few_shot_sets",
+                "imbalanced",
+                "stratified_sample",
+            ],
+            "splits": ["lacon_train_split", "scl_dev_split", "sg_bert_dev_split"],
             "sts": ["STS_SETS", "ScoredPairs", "Subset", "load_scored_pairs", "read_scored_pairs"],
             "text": ["Record", "read_records"],
         },
@@ -30,20 +54,35 @@ else:
 
 __all__ = [
     "STS_SETS",
+    "ClassBalancedBatches",
     "Entry",
     "LabelledTexts",
+    "Overlap",
     "Record",
     "ScoredPairs",
     "Subset",
     "UnlabelledTexts",
+    "add_copies",
+    "cap_per_class",
+    "class_balanced_batches",
     "describe_source",
     "entries",
+    "few_shot_per_class",
+    "few_shot_sets",
+    "find_overlap",
     "get",
+    "imbalanced",
+    "lacon_train_split",
     "load_columns",
     "load_labelled",
     "load_scored_pairs",
     "load_unlabelled",
+    "read_copies",
     "read_labelled",
     "read_records",
     "read_scored_pairs",
+    "scl_dev_split",
+    "score_classes",
+    "sg_bert_dev_split",
+    "stratified_sample",
 ]

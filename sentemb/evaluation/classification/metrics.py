@@ -1,0 +1,240 @@
+"""What each labelled set is judged by, and what a study with several runs reports."""
+
+from __future__ import annotations
+
+import logging
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.metrics import accuracy_score, f1_score, matthews_corrcoef
+
+from sentemb.data.catalogue import Entry, entries
+from sentemb.data.labelled import LabelledTexts
+from sentemb.errors import InputError
+from sentemb.evaluation.correlation import CorrelationError, pearson, spearman
+
+logger = logging.getLogger(__name__)
+
+Metric = Literal["accuracy", "f1", "macro_f1", "matthews", "pearson", "spearman"]
+"""`f1` is that of the second of two classes: equivalent, duplicate, acceptable, positive."""
+Paper = Literal["scl", "lacon"]
+
+_CLASSES: tuple[Metric, ...] = ("accuracy", "macro_f1", "matthews")
+_SCORES: tuple[Metric, ...] = ("pearson", "spearman")
+# What is not here is judged by accuracy, or by Spearman's correlation where labels are scores.
+_HEADLINES: Mapping[str, tuple[Metric, str]] = {
+    "cola": ("matthews", "GLUE; LaCon, table 1; SupCL-Seq, table 2"),
+    "mrpc": ("f1", "GLUE; SupCL-Seq, table 2"),
+    "qqp": ("f1", "GLUE; SupCL-Seq, table 2"),
+    "stsb-glue": ("spearman", "GLUE and SupCL-Seq, table 2, beside Pearson"),
+    "tnews": ("macro_f1", "LaCon, table 1; CLUE's own board has accuracy"),
+    "tnews-few": ("macro_f1", "LaCon, table 1; FewCLUE's own board has accuracy"),
+    "cs224n-sts": ("pearson", "CS 224N default project"),
+}
+_ORIGINS = {
+    "nyu-mll": "GLUE",
+    "senteval": "SentEval",
+    "clue": "CLUE and FewCLUE",
+    "cs224n": "CS 224N default project",
+    "glue": "AdvGLUE",
+    "fewglue": "FewGLUE",
+    "topic": "Zhang, Zhao and LeCun, 2015",
+}
+_PAPERS: Mapping[Paper, Mapping[str, Metric]] = {
+    "scl": {"cola": "accuracy", "mrpc": "accuracy"},
+    "lacon": {"mrpc": "accuracy", "qqp": "accuracy"},
+}
+
+
+@dataclass(frozen=True)
+class Task:
+    """How predictions for a labelled set are judged.
+
+    Attributes:
+        name: The set.
+        headline: The metric that choices and tables go by.
+        pair: Two texts a row.
+        classes: Number of classes, 0 where labels are scores.
+        source: Who judges the set by that metric.
+    """
+
+    name: str
+    headline: Metric
+    pair: bool
+    classes: int
+    source: str
+
+    @property
+    def metrics(self) -> tuple[Metric, ...]:
+        """Every metric that the kind of labels allows."""
+        if not self.classes:
+            return _SCORES
+        return (*_CLASSES, "f1") if self.classes == 2 else _CLASSES
+
+    def scores(self, gold: npt.ArrayLike, predictions: npt.ArrayLike) -> dict[str, float]:
+        """Judge predictions by every metric of the task.
+
+        Args:
+            gold: (n,) labels.
+            predictions: (n,) class numbers, or predicted scores on any scale.
+
+        Returns:
+            Fractions by metric. A class that neither side has counts as F1 0; predictions of one class only
+            have a Matthews correlation of 0; scores without variation correlate with 0 and a warning.
+
+        Raises:
+            InputError: The lengths differ, there is no row, or a prediction is no class of the task.
+        """
+        first, second = np.asarray(gold), np.asarray(predictions)
+        if first.shape != second.shape or first.ndim != 1 or not first.size:
+            raise InputError(
+                f"{self.name}: predictions of shape {second.shape} for labels of shape {first.shape}"
+            )
+        if not self.classes:
+            return {
+                "pearson": self._correlation(pearson, second, first),
+                "spearman": self._correlation(spearman, second, first),
+            }
+        for values, noun in ((first, "label"), (second, "prediction")):
+            wrong = ~np.isin(values, np.arange(self.classes))
+            if wrong.any():
+                row = int(np.flatnonzero(wrong)[0])
+                last = self.classes - 1
+                raise InputError(f"{self.name}: {noun} {row} is {values[row]}, its classes are 0 to {last}")
+        return {metric: self._class_score(metric, first, second) for metric in self.metrics}
+
+    def _class_score(self, metric: Metric, gold: npt.NDArray[Any], predictions: npt.NDArray[Any]) -> float:
+        if metric == "accuracy":
+            return float(accuracy_score(gold, predictions))
+        if metric == "matthews":
+            constant = np.ptp(gold) == 0 or np.ptp(predictions) == 0  # 0 there, but scikit-learn would warn
+            return 0.0 if constant else float(matthews_corrcoef(gold, predictions))
+        each = f1_per_class(gold, predictions, classes=self.classes)
+        return each[1] if metric == "f1" else statistics.fmean(each)
+
+    def _correlation(
+        self, measure: Callable[[npt.NDArray[Any], npt.NDArray[Any]], float], *sides: npt.NDArray[Any]
+    ) -> float:
+        try:
+            return measure(*sides)
+        except CorrelationError as error:
+            logger.warning("%s: %s; counted as 0", self.name, error)
+            return 0.0
+
+
+def f1_per_class(gold: npt.ArrayLike, predictions: npt.ArrayLike, *, classes: int) -> list[float]:
+    """The F1 of each class, as LaCon's table 5 has it for the minority and the majority.
+
+    Args:
+        gold: (n,) class numbers.
+        predictions: (n,) class numbers.
+        classes: How many classes there are; one that neither array has counts as 0.
+
+    Returns:
+        Fractions in the order of the classes.
+    """
+    each = f1_score(gold, predictions, labels=range(classes), average=None, zero_division=0)
+    return [float(value) for value in each]
+
+
+def task_of(data: LabelledTexts) -> Task:
+    """The task of a set, also of a user's own.
+
+    Args:
+        data: The set.
+
+    Returns:
+        The catalogue's task; else one judged by accuracy, or by Spearman's correlation of scores.
+    """
+    headline: Metric = "accuracy" if data.label_names else "spearman"
+    own = Task(data.name, headline, data.pairs is not None, len(data.label_names), "the kind of its labels")
+    return TASKS.get(data.name, own)
+
+
+def headline_of(name: str, paper: Paper | None = None) -> Metric:
+    """The metric that a set is judged by, in general or in one of the papers.
+
+    SCL reports and chooses by accuracy throughout (section 4.1), LaCon has accuracy for MRPC and QQP
+    (table 1).
+
+    Args:
+        name: A labelled set of the catalogue.
+        paper: The paper.
+
+    Returns:
+        The metric.
+
+    Raises:
+        InputError: There is no such set.
+    """
+    if name not in TASKS:
+        raise InputError(f"no labelled set is called {name!r}", "see `sentemb data list`")
+    return _PAPERS[paper].get(name, TASKS[name].headline) if paper else TASKS[name].headline
+
+
+@dataclass(frozen=True)
+class BestRuns:
+    """What is reported of several runs.
+
+    Attributes:
+        mean: Mean test score of the best ones.
+        standard_deviation: Their sample standard deviation, None of a single one. SCL does not say which.
+        runs: Their numbers, the best first.
+        validation: Mean validation score of the same runs, by which settings are chosen.
+    """
+
+    mean: float
+    standard_deviation: float | None
+    runs: tuple[int, ...]
+    validation: float
+
+
+def best_runs(validation: Sequence[float], test: Sequence[float], *, best: int = 3) -> BestRuns:
+    """Report the test scores of the runs that were best on validation rows (SCL, section 4.1).
+
+    Args:
+        validation: Validation score of each run; equal ones count in their order.
+        test: Test score of each run.
+        best: How many: the paper takes 3 of 10 training sets, and 1 of 10 seeds on a full training set.
+
+    Returns:
+        Mean and spread of the best.
+
+    Raises:
+        InputError: The lengths differ, there are fewer runs, or a score is not finite.
+    """
+    if len(validation) != len(test):
+        raise InputError(f"{len(validation)} validation scores, {len(test)} test scores")
+    if not 0 < best <= len(test):
+        raise InputError(f"cannot take the best {best} of {len(test)} runs")
+    if not np.isfinite([*validation, *test]).all():
+        raise InputError("a score is not finite", "leave out the runs that failed, and say so")
+    order = sorted(range(len(test)), key=lambda run: -validation[run])[:best]
+    scores = [test[run] for run in order]
+    return BestRuns(
+        mean=statistics.fmean(scores),
+        standard_deviation=statistics.stdev(scores) if best > 1 else None,
+        runs=tuple(order),
+        validation=statistics.fmean(validation[run] for run in order),
+    )
+
+
+def _task(entry: Entry) -> Task:
+    usual: Metric = "accuracy" if entry.labels else "spearman"
+    headline, source = _HEADLINES.get(entry.name, (usual, _origin(entry)))
+    return Task(entry.name, headline, len(entry.text_columns) == 2, len(entry.labels), source)
+
+
+def _origin(entry: Entry) -> str:
+    if entry.senteval:
+        return _ORIGINS["senteval"]
+    owner = (entry.hub_id or "").partition("/")[0]
+    return _ORIGINS.get(owner) or _ORIGINS[entry.layouts[0].partition("/")[0]]
+
+
+TASKS: Mapping[str, Task] = {entry.name: _task(entry) for entry in entries("labelled")}
+"""The task of every labelled set of the catalogue."""

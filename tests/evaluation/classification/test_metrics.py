@@ -1,0 +1,162 @@
+from __future__ import annotations
+
+import logging
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sentemb.data.catalogue import entries
+from sentemb.data.labelled import LabelledTexts
+from sentemb.errors import InputError
+from sentemb.evaluation.classification.metrics import (
+    TASKS,
+    Task,
+    best_runs,
+    f1_per_class,
+    headline_of,
+    task_of,
+)
+
+
+def by_hand(gold: list[int], predictions: list[int], classes: int) -> dict[str, float]:
+    """The metrics from the confusion counts, in loops."""
+    counts = [[0] * classes for _ in range(classes)]
+    for one, other in zip(gold, predictions, strict=True):
+        counts[one][other] += 1
+    rows = [sum(row) for row in counts]
+    columns = [sum(counts[one][other] for one in range(classes)) for other in range(classes)]
+    hits = [counts[one][one] for one in range(classes)]
+    f1 = [
+        2 * hits[one] / (rows[one] + columns[one]) if rows[one] + columns[one] else 0.0
+        for one in range(classes)
+    ]
+    size = len(gold)
+    covariance = sum(hits) * size - sum(a * b for a, b in zip(rows, columns, strict=True))
+    spread = (size**2 - sum(a * a for a in rows)) * (size**2 - sum(b * b for b in columns))
+    return {
+        "accuracy": sum(hits) / size,
+        "macro_f1": sum(f1) / classes,
+        "matthews": covariance / math.sqrt(spread) if spread else 0.0,
+        **({"f1": f1[1]} if classes == 2 else {}),
+    }
+
+
+@given(
+    classes=st.integers(2, 5),
+    pairs=st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), min_size=1, max_size=40),
+)
+@settings(max_examples=60, deadline=None)
+def test_classes_are_judged_as_by_hand(classes: int, pairs: list[tuple[int, int]]) -> None:
+    gold, predictions = ([value % classes for value in side] for side in zip(*pairs, strict=True))
+    task = Task("x", "accuracy", False, classes, "")
+    scores = task.scores(np.array(gold), predictions)
+    assert scores == pytest.approx(by_hand(gold, predictions, classes), abs=1e-12)
+    assert tuple(scores) == task.metrics
+
+
+def test_scores_are_judged_by_both_correlations() -> None:
+    gold, predictions = np.array([0.0, 1, 2, 3]), np.array([0.1, 0.2, 0.4, 9.0])
+    scores = TASKS["stsb-glue"].scores(gold, predictions)
+    assert scores == {"pearson": pytest.approx(np.corrcoef(gold, predictions)[0, 1]), "spearman": 1.0}
+
+
+def test_a_collapsed_model_is_zero_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING):
+        scores = TASKS["stsb-glue"].scores([0.0, 1.0, 2.0], [0.5, 0.5, 0.5])
+    assert scores == {"pearson": 0.0, "spearman": 0.0}
+    assert "stsb-glue: all 3 similarities are equal; counted as 0" in caplog.text
+    assert TASKS["cola"].scores([0, 1, 1], [1, 1, 1])["matthews"] == 0.0
+
+
+def test_the_f1_of_each_class() -> None:
+    assert f1_per_class([0, 1, 1, 1], [0, 0, 1, 1], classes=3) == pytest.approx([2 / 3, 4 / 5, 0])
+
+
+@pytest.mark.parametrize(
+    ("gold", "predictions", "fragment"),
+    [
+        ([0, 1], [0], "rte: predictions of shape (1,) for labels of shape (2,)"),
+        ([], [], "labels of shape (0,)"),
+        ([0, 1], [0, 2], "prediction 1 is 2, its classes are 0 to 1"),
+        ([0, -1], [0, 1], "label 1 is -1, its classes are"),
+        ([0, 1], [0.5, 1], "prediction 0 is 0.5"),
+    ],
+)
+def test_predictions_that_do_not_fit(gold: list[int], predictions: list[float], fragment: str) -> None:
+    with pytest.raises(InputError) as caught:
+        TASKS["rte"].scores(gold, predictions)
+    assert fragment in str(caught.value)
+
+
+def test_every_labelled_set_is_a_task() -> None:
+    assert {*TASKS} == {entry.name for entry in entries("labelled")}
+    for task in TASKS.values():
+        assert task.headline in task.metrics and task.source
+        assert task.classes != 1
+
+
+@pytest.mark.parametrize(
+    ("name", "headline", "pair", "classes"),
+    [
+        ("cola", "matthews", False, 2),
+        ("mrpc", "f1", True, 2),
+        ("mrpc-msr", "accuracy", True, 2),
+        ("qqp", "f1", True, 2),
+        ("stsb-glue", "spearman", True, 0),
+        ("mnli", "accuracy", True, 3),
+        ("tnews", "macro_f1", False, 15),
+        ("trec", "accuracy", False, 6),
+        ("cs224n-sts", "pearson", True, 0),
+        ("dbpedia", "accuracy", False, 14),
+        ("bustm", "accuracy", True, 2),
+    ],
+)
+def test_tasks_are_judged_as_in_the_papers(name: str, headline: str, pair: bool, classes: int) -> None:
+    task = TASKS[name]
+    assert (task.headline, task.pair, task.classes) == (headline, pair, classes)
+
+
+def test_papers_that_judge_otherwise() -> None:
+    assert headline_of("cola") == headline_of("cola", "lacon") == "matthews"
+    assert headline_of("cola", "scl") == headline_of("mrpc", "lacon") == "accuracy"
+    assert headline_of("rte", "scl") == "accuracy"
+    with pytest.raises(InputError, match="no labelled set is called 'sts12'"):
+        headline_of("sts12")
+
+
+def test_a_users_own_set_has_a_task() -> None:
+    data = LabelledTexts("mine", "dev", ["a", "b"], None, np.array([0, 1]), ("x", "y"))
+    assert task_of(data) == Task("mine", "accuracy", False, 2, "the kind of its labels")
+    scored = LabelledTexts("mine", "dev", ["a"], ["b"], np.array([0.5]), ())
+    assert (task_of(scored).headline, task_of(scored).pair) == ("spearman", True)
+    known = LabelledTexts("cola", "dev", ["a"], None, np.array([0]), ("x", "y"))
+    assert task_of(known) is TASKS["cola"]
+
+
+def test_the_best_three_of_ten_by_validation() -> None:
+    validation = [0.5, 0.9, 0.7, 0.9, 0.1, 0.2, 0.3, 0.8, 0.0, 0.4]
+    test = [0.99, 0.6, 0.98, 0.8, 0.97, 0.96, 0.95, 0.7, 0.94, 0.93]
+    report = best_runs(validation, test)
+    assert report.runs == (1, 3, 7)
+    assert (report.mean, report.standard_deviation) == (pytest.approx(0.7), pytest.approx(0.1))
+    assert report.validation == pytest.approx(2.6 / 3)
+    top = best_runs(validation, test, best=1)
+    assert (top.mean, top.standard_deviation, top.runs) == (0.6, None, (1,))
+
+
+@pytest.mark.parametrize(
+    ("validation", "test", "best", "fragment"),
+    [
+        ([0.1], [0.1, 0.2], 1, "1 validation scores, 2 test scores"),
+        ([0.1, 0.2], [0.1, 0.2], 3, "cannot take the best 3 of 2 runs"),
+        ([0.1, float("nan")], [0.1, 0.2], 1, "a score is not finite"),
+    ],
+)
+def test_runs_that_cannot_be_compared(
+    validation: list[float], test: list[float], best: int, fragment: str
+) -> None:
+    with pytest.raises(InputError, match=fragment):
+        best_runs(validation, test, best=best)
