@@ -9,6 +9,9 @@ from sentemb._lazy import lazy_exports
 if TYPE_CHECKING:
     from sentemb.modules.encoder import build_encoder
     from sentemb.modules.heads import ClassificationHead, LinearHead, build_head
+    from sentemb.modules.label_attention import LsanHead
+    from sentemb.modules.label_fusion import FusionHead, LeamHead
+    from sentemb.modules.labels import LabelHead
     from sentemb.modules.loading import load
     from sentemb.modules.poolings import Poolings
 else:
@@ -17,9 +20,23 @@ else:
         {
             "encoder": ["build_encoder"],
             "heads": ["ClassificationHead", "LinearHead", "build_head"],
+            "label_attention": ["LsanHead"],
+            "label_fusion": ["FusionHead", "LeamHead"],
+            "labels": ["LabelHead"],
             "loading": ["load"],
             "poolings": ["Poolings"],
         },
     )
 
-__all__ = ["ClassificationHead", "LinearHead", "Poolings", "build_encoder", "build_head", "load"]
+__all__ = [
+    "ClassificationHead",
+    "FusionHead",
+    "LabelHead",
+    "LeamHead",
+    "LinearHead",
+    "LsanHead",
+    "Poolings",
+    "build_encoder",
+    "build_head",
+    "load",
+]

@@ -17,10 +17,17 @@ from torch import Tensor, nn
 
 from sentemb.errors import InputError
 
-HEADS = {"linear": "sentemb.modules.heads:LinearHead"}
+HEADS = {
+    "linear": "sentemb.modules.heads:LinearHead",
+    "label": "sentemb.modules.labels:LabelHead",
+    "label-fusion": "sentemb.modules.label_fusion:FusionHead",
+    "leam": "sentemb.modules.label_fusion:LeamHead",
+    "lsan": "sentemb.modules.label_attention:LsanHead",
+}
 """Kinds of heads and where their classes are, as `module:class`; imported when they are asked for."""
 
-_INITIAL_DEVIATION = 0.02  # BERT's initializer_range
+INITIAL_DEVIATION = 0.02
+"""BERT's initializer_range."""
 
 
 class ClassificationHead(nn.Module, ABC):
@@ -85,9 +92,7 @@ class LinearHead(ClassificationHead):
         self.width = width
         self.classes = classes
         self.dropout = nn.Dropout(dropout)
-        self.linear = nn.Linear(width, classes)
-        nn.init.normal_(self.linear.weight, std=_INITIAL_DEVIATION)
-        nn.init.zeros_(self.linear.bias)
+        self.linear = linear_layer(width, classes)
 
     def forward(self, features: Mapping[str, Any]) -> Tensor:
         """Logits of a batch.
@@ -102,11 +107,7 @@ class LinearHead(ClassificationHead):
             InputError: The vectors are not as wide as the head.
         """
         vectors: Tensor = features["sentence_embedding"]  # (b, d)
-        if vectors.shape[1] != self.width:
-            raise InputError(
-                f"the encoder's vectors have {vectors.shape[1]} dimensions, the head takes {self.width}",
-                "build the head with width=model.get_embedding_dimension()",
-            )
+        check_width(vectors, self.width)
         logits: Tensor = self.linear(self.dropout(vectors.to(self.linear.weight.dtype)))  # (b, classes)
         return logits
 
@@ -147,20 +148,68 @@ def build_head(config: Mapping[str, Any]) -> ClassificationHead:
     return head_class(**arguments)
 
 
-def check_count(option: str, value: Any) -> None:
-    """Refuse what is no whole number above 0.
+def linear_layer(width: int, outputs: int) -> nn.Linear:
+    """A linear layer as BERT initialises one: weights from N(0, 0.02), biases 0.
+
+    Args:
+        width: Dimensions that it takes.
+        outputs: Dimensions that it gives.
+
+    Returns:
+        The layer.
+    """
+    layer = nn.Linear(width, outputs)
+    nn.init.normal_(layer.weight, std=INITIAL_DEVIATION)
+    nn.init.zeros_(layer.bias)
+    return layer
+
+
+def check_width(vectors: Tensor, width: int) -> None:
+    """Refuse vectors of an encoder that the head was not built for.
+
+    Args:
+        vectors: `(..., d)`.
+        width: Dimensions that the head takes.
+
+    Raises:
+        InputError: d is another number.
+    """
+    if vectors.shape[-1] != width:
+        raise InputError(
+            f"the encoder's vectors have {vectors.shape[-1]} dimensions, the head takes {width}",
+            "build the head with width=model.get_embedding_dimension()",
+        )
+
+
+def check_count(option: str, value: Any, *, least: int = 1) -> None:
+    """Refuse what is no whole number of at least `least`.
 
     Args:
         option: Name for the message.
+        value: What the user gave.
+        least: The smallest that will do.
+
+    Raises:
+        InputError: It is something else.
+    """
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        raise InputError(
+            f"{option} of a classification head is {value!r}", f"give a whole number of at least {least}"
+        )
+
+
+def check_temperature(value: Any) -> None:
+    """Refuse what is no finite number above 0.
+
+    Args:
         value: What the user gave.
 
     Raises:
         InputError: It is something else.
     """
-    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-        raise InputError(
-            f"{option} of a classification head is {value!r}", "give a whole number of at least 1"
-        )
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not (number and math.isfinite(value) and value > 0):
+        raise InputError(f"temperature of a classification head is {value!r}", "give a finite number above 0")
 
 
 def check_probability(option: str, value: Any) -> None:

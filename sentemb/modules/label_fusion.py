@@ -1,0 +1,237 @@
+"""Attention by label vectors: LaCon's fusion block and the method that it was taken from, LEAM."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from sentemb.errors import InputError
+from sentemb.modules.heads import ClassificationHead, check_count, check_probability, linear_layer
+from sentemb.modules.labels import LabelHead, cosine, full_precision, label_table, token_states
+
+
+class LabelAttention(nn.Module):
+    """A text as the mean of its tokens, each weighted by how near its surroundings are to any label.
+
+    With E_t the hidden state of token t, `[CLS]` and `[SEP]` among them, and L_p the label vectors::
+
+        G_tp = cos(E_t, L_p)
+        m_t  = max over p of ReLU(convolution of G over positions)
+        z    = sum_t softmax(m)_t E_t
+
+    The convolution has C input and C output channels; padding counts as zero to it and gets no weight.
+
+    Args:
+        classes: Number C of labels.
+        window: Tokens that the convolution sees, an odd number.
+        relu: Whether a ReLU follows the convolution, as in the code of Wang et al.
+
+    Raises:
+        InputError: `window` is no odd number above 0.
+    """
+
+    def __init__(self, classes: int, *, window: int, relu: bool = True) -> None:
+        super().__init__()
+        check_count("window", window)
+        if window % 2 == 0:
+            raise InputError(
+                f"window of a classification head is {window}", "give an odd number, so that it has a middle"
+            )
+        self.window = window
+        self.relu = relu
+        self.convolution = nn.Conv1d(classes, classes, window, padding=window // 2)
+        # The initialiser of the framework that LEAM's code is written in.
+        nn.init.xavier_uniform_(self.convolution.weight)
+        nn.init.zeros_(self.convolution.bias)  # type: ignore[arg-type]
+
+    def forward(self, states: Tensor, inside: Tensor, label_vectors: Tensor) -> Tensor:
+        """Pool tokens.
+
+        Args:
+            states: E, `(b, t, d)`, 0 at padding.
+            inside: Where there is no padding, `(b, t)`.
+            label_vectors: L, `(classes, d)`.
+
+        Returns:
+            z, `(b, d)`; zero for a text without a single token.
+        """
+        similarity = cosine(states, label_vectors).mT  # (b, classes, t)
+        scores = self.convolution(similarity.to(self.convolution.weight.dtype))  # (b, classes, t)
+        strongest = full_precision(scores.relu() if self.relu else scores).amax(1)  # (b, t)
+        weights = masked_softmax(strongest, inside).to(states.dtype)  # (b, t)
+        return (weights.unsqueeze(1) @ states).squeeze(1)  # (b, d)
+
+
+class FusionHead(LabelHead):
+    """LaCon-fusion: `LabelHead` on a label-aware mean of the tokens instead of the sentence vector (Eq. 9).
+
+    With z what `LabelAttention` makes of the hidden states and the label vectors::
+
+        H_x = g(z),   logit_p = cos(H_x, L_p) / temperature
+
+    Args:
+        width: Width d of the hidden states, of all layers of g and of the label vectors.
+        classes: Number C of classes.
+        layers: See `LabelHead`, as for `last_relu` and `temperature`.
+        last_relu: Whether a ReLU follows the last linear layer of g.
+        temperature: tau.
+        window: Tokens that the convolution sees; the paper does not say how many.
+        relu: Whether a ReLU follows the convolution: in LEAM, after which the block is made, it does; Eq. 9
+            shows none.
+
+    Raises:
+        InputError: An argument is out of range.
+
+    Example:
+        >>> head = FusionHead(encoder.get_embedding_dimension(), classes=2)
+        >>> loss = LaConLoss(encoder, head)
+
+    Reference:
+        Zhang et al.: Label Anchored Contrastive Learning for Language Understanding. NAACL 2022.
+        https://aclanthology.org/2022.naacl-main.103
+    """
+
+    kind: ClassVar[str] = "label-fusion"
+
+    def __init__(
+        self,
+        width: int,
+        classes: int,
+        *,
+        layers: int = 3,
+        last_relu: bool = False,
+        temperature: float = 0.1,
+        window: int = 5,
+        relu: bool = True,
+    ) -> None:
+        super().__init__(width, classes, layers=layers, last_relu=last_relu, temperature=temperature)
+        self.attention = LabelAttention(classes, window=window, relu=relu)
+
+    def embed(self, features: Mapping[str, Any]) -> Tensor:
+        """The vectors of texts that are compared with the label vectors.
+
+        Args:
+            features: With `token_embeddings` `(b, t, d)` and `attention_mask` `(b, t)`.
+
+        Returns:
+            H, `(b, d)`, of any length.
+
+        Raises:
+            InputError: There are no hidden states of padded texts, or they are not as wide as the head.
+        """
+        states, inside = token_states(features, width=self.width)
+        return self.project(self.attention(states, inside, self.label_vectors))
+
+    def config(self) -> dict[str, Any]:
+        """What `build_head` needs to make this head again.
+
+        Returns:
+            `kind` and the constructor arguments.
+        """
+        return {**super().config(), "window": self.attention.window, "relu": self.attention.relu}
+
+
+class LeamHead(ClassificationHead):
+    """LEAM on an encoder's hidden states (Wang et al., 2018): `LabelAttention` and a classifier.
+
+    The classifier is a hidden layer with ReLU, dropout before both of its linear layers. It also has to tell
+    the label vectors apart: `LeamLoss`.
+
+    Args:
+        width: Width d of the hidden states and label vectors.
+        classes: Number of classes.
+        window: Tokens that the convolution sees; 5. The authors' code sees 55 in texts of 300 words.
+        hidden: Width of the classifier's hidden layer, 300 in the paper.
+        dropout: Probability, 0.5 in the paper.
+
+    Attributes:
+        label_vectors: The learned label vectors, `(classes, width)`, drawn from N(0, 0.02). The paper starts
+            from word vectors of the labels' names, but those are no hidden states.
+
+    Raises:
+        InputError: An argument is out of range.
+
+    Example:
+        >>> head = LeamHead(encoder.get_embedding_dimension(), classes=14)
+        >>> loss = LeamLoss(encoder, head)
+
+    Reference:
+        Wang et al.: Joint Embedding of Words and Labels for Text Classification. ACL 2018.
+        https://aclanthology.org/P18-1216
+    """
+
+    kind: ClassVar[str] = "leam"
+
+    def __init__(
+        self, width: int, classes: int, *, window: int = 5, hidden: int = 300, dropout: float = 0.5
+    ) -> None:
+        super().__init__()
+        self.label_vectors = label_table(classes, width)
+        check_count("hidden", hidden)
+        check_probability("dropout", dropout)
+        self.width = width
+        self.classes = classes
+        self.hidden = hidden
+        self.dropout = dropout
+        self.attention = LabelAttention(classes, window=window)
+        self.classifier = nn.Sequential(
+            nn.Dropout(dropout),
+            linear_layer(width, hidden),
+            nn.ReLU(),
+            nn.Dropout(dropout),
+            linear_layer(hidden, classes),
+        )
+
+    def forward(self, features: Mapping[str, Any]) -> Tensor:
+        """Logits of a batch.
+
+        Args:
+            features: With `token_embeddings` `(b, t, d)` and `attention_mask` `(b, t)`.
+
+        Returns:
+            `(b, classes)`, in the type of the head's weights, or in that of autocast.
+
+        Raises:
+            InputError: There are no hidden states of padded texts, or they are not as wide as the head.
+        """
+        states, inside = token_states(features, width=self.width)
+        pooled = self.attention(states, inside, self.label_vectors)  # (b, d)
+        logits: Tensor = self.classifier(pooled.to(self.label_vectors.dtype))  # (b, classes)
+        return logits
+
+    def label_logits(self) -> Tensor:
+        """What the classifier makes of the label vectors, `(classes, classes)`."""
+        logits: Tensor = self.classifier(self.label_vectors)  # (classes, classes)
+        return logits
+
+    def config(self) -> dict[str, Any]:
+        """What `build_head` needs to make this head again.
+
+        Returns:
+            `kind` and the constructor arguments.
+        """
+        return {
+            "kind": self.kind,
+            "width": self.width,
+            "classes": self.classes,
+            "window": self.attention.window,
+            "hidden": self.hidden,
+            "dropout": self.dropout,
+        }
+
+
+def masked_softmax(scores: Tensor, inside: Tensor) -> Tensor:
+    """Softmax over the last dimension, without padding.
+
+    Args:
+        scores: `(..., t)`.
+        inside: Where there is no padding, broadcastable to `scores`.
+
+    Returns:
+        `(..., t)`, 0 at padding and in rows that are nothing else.
+    """
+    lowest = torch.finfo(scores.dtype).min
+    return scores.masked_fill(~inside, lowest).softmax(-1).masked_fill(~inside, 0)

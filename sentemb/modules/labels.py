@@ -1,0 +1,207 @@
+"""LaCon's head, in which every class has a vector of its own, and what heads with label vectors share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from sentemb.errors import InputError
+from sentemb.modules.heads import (
+    INITIAL_DEVIATION,
+    ClassificationHead,
+    check_count,
+    check_temperature,
+    check_width,
+    linear_layer,
+)
+
+_TINY_NORM = 1e-8  # the floor of torch.nn.functional.cosine_similarity
+
+
+class LabelHead(ClassificationHead):
+    """Classes as learned vectors: a text belongs to the nearest one (LaCon-vanilla, Zhang et al., 2022).
+
+    With g a projection head on the encoder's vector E(x), and L_1 to L_C the label vectors::
+
+        H_x = g(E(x)),   logit_p = cos(H_x, L_p) / temperature
+
+    The paper takes the last hidden state of `[CLS]` for E(x), which is `pooling="cls"` in the encoder.
+
+    Args:
+        width: Width d of the sentence vector, of all layers of g and of the label vectors.
+        classes: Number C of classes.
+        layers: Linear layers of g, 3 in the paper; 0 compares the encoder's vectors themselves, as one row
+            of its ablation does.
+        last_relu: Whether a ReLU follows the last linear layer too. "ReLU for each hidden layer" (section
+            2.1) leaves it out.
+        temperature: tau; 0.1, as the paper recommends 0.1 to 0.2 (section 4.4).
+
+    Attributes:
+        label_vectors: The learned label vectors, `(classes, width)`, drawn from N(0, 0.02); the paper says
+            random without naming a distribution. Only their direction counts.
+
+    Raises:
+        InputError: An argument is out of range.
+
+    Example:
+        >>> encoder = build_encoder("bert-base-uncased", pooling="cls")
+        >>> head = LabelHead(encoder.get_embedding_dimension(), classes=2)
+        >>> loss = LaConLoss(encoder, head)
+
+    Reference:
+        Zhang et al.: Label Anchored Contrastive Learning for Language Understanding. NAACL 2022.
+        https://aclanthology.org/2022.naacl-main.103
+    """
+
+    kind: ClassVar[str] = "label"
+
+    def __init__(
+        self,
+        width: int,
+        classes: int,
+        *,
+        layers: int = 3,
+        last_relu: bool = False,
+        temperature: float = 0.1,
+    ) -> None:
+        super().__init__()
+        self.label_vectors = label_table(classes, width)
+        check_count("layers", layers, least=0)
+        check_temperature(temperature)
+        self.width = width
+        self.classes = classes
+        self.layers = layers
+        self.last_relu = last_relu
+        self.temperature = temperature
+        modules: list[nn.Module] = []
+        for _ in range(layers):
+            modules += [linear_layer(width, width), nn.ReLU()]
+        self.projection = nn.Sequential(*(modules if last_relu else modules[:-1]))
+
+    def embed(self, features: Mapping[str, Any]) -> Tensor:
+        """The vectors of texts that are compared with the label vectors.
+
+        Args:
+            features: With `sentence_embedding`, `(b, d)`.
+
+        Returns:
+            H, `(b, d)`, of any length.
+
+        Raises:
+            InputError: The vectors are not as wide as the head.
+        """
+        vectors: Tensor = features["sentence_embedding"]  # (b, d)
+        check_width(vectors, self.width)
+        return self.project(vectors)
+
+    def project(self, vectors: Tensor) -> Tensor:
+        """Apply g.
+
+        Args:
+            vectors: `(b, d)`.
+
+        Returns:
+            `(b, d)`, in the type of the head's weights, or in that of autocast.
+        """
+        projected: Tensor = self.projection(vectors.to(self.label_vectors.dtype))  # (b, d)
+        return projected
+
+    def forward(self, features: Mapping[str, Any]) -> Tensor:
+        """Logits of a batch.
+
+        Args:
+            features: What a SentenceTransformer returns.
+
+        Returns:
+            `(b, classes)` in float32, or in float64 when the head is.
+        """
+        return cosine(self.embed(features), self.label_vectors) / self.temperature
+
+    def config(self) -> dict[str, Any]:
+        """What `build_head` needs to make this head again.
+
+        Returns:
+            `kind` and the constructor arguments.
+        """
+        return {
+            "kind": self.kind,
+            "width": self.width,
+            "classes": self.classes,
+            "layers": self.layers,
+            "last_relu": self.last_relu,
+            "temperature": self.temperature,
+        }
+
+
+def label_table(classes: int, width: int) -> nn.Parameter:
+    """Label vectors, freshly drawn.
+
+    Args:
+        classes: How many.
+        width: Dimensions of each.
+
+    Returns:
+        `(classes, width)`, from N(0, 0.02).
+
+    Raises:
+        InputError: A number is out of range.
+    """
+    check_count("width", width)
+    check_count("classes", classes)
+    return nn.Parameter(INITIAL_DEVIATION * torch.randn(classes, width))
+
+
+def token_states(features: Mapping[str, Any], *, width: int) -> tuple[Tensor, Tensor]:
+    """The hidden states that a head attends to.
+
+    Args:
+        features: What a SentenceTransformer returns.
+        width: Width that the head takes.
+
+    Returns:
+        States of all tokens, `[CLS]` and `[SEP]` among them, `(b, t, d)` in float32 or float64, 0 at padding;
+        and where they are no padding, `(b, t)`.
+
+    Raises:
+        InputError: There are none, they are not padded, or of another width.
+    """
+    states, mask = features.get("token_embeddings"), features.get("attention_mask")
+    if not (isinstance(states, Tensor) and isinstance(mask, Tensor) and states.ndim == 3):
+        raise InputError(
+            "this classification head finds no hidden states of padded texts to attend to",
+            "take a transformer encoder, and set model[0].unpad_inputs = False if it is True",
+        )
+    check_width(states, width)
+    inside = mask.bool()
+    # Whatever padding holds, infinities too, must not reach a sum with weight 0.
+    return full_precision(states).masked_fill(~inside.unsqueeze(2), 0), inside
+
+
+def cosine(first: Tensor, second: Tensor) -> Tensor:
+    """Cosine of every vector of `first` with every row of `second`.
+
+    Args:
+        first: `(..., d)`.
+        second: `(m, d)`.
+
+    Returns:
+        `(..., m)` in float32, or in float64 when `first` is; 0 with gradient 0 for a zero vector.
+    """
+    with torch.autocast(first.device.type, enabled=False):
+        return _unit(first) @ _unit(second).T.to(full_precision(first).dtype)
+
+
+def full_precision(vectors: Tensor) -> Tensor:
+    """Half precision as float32; float32 and float64 as they are."""
+    return vectors if vectors.dtype == torch.float64 else vectors.float()
+
+
+def _unit(vectors: Tensor) -> Tensor:
+    vectors = full_precision(vectors)
+    norm = torch.linalg.vector_norm(vectors, dim=-1, keepdim=True)
+    # Without the mask a zero vector would receive a gradient of order 1 / _TINY_NORM.
+    unit: Tensor = (vectors / norm.clamp_min(_TINY_NORM)).masked_fill(norm == 0, 0)
+    return unit
