@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from sentemb.losses.cross_entropy import CrossEntropyLoss
     from sentemb.losses.cross_entropy_contrast import CrossEntropyContrastLoss
     from sentemb.losses.cross_entropy_supcon import CrossEntropySupConLoss
+    from sentemb.losses.lacon import LaConLoss
+    from sentemb.losses.leam import LeamLoss
     from sentemb.losses.owned import OwnedWeights
     from sentemb.losses.self_guided import SelfGuidedLoss
     from sentemb.losses.simcse import SimCSELoss
@@ -25,6 +27,8 @@ else:
             "cross_entropy": ["CrossEntropyLoss"],
             "cross_entropy_contrast": ["CrossEntropyContrastLoss"],
             "cross_entropy_supcon": ["CrossEntropySupConLoss"],
+            "lacon": ["LaConLoss"],
+            "leam": ["LeamLoss"],
             "owned": ["OwnedWeights"],
             "self_guided": ["SelfGuidedLoss"],
             "simcse": ["SimCSELoss"],
@@ -40,6 +44,8 @@ __all__ = [
     "CrossEntropyContrastLoss",
     "CrossEntropyLoss",
     "CrossEntropySupConLoss",
+    "LaConLoss",
+    "LeamLoss",
     "OwnedWeights",
     "SelfGuidedLoss",
     "SimCSELoss",

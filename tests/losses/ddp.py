@@ -16,12 +16,13 @@ from sentemb.losses import (
     CachedSupConLoss,
     CrossEntropyContrastLoss,
     CrossEntropySupConLoss,
+    LaConLoss,
     SelfGuidedLoss,
     SimCSELoss,
     SupCLSeqLoss,
     SupConLoss,
 )
-from sentemb.modules import LinearHead
+from sentemb.modules import FusionHead, LabelHead, LinearHead
 
 TEXTS = [
     "a cat sat on the mat", "the dog ran", "two birds fly over the house", "children eat red apple",
@@ -38,6 +39,11 @@ LABELLED: dict[str, Callable[[nn.Module], nn.Module]] = {
     "ce supcon": lambda model: CrossEntropySupConLoss(model, LinearHead(16, 4)),
     "ce supcon sum": lambda model: CrossEntropySupConLoss(model, LinearHead(16, 4), reduction="sum"),
     "ce contrast": lambda model: CrossEntropyContrastLoss(model, LinearHead(16, 4)),
+    "lacon": lambda model: LaConLoss(model, LabelHead(16, 5), heads=4),
+    "lacon average": lambda model: LaConLoss(
+        model, LabelHead(16, 5), denominator="infonce", average_positives=True
+    ),
+    "lacon fusion": lambda model: LaConLoss(model, FusionHead(16, 5), denominator="all"),
 }
 CASES = ("pairs", "hard negatives", "dropout views", "base", "opt1", "opt2", "opt3", *LABELLED)
 SPLITS = {"even": (4, 4), "uneven": (5, 3)}

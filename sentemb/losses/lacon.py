@@ -1,0 +1,238 @@
+"""LaCon: texts against label vectors, label vectors against texts, and label vectors against each other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, ClassVar, get_args
+
+import torch
+from torch import Tensor, nn
+
+from sentemb.errors import InputError
+from sentemb.losses._options import check_choice, check_number
+from sentemb.losses.classification import cross_entropy, head_on_device, row_labels, text_column
+from sentemb.losses.functional_labels import (
+    Denominator,
+    Slices,
+    head_similarities,
+    label_centered,
+    label_dispersion,
+)
+from sentemb.losses.gather import gather_rows
+from sentemb.losses.owned import OwnedWeights
+
+_SLICE = 128  # 768 dimensions in 6 heads, the best of section 4.4
+
+
+class LaConLoss(OwnedWeights):
+    """Label anchored contrastive learning (Zhang et al., 2022, Eq. 4 to 7).
+
+    With H_i the head's vector for text i of label y_i, h_i^k and l_p^k the k-th of m slices of H_i and of the
+    label vector L_p, P the labels of the batch, A(p) its texts of label p, B(p) the others, and phi =
+    exp(cos / temperature)::
+
+        loss = icl_weight * ICL + lcl_weight * LCL + ler_weight * LER
+        ICL  = - mean_i sum_k log( phi(h_i^k, l_{y_i}^k) / sum_p phi(h_i^k, l_p^k) )
+        LCL  = - 1 / |P| * sum_{p in P} sum_{a in A(p)} log( phi(L_p, H_a) / sum_{b in B(p)} phi(L_p, H_b) )
+        LER  = mean_{i != j} ( exp(1 + cos(L_i, L_j)) - 1 )
+
+    The denominator of LCL holds the negatives only, as printed, so LCL can be negative; it adds up over the
+    texts of a label, so it grows with the batch, and `average_positives` ends that. All labels of the head
+    take part in ICL and LER, also those that the batch lacks. In a batch of one label, a batch of one text
+    among them, LCL is 0; for a head of one label ICL and LER are 0 too.
+
+    Inputs:
+        +----------+--------+
+        | Texts    | Labels |
+        +==========+========+
+        | sentence | class  |
+        +----------+--------+
+
+    Args:
+        model: The encoder to train.
+        head: Embeds texts among label vectors: `LabelHead` (LaCon-vanilla) or `FusionHead` (LaCon-fusion).
+            The loss owns its weights.
+        heads: m of ICL, a divisor of the width. None takes as many as leave slices of at least 128
+            dimensions: 6 for a width of 768, the best of the paper (section 4.4), 2 for 256, 1 below that.
+        temperature: tau of ICL and LCL. None takes the head's, so that the logits it predicts by are those
+            that ICL trains.
+        icl_weight: Factor of ICL, 1 in the paper, as for LCL; 0 is a row of its ablation.
+        lcl_weight: Factor of LCL.
+        ler_weight: lambda; 0.5, the middle of the grid 0.1 to 1, which the paper calls a wide range of good
+            values without naming one (section 4.4).
+        denominator: Of LCL: `negatives` as printed; `infonce` adds the positive itself, after which LCL is
+            never negative; `all` sums over the whole batch.
+        slices: Of ICL: the cosine of `renormalised` slices, since sim is the cosine; or `global`, the dot
+            product of slices of normalised vectors.
+        average_positives: Divide the terms of a label by |A(p)|.
+        gather_across_devices: Let LCL see the texts of all processes.
+
+    Raises:
+        InputError: An option is out of range, `heads` divides no width, or the head has no label vectors.
+
+    Example:
+        >>> encoder = build_encoder("bert-base-uncased", pooling="cls")
+        >>> loss = LaConLoss(encoder, LabelHead(encoder.get_embedding_dimension(), classes=2))
+        >>> trainer = SentembTrainer(encoder, train_dataset=labelled_sentences, loss=loss)
+
+    Reference:
+        Zhang et al.: Label Anchored Contrastive Learning for Language Understanding. NAACL 2022.
+        https://aclanthology.org/2022.naacl-main.103
+    """
+
+    owned_modules: ClassVar[tuple[str, ...]] = ("head",)
+
+    def __init__(
+        self,
+        model: nn.Module,
+        head: nn.Module,
+        *,
+        heads: int | None = None,
+        temperature: float | None = None,
+        icl_weight: float = 1.0,
+        lcl_weight: float = 1.0,
+        ler_weight: float = 0.5,
+        denominator: Denominator = "negatives",
+        slices: Slices = "renormalised",
+        average_positives: bool = False,
+        gather_across_devices: bool = True,
+    ) -> None:
+        super().__init__()
+        name = type(self).__name__
+        self.model = model
+        self.head = _checked_head(head, model, loss=name)
+        self.heads = _checked_heads(name, heads, width=self.head.label_vectors.shape[1])
+        self.temperature: float = self.head.temperature if temperature is None else temperature
+        check_number(name, "temperature", self.temperature, low=0)
+        self.weights = {"icl": icl_weight, "lcl": lcl_weight, "ler": ler_weight}
+        for term, weight in self.weights.items():
+            check_number(name, f"{term}_weight", weight, low=0, inclusive=True)
+        check_choice(name, "denominator", denominator, get_args(Denominator))
+        check_choice(name, "slices", slices, get_args(Slices))
+        self.denominator: Denominator = denominator
+        self.slices: Slices = slices
+        self.average_positives = average_positives
+        self.gather_across_devices = gather_across_devices
+
+    @property
+    def scale(self) -> float:
+        """Factor of the cosine, `1 / temperature`."""
+        return 1 / self.temperature
+
+    def forward(
+        self, sentence_features: Iterable[dict[str, Any]], labels: Tensor | None = None
+    ) -> dict[str, Tensor]:
+        """Loss of a batch.
+
+        Args:
+            sentence_features: One dict of tokenized texts.
+            labels: Class numbers from 0, `(b,)`.
+
+        Returns:
+            The weighted components `icl`, `lcl` and `ler`.
+
+        Raises:
+            InputError: More than one text column, or labels that are no classes of the head.
+        """
+        output = self.model(text_column(sentence_features, loss=type(self).__name__))
+        return self.compute_loss_from_embeddings([self.head.embed(output)], labels)
+
+    def compute_loss_from_embeddings(
+        self, embeddings: list[Tensor], labels: Tensor | None = None
+    ) -> dict[str, Tensor]:
+        """Loss of the head's vectors.
+
+        Args:
+            embeddings: H, `(b, d)`.
+            labels: Class numbers from 0, `(b,)`.
+
+        Returns:
+            The weighted components.
+        """
+        (vectors,) = embeddings
+        classes = row_labels(labels, rows=len(vectors), loss=type(self).__name__)  # (b,)
+        instance_centered = self._instance_centered(vectors, classes)  # refuses labels before the exchange
+        rows, anchors, share = gather_rows(vectors, across_devices=self.gather_across_devices)  # (n, d)
+        values = {
+            "icl": share * instance_centered,
+            "lcl": share * self._label_centered(rows, classes, anchors),
+            "ler": label_dispersion(self.head.label_vectors),
+        }
+        return {term: self.weights[term] * value for term, value in values.items()}
+
+    def get_config_dict(self) -> dict[str, Any]:
+        """Options for the model card."""
+        return {
+            "head": type(self.head).__name__,
+            "heads": self.heads,
+            "temperature": self.temperature,
+            **{f"{term}_weight": weight for term, weight in self.weights.items()},
+            "denominator": self.denominator,
+            "slices": self.slices,
+            "average_positives": self.average_positives,
+            "gather_across_devices": self.gather_across_devices,
+        }
+
+    @property
+    def citation(self) -> str:
+        """BibTeX of the paper."""
+        return """
+@inproceedings{zhang-etal-2022-label,
+    title = "Label Anchored Contrastive Learning for Language Understanding",
+    author = "Zhang, Zhenyu and Zhao, Yuming and Chen, Meng and He, Xiaodong",
+    booktitle = "Proceedings of the 2022 Conference of the North American Chapter of the Association for
+      Computational Linguistics: Human Language Technologies",
+    year = "2022",
+    publisher = "Association for Computational Linguistics",
+    url = "https://aclanthology.org/2022.naacl-main.103",
+    pages = "1437--1449",
+}
+"""
+
+    def _instance_centered(self, vectors: Tensor, classes: Tensor) -> Tensor:
+        """ICL of the local texts: cross-entropy over the labels in every head, summed over heads."""
+        similarities = head_similarities(
+            vectors, self.head.label_vectors, heads=self.heads, slices=self.slices
+        )  # (m, b, c)
+        logits = similarities.flatten(0, 1) / self.temperature  # (m * b, c)
+        losses = cross_entropy(logits, classes.repeat(self.heads), loss=type(self).__name__)  # (m * b,)
+        return self.heads * losses.mean()
+
+    def _label_centered(self, rows: Tensor, classes: Tensor, anchors: slice) -> Tensor:
+        """The local texts' part of LCL, as a mean over them that stands for the sum over all texts."""
+        labels = gather_rows(classes, across_devices=self.gather_across_devices).rows.long()  # (n,)
+        terms = label_centered(
+            rows,
+            self.head.label_vectors,
+            labels,
+            temperature=self.temperature,
+            denominator=self.denominator,
+            anchors=anchors,
+        )  # (b,)
+        counts = torch.bincount(labels)  # (c,)
+        if self.average_positives:
+            terms = terms / counts[labels[anchors]]
+        return terms.mean() * len(rows) / counts.count_nonzero()
+
+
+def _checked_head(head: nn.Module, model: nn.Module, *, loss: str) -> Any:
+    head = head_on_device(head, model, loss=loss)
+    if not all(hasattr(head, part) for part in ("embed", "label_vectors", "temperature")):
+        raise InputError(
+            f"{loss} compares texts with label vectors, {type(head).__name__} has none",
+            "give a LabelHead or a FusionHead",
+        )
+    return head
+
+
+def _checked_heads(loss: str, heads: int | None, *, width: int) -> int:
+    divisors = [count for count in range(1, width + 1) if width % count == 0]
+    if heads is None:
+        return max((count for count in divisors if width // count >= _SLICE), default=1)
+    check_number(loss, "heads", heads, low=1, inclusive=True, whole=True)
+    if heads not in divisors:
+        raise InputError(
+            f"heads of {loss} is {heads}, which does not divide the head's width of {width}",
+            f"choose one of {', '.join(map(str, divisors))}",
+        )
+    return heads

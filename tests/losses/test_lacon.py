@@ -1,0 +1,287 @@
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from sentemb.errors import InputError
+from sentemb.losses import LaConLoss
+from sentemb.losses.functional_labels import label_dispersion
+from sentemb.modules import FusionHead, LabelHead, LinearHead
+from tests.losses import lacon_loops
+from tests.losses.training import train_steps
+
+WIDTH = 12
+BATCHES = {
+    "all classes": [0, 1, 2, 1, 0, 2, 1],
+    "absent classes": [3, 0, 3, 0, 0],
+    "one class": [1, 1, 1],
+    "a batch of one": [2],
+    "a pair of one class": [0, 0],
+    "a pair of two classes": [0, 1],
+}
+
+
+class Encoder(torch.nn.Module):
+    """Gives back the vectors that it is given."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale = torch.nn.Parameter(torch.ones(()))
+
+    def forward(self, features: dict) -> dict:
+        return {**features, "sentence_embedding": self.scale * features["sentence_embedding"]}
+
+
+def build(classes: int = 4, *, layers: int = 3, **options) -> LaConLoss:
+    torch.manual_seed(0)
+    head = LabelHead(WIDTH, classes, layers=layers)
+    with torch.no_grad():
+        for parameter in head.parameters():
+            parameter.mul_(20)  # away from the small first weights, so that every part counts
+    return LaConLoss(Encoder(), head, **options).double()
+
+
+def texts(count: int, *, seed: int = 0) -> torch.Tensor:
+    torch.manual_seed(seed)
+    return torch.randn(count, WIDTH, dtype=torch.float64).requires_grad_()
+
+
+def expected_components(loss: LaConLoss, vectors: torch.Tensor, classes: list[int]) -> dict:
+    labels = loss.head.label_vectors
+    temperature = loss.temperature
+    icl = lacon_loops.instance_centered(
+        vectors, labels, classes, heads=loss.heads, temperature=temperature, slices=loss.slices
+    )
+    lcl = lacon_loops.label_centered(
+        vectors,
+        labels,
+        classes,
+        temperature=temperature,
+        denominator=loss.denominator,
+        average=loss.average_positives,
+    )
+    return {"icl": icl, "lcl": lcl, "ler": 0.5 * lacon_loops.dispersion(labels)}
+
+
+OPTIONS = {
+    "paper": {},
+    "three heads": {"heads": 3},
+    "global slices": {"heads": 3, "slices": "global"},
+    "infonce": {"denominator": "infonce"},
+    "all": {"denominator": "all"},
+    "average": {"average_positives": True},
+    "average, infonce": {"average_positives": True, "denominator": "infonce"},
+    "own temperature": {"temperature": 0.3},
+}
+
+
+@pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
+@pytest.mark.parametrize("classes", BATCHES.values(), ids=BATCHES)
+def test_components_and_gradients_equal_the_loops(classes, options) -> None:
+    loss, sentences = build(**options), texts(len(classes))
+    found = loss([{"sentence_embedding": sentences}], torch.tensor(classes))
+    vectors = loss.head.embed({"sentence_embedding": sentences})
+    wanted = expected_components(loss, vectors, classes)
+    inputs = [sentences, *loss.owned_parameters()]
+    for name in ("icl", "lcl", "ler"):
+        torch.testing.assert_close(found[name], wanted[name], atol=1e-9, rtol=1e-9, msg=name)
+        pair = [
+            torch.autograd.grad(values[name], inputs, retain_graph=True, allow_unused=True)
+            for values in (found, wanted)
+        ]
+        for one, other in zip(*pair, strict=True):
+            zero = torch.zeros(())  # what has no part in a component
+            torch.testing.assert_close(
+                zero.expand_as(other) if one is None and other is not None else one,
+                zero.expand_as(one) if other is None and one is not None else other,
+                atol=1e-9,
+                rtol=1e-9,
+                check_dtype=False,
+            )
+
+
+def test_the_printed_denominator_can_be_negative_and_the_others_cannot() -> None:
+    sentences, classes = torch.eye(WIDTH, dtype=torch.float64)[:2], torch.tensor([0, 1])
+    values = {}
+    for denominator in ("negatives", "infonce", "all"):
+        loss = build(2, layers=0, denominator=denominator)
+        with torch.no_grad():
+            loss.head.label_vectors.copy_(torch.eye(WIDTH)[:2])  # every text at its label
+        values[denominator] = loss([{"sentence_embedding": sentences}], classes)["lcl"].item()
+    # cos is 1 with the own label and 0 with the other, at temperature 0.1
+    assert values["negatives"] == pytest.approx(-10)
+    assert values["infonce"] == values["all"] == pytest.approx(math.log1p(math.exp(-10)))
+
+
+def test_multi_head_sums_over_heads() -> None:
+    """Equal slices in every head: ICL' is m times the ICL of one slice."""
+    loss = build(3, layers=0, heads=3)
+    with torch.no_grad():
+        loss.head.label_vectors.copy_(loss.head.label_vectors[:, :4].repeat(1, 3))
+    sentences, classes = texts(5)[:, :4].repeat(1, 3), torch.tensor([0, 1, 2, 1, 1])
+    several = loss([{"sentence_embedding": sentences}], classes)["icl"]
+    loss.heads = 1
+    torch.testing.assert_close(several, 3 * loss([{"sentence_embedding": sentences}], classes)["icl"])
+
+
+def test_icl_of_one_head_is_the_cross_entropy_of_the_logits_that_the_head_predicts_by() -> None:
+    loss, sentences, classes = build(heads=1), texts(6), torch.tensor([0, 1, 2, 3, 1, 1])
+    logits = loss.head({"sentence_embedding": sentences})
+    found = loss([{"sentence_embedding": sentences}], classes)["icl"]
+    torch.testing.assert_close(found, torch.nn.functional.cross_entropy(logits, classes))
+
+
+def test_weights_multiply_their_components() -> None:
+    sentences, classes = texts(4), torch.tensor([0, 1, 1, 2])
+    plain = build(ler_weight=1.0)([{"sentence_embedding": sentences}], classes)
+    weighted = build(icl_weight=0.0, lcl_weight=3.0, ler_weight=0.2)(
+        [{"sentence_embedding": sentences}], classes
+    )
+    for name, factor in {"icl": 0.0, "lcl": 3.0, "ler": 0.2}.items():
+        torch.testing.assert_close(weighted[name], factor * plain[name])
+
+
+def test_order_of_the_batch_does_not_matter() -> None:
+    loss, sentences, classes = build(), texts(7), torch.tensor(BATCHES["all classes"])
+    order = torch.randperm(7)
+    found = loss([{"sentence_embedding": sentences[order]}], classes[order])
+    for name, value in loss([{"sentence_embedding": sentences}], classes).items():
+        torch.testing.assert_close(found[name], value, atol=1e-12, rtol=1e-12)
+
+
+def test_a_head_of_one_class_has_nothing_to_learn() -> None:
+    loss, sentences = build(1), texts(3)
+    found = loss([{"sentence_embedding": sentences}], torch.zeros(3, dtype=torch.long))
+    sum(found.values()).backward()
+    assert all(value.item() == pytest.approx(0, abs=1e-12) for value in found.values())
+    assert sentences.grad.abs().max() < 1e-12
+    assert not loss.head.label_vectors.grad.any()
+
+
+def test_dispersion_spans_what_the_paper_says() -> None:
+    vector = torch.randn(1, 8, dtype=torch.float64)
+    assert label_dispersion(torch.cat([vector, 3 * vector])).item() == pytest.approx(math.e**2 - 1)
+    assert label_dispersion(torch.cat([vector, -vector])).item() == pytest.approx(0, abs=1e-12)
+
+
+def test_dispersion_drives_labels_apart() -> None:
+    vectors = torch.nn.Parameter(torch.ones(3, 8) + 0.1 * torch.randn(3, 8))
+    optimizer = torch.optim.SGD([vectors], lr=0.1)
+    for _ in range(200):
+        optimizer.zero_grad()
+        label_dispersion(vectors).backward()
+        optimizer.step()
+    unit = torch.nn.functional.normalize(vectors, dim=1)
+    assert (unit @ unit.T).fill_diagonal_(-1).max() < -0.4  # three directions in a plane reach -0.5
+
+
+@pytest.mark.parametrize(
+    ("width", "heads"), [(768, 6), (1024, 8), (384, 3), (312, 2), (256, 2), (128, 1), (16, 1), (7, 1)]
+)
+def test_heads_by_themselves_are_slices_of_at_least_128_dimensions(width, heads) -> None:
+    assert LaConLoss(Encoder(), LabelHead(width, 2, layers=0)).heads == heads
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            {"heads": 5},
+            "heads of LaConLoss is 5, which does not divide the head's width of 12; "
+            "choose one of 1, 2, 3, 4, 6, 12",
+        ),
+        ({"heads": 0}, "heads of LaConLoss is 0; give a whole number at least 1"),
+        ({"temperature": 0}, "temperature of LaConLoss is 0"),
+        ({"ler_weight": -0.1}, "ler_weight of LaConLoss is -0.1"),
+        ({"denominator": "positives"}, "LaConLoss has no denominator 'positives'"),
+        ({"slices": "local"}, "LaConLoss has no slices 'local'"),
+    ],
+)
+def test_bad_options_are_one_line(options, message) -> None:
+    with pytest.raises(InputError, match=message):
+        build(**options)
+
+
+def test_a_head_without_label_vectors_is_refused() -> None:
+    with pytest.raises(InputError, match="LinearHead has none; give a LabelHead or a FusionHead"):
+        LaConLoss(Encoder(), LinearHead(WIDTH, 2))
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        (None, "LaConLoss needs labels"),
+        ([0, 4, 1], "LaConLoss met the label 4, the head has classes 0 to 3"),
+        ([0.5, 1, 1], "no whole numbers"),
+        ([0, 1], "3 rows came with labels"),
+    ],
+)
+def test_bad_labels_are_one_line(labels, message) -> None:
+    labels = None if labels is None else torch.tensor(labels)
+    with pytest.raises(InputError, match=message):
+        build()([{"sentence_embedding": texts(3)}], labels)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("head_class", [LabelHead, FusionHead])
+def test_half_precision_gives_finite_losses_and_gradients(tiny_encoder, sentences, head_class, dtype) -> None:
+    loss = LaConLoss(tiny_encoder, head_class(16, 3), heads=2).to(dtype)
+    value = sum(loss([tiny_encoder.preprocess(sentences(6))], torch.tensor([0, 1, 0, 0, 1, 1])).values())
+    assert value.dtype == torch.float32
+    value.backward()
+    assert value.isfinite()
+    assert all(p.grad.isfinite().all() for p in loss.owned_parameters())
+
+
+def test_mixed_precision_is_near_full_precision(tiny_encoder, sentences) -> None:
+    loss = LaConLoss(tiny_encoder.eval(), LabelHead(16, 3))
+    features, labels = tiny_encoder.preprocess(sentences(6)), torch.tensor([0, 1, 0, 0, 1, 1])
+    full = loss([features], labels)
+    with torch.autocast("cpu", torch.bfloat16):
+        mixed = loss([features], labels)
+    for name, value in full.items():
+        torch.testing.assert_close(mixed[name], value, atol=0.2, rtol=0.05)
+
+
+@pytest.mark.parametrize("head_class", [LabelHead, FusionHead])
+def test_padding_does_not_change_the_loss(encoder64, sentences, head_class) -> None:
+    loss = LaConLoss(encoder64, head_class(16, 3)).double().eval()
+    features, labels = encoder64.preprocess(sentences(4)), torch.tensor([0, 1, 1, 2])
+    padded = {
+        k: torch.nn.functional.pad(v, (0, 9)) if isinstance(v, torch.Tensor) else v
+        for k, v in features.items()
+    }
+    found = loss([padded], labels)
+    for name, value in loss([features], labels).items():
+        torch.testing.assert_close(found[name], value, atol=1e-9, rtol=1e-9)
+
+
+def test_head_state_round_trip(tiny_encoder) -> None:
+    first, second = (LaConLoss(tiny_encoder, FusionHead(16, 3)) for _ in range(2))
+    second.load_head_state(first.head_state())
+    assert "head.label_vectors" in first.head_state()
+    for one, other in zip(first.owned_parameters(), second.owned_parameters(), strict=True):
+        assert torch.equal(one, other)
+
+
+def test_model_card_options(tiny_encoder) -> None:
+    config = LaConLoss(tiny_encoder, LabelHead(16, 3)).get_config_dict()
+    assert config["head"] == "LabelHead"
+    assert config["heads"] == 1
+    assert (config["temperature"], config["ler_weight"]) == (0.1, 0.5)
+
+
+@pytest.mark.parametrize("trainer", ["upstream", "sentemb"])
+@pytest.mark.parametrize("head_class", [LabelHead, FusionHead])
+def test_training_reduces_the_loss(tiny_encoder, sentences, tmp_path, trainer, head_class) -> None:
+    torch.manual_seed(0)
+    loss = LaConLoss(tiny_encoder, head_class(16, 2))
+    rows = {"sentence": sentences(8), "label": [0, 1] * 4}
+    features, labels = tiny_encoder.preprocess(rows["sentence"]), torch.tensor(rows["label"])
+    loss.eval()
+    before = sum(loss([features], labels).values()).item()
+    train_steps(trainer, tiny_encoder, loss, rows, tmp_path, steps=12)
+    loss.eval()
+    assert sum(loss([features], labels).values()).item() < before - 0.1
