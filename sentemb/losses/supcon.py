@@ -193,7 +193,7 @@ class SupConLoss(nn.Module):
         if self._positives_checked or not losses.requires_grad:
             return
         self._positives_checked = True
-        share = has_positive.double().mean().item()
+        share = has_positive.float().mean().item()
         if share < 0.5:
             logger.warning(
                 "Only %.0f %% of the anchors of the first batch have a positive, and only those train the "
