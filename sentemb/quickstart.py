@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib.resources import as_file, files
 from pathlib import Path
 from typing import NamedTuple
 
 from matplotlib.figure import Figure
 
 from sentemb._files import write_text
-from sentemb.data.bundled_text import bundled_pairs
+from sentemb.data.bundled_text import bundled_pairs, bundled_pairs_file, bundled_sentences_file
 from sentemb.data.docstrings import stdlib_documents
 from sentemb.encoding import TextEncoder, load_encoder
 from sentemb.evaluation import evaluate_pairs
@@ -100,26 +99,21 @@ def run_quickstart(
     ]
 
     announce("training SG-OPT")
-    bundled = files("sentemb.data").joinpath("bundled")
-    with (
-        as_file(bundled.joinpath("sentences.txt")) as sentences,
-        as_file(bundled.joinpath("pairs.tsv")) as pairs,
-    ):
-        config = resolve(
-            "sg-opt",
-            overrides={
-                "base": base,
-                "data": data or str(sentences),
-                "dev": str(pairs),
-                "output": str(output / "model"),
-                "eval_steps": 25,
-                "stopping": "none",
-                "use_last": True,
-                "seeds": (seed,),
-            },
-        )
-        train(config, progress=progress)
     model = output / "model"
+    config = resolve(
+        "sg-opt",
+        overrides={
+            "base": base,
+            "data": data or str(bundled_sentences_file()),
+            "dev": str(bundled_pairs_file()),
+            "output": str(model),
+            "eval_steps": 25,
+            "stopping": "none",
+            "use_last": True,
+            "seeds": (seed,),
+        },
+    )
+    train(config, progress=progress)
     scores.append(Score("after SG-OPT", "cls", _spearman(model)))
 
     announce("indexing the documentation of the standard library")

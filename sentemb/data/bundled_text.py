@@ -6,12 +6,14 @@ the scale of the STS tasks: they show whether training went the right way and ar
 
 from __future__ import annotations
 
-from importlib.resources import files
 from itertools import groupby
+from pathlib import Path
 
 import numpy as np
 
 from sentemb.data.sts import ScoredPairs, Subset
+
+_FOLDER = Path(__file__).with_name("bundled")
 
 
 def bundled_pairs() -> ScoredPairs:
@@ -23,7 +25,7 @@ def bundled_pairs() -> ScoredPairs:
     Returns:
         The pairs, called `sentemb-pairs`, split `test`, with the domains as subsets.
     """
-    rows = [line.split("\t") for line in _lines("pairs.tsv")[1:]]
+    rows = [line.split("\t") for line in _lines(bundled_pairs_file())[1:]]
     subsets: list[Subset] = []
     for domain, members in groupby(row[0] for row in rows):
         start = subsets[-1].stop if subsets else 0
@@ -45,9 +47,26 @@ def bundled_sentences() -> list[str]:
     Returns:
         More than two thousand different sentences; none of them occurs in the pairs.
     """
-    return _lines("sentences.txt")
+    return _lines(bundled_sentences_file())
 
 
-def _lines(name: str) -> list[str]:
-    text = files("sentemb.data").joinpath("bundled", name).read_text(encoding="utf-8")
-    return text.removesuffix("\n").split("\n")
+def bundled_pairs_file() -> Path:
+    """The file of the pairs, for what takes a file, such as the dev set of a training.
+
+    Returns:
+        A table that `read_scored_pairs` reads.
+    """
+    return _FOLDER / "pairs.tsv"
+
+
+def bundled_sentences_file() -> Path:
+    """The file of the sentences, for what takes a file, such as the data of a training.
+
+    Returns:
+        A text file with one sentence a line.
+    """
+    return _FOLDER / "sentences.txt"
+
+
+def _lines(path: Path) -> list[str]:
+    return path.read_text(encoding="utf-8").removesuffix("\n").split("\n")

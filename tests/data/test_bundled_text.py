@@ -9,7 +9,13 @@ from pathlib import Path
 import numpy as np
 from scipy.stats import spearmanr
 
-from sentemb.data.bundled_text import bundled_pairs, bundled_sentences
+from sentemb.data import read_records, read_scored_pairs
+from sentemb.data.bundled_text import (
+    bundled_pairs,
+    bundled_pairs_file,
+    bundled_sentences,
+    bundled_sentences_file,
+)
 
 
 def folded(text: str) -> str:
@@ -95,3 +101,11 @@ def real_cells(folder: Path) -> Iterator[str]:
             if path.suffix in (".txt", ".csv"):
                 for line in path.read_text(encoding="utf-8", errors="replace").split("\n"):
                     yield from line.split("\t")
+
+
+def test_the_files_read_as_what_the_functions_give() -> None:
+    pairs, read = bundled_pairs(), read_scored_pairs(bundled_pairs_file())
+    assert (read.first, read.second) == (pairs.first, pairs.second)
+    np.testing.assert_array_equal(read.gold, pairs.gold)
+    records = read_records(str(bundled_sentences_file()))
+    assert [record.values["text"] for record in records] == bundled_sentences()
