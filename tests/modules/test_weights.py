@@ -12,6 +12,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from sentemb.encoding import load_encoder
 from sentemb.errors import InputError
 from sentemb.modules import build_encoder
 
@@ -91,3 +92,11 @@ def test_the_pooler_is_missed_where_it_makes_the_sentence_embedding(tiny_bert: P
     build_encoder(folder, pooling="cls", device="cpu")
     with pytest.raises(InputError, match=r"lacks 2 of the weights .* such as pooler.dense.bias"):
         build_encoder(folder)
+
+
+def test_an_absent_pooler_does_not_make_every_load_another_model(tiny_bert: Path, tmp_path: Path) -> None:
+    folder = rewrite(tiny_bert, tmp_path / "model", pooler__dense__weight=None, pooler__dense__bias=None)
+    first, second = (
+        load_encoder(build_encoder(folder, pooling="mean", device="cpu")).fingerprint for _ in range(2)
+    )
+    assert first == second
