@@ -54,6 +54,8 @@ def info(name: Annotated[str, typer.Argument(help="A name that `sentemb data lis
     facts = {
         "kind": entry.kind,
         "columns": ", ".join(entry.columns),
+        "classes": ", ".join(entry.labels),
+        "without labels": ", ".join(entry.unlabelled),
         "rows": ", ".join(f"{split} {rows:,}" for split, rows in entry.rows.items()) or "not counted",
         "parts of test": ", ".join(f"{part} {rows:,}" for part, rows in entry.parts.items()),
         "made from": entry.derived_from or "",

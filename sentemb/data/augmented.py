@@ -1,7 +1,8 @@
 """Training sets with noisy copies of their rows, made offline by back-translation (SCL, section 4.2).
 
 The paper translates English to German and back, sampling at a temperature of 0.3 to 0.9, and adds three such
-copies to each labelled row. Translating is not done here: a file holds the copies.
+copies to each labelled row. Translating is not done here: a file holds the copies. The paper does not say
+whether both texts of a pair are translated; the file decides, by repeating the one that is not.
 """
 
 from __future__ import annotations

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from sentemb.data.sampling import class_numbers
 from sentemb.errors import InputError
 
 if TYPE_CHECKING:
@@ -28,12 +27,13 @@ class ClassBalancedBatches:
     No row is in a batch twice; where a class has fewer rows than its turns in a batch, the batch is smaller.
 
     Args:
-        labels: (n,) class numbers.
+        labels: (n,) labels; rows with equal ones are of one class, so scores must be rounded before
+            (`score_classes`).
         batch_size: Rows of a batch, an even number from 4.
         seed: Together with the epoch it decides the order.
 
     Raises:
-        InputError: The labels are scores or of one class, or the size does not fit.
+        InputError: All labels are equal, or the size does not fit.
 
     Example:
         >>> batches = ClassBalancedBatches([0, 0, 0, 0, 1, 1], 4)
@@ -45,8 +45,8 @@ class ClassBalancedBatches:
     """All batches are full but for small classes; the data loader's wrappers ask."""
 
     def __init__(self, labels: npt.ArrayLike, batch_size: int, *, seed: int = 0) -> None:
-        numbers = class_numbers(np.asarray(labels))
-        self._classes = [np.flatnonzero(numbers == one) for one in np.unique(numbers)]
+        numbers = np.unique(np.asarray(labels), return_inverse=True)[1]
+        self._classes = [np.flatnonzero(numbers == one) for one in range(numbers.max(initial=-1) + 1)]
         if batch_size < 4 or batch_size % 2:
             raise InputError(f"a balanced batch cannot have {batch_size} rows", "give an even number from 4")
         if len(self._classes) < 2:

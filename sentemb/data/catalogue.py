@@ -19,8 +19,8 @@ SPLITS = ("train", "dev", "test")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Layout:
-    """How the files of a labelled set look as published, where that is not how they look on the hub.
+class Published:
+    """The files of a labelled set as its authors published them, which differ from those on the hub.
 
     Attributes:
         format: Unquoted tab-separated values, comma-separated values, JSON lines; `json-member`, one JSON
@@ -63,7 +63,7 @@ class Entry:
         parts: Expected rows of each part of the test split, in SentEval's order.
         labels: Names of a labelled set's classes in the order of their numbers; empty where it has scores.
         unlabelled: The splits whose labels nobody published.
-        layout: How a labelled set's files look in the data folder, where not as on the hub.
+        published: A labelled set's files as published, in a SentEval tree or in one of `layouts`.
         hub_id: The repository on the hub.
         revision: The commit there, 40 hexadecimal digits.
         files: The file of each split in that repository.
@@ -83,7 +83,7 @@ class Entry:
     parts: Mapping[str, int] = field(default_factory=dict)
     labels: tuple[str, ...] = ()
     unlabelled: tuple[str, ...] = ()
-    layout: Layout | None = None
+    published: Published | None = None
     hub_id: str | None = None
     revision: str | None = None
     files: Mapping[str, str] = field(default_factory=dict)
@@ -115,8 +115,8 @@ def _entry(name: str, table: dict[str, object]) -> Entry:
     values = {key: _frozen(value) for key, value in table.items()}
     if isinstance(citation := values.get("citation"), str):
         values["citation"] = citation.strip()
-    if isinstance(layout := values.get("layout"), dict):
-        values["layout"] = Layout(**layout)
+    if isinstance(published := values.get("published"), dict):
+        values["published"] = Published(**published)
     return Entry(name=name, **values)  # type: ignore[arg-type]
 
 

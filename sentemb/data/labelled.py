@@ -218,14 +218,14 @@ def read_labelled_place(entry: Entry, split: str, place: Place) -> LabelledTexts
     Raises:
         InputError: The file is absent or broken.
     """
-    undecided = entry.layout.no_label if entry.layout else None
+    undecided = entry.published.no_label if entry.published else None
     rows = [row for row in read_examples(entry, split, place) if undecided is None or row.label != undecided]
     texts, pairs = _texts(rows)
     if not entry.labels:
         scores = [Record(row.location, {"label": row.label}).number("label") for row in rows]
         return LabelledTexts(entry.name, split, texts, pairs, np.array(scores), (), source=str(place))
-    published = bool(rows) and rows[0].published
-    spellings = entry.layout.spellings if entry.layout and published else ()
+    as_published = bool(rows) and rows[0].published
+    spellings = entry.published.spellings if entry.published and as_published else ()
     numbers = LabelNumbers(entry.labels, spellings=spellings, where=entry.name)
     labels = np.array([numbers.number(row.label, row.location) for row in rows], dtype=np.int64)
     return LabelledTexts(entry.name, split, texts, pairs, labels, entry.labels, source=str(place))

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from sentemb.data.catalogue import Entry, Layout
+from sentemb.data.catalogue import Entry, Published
 from sentemb.data.formats import read_rows
 from sentemb.data.lines import decode_lines, read_lines
 from sentemb.data.locate import Place
@@ -55,11 +55,11 @@ def read_examples(entry: Entry, split: str, place: Place, *, labelled: bool = Tr
     """
     columns = entry.columns if labelled else entry.text_columns
     path = file_of(entry, split, place)
-    if entry.layout is None or (path is not None and path.suffix == ".parquet"):
+    if entry.published is None or (path is not None and path.suffix == ".parquet"):
         for number, values in read_rows(path or Path(), columns=columns):
             yield _example(f"{path}:{number}", values, columns, labelled=labelled, published=False)
     else:
-        yield from _published(entry, entry.layout, split, place, labelled=labelled)
+        yield from _published(entry, entry.published, split, place, labelled=labelled)
 
 
 def file_of(entry: Entry, split: str, place: Place) -> Path | None:
@@ -78,7 +78,7 @@ def file_of(entry: Entry, split: str, place: Place) -> Path | None:
     """
     if place.path is None or place.path.is_file():
         return place.path
-    names = [files.get(split) for files in (entry.layout.files if entry.layout else {}, entry.files)]
+    names = [files.get(split) for files in (entry.published.files if entry.published else {}, entry.files)]
     paths = [place.path / name for name in names if name]
     for path in paths:
         if path.is_file():
@@ -105,41 +105,41 @@ def has_split(entry: Entry, split: str, place: Place) -> bool:
 
 
 def _published(
-    entry: Entry, layout: Layout, split: str, place: Place, *, labelled: bool
+    entry: Entry, published: Published, split: str, place: Place, *, labelled: bool
 ) -> Iterator[Example]:
-    if layout.format == "file-per-label":
-        for label, file in layout.files.items():
-            where, lines = _open(entry, layout, file, place)
+    if published.format == "file-per-label":
+        for label, file in published.files.items():
+            where, lines = _open(entry, published, file, place)
             for number, line in lines:
                 yield Example(f"{where}:{number}", line, None, label if labelled else None, True)
         return
-    where, lines = _open(entry, layout, layout.files[split], place)
-    if layout.format == "label-first":
+    where, lines = _open(entry, published, published.files[split], place)
+    if published.format == "label-first":
         yield from _label_first(where, lines, labelled=labelled)
         return
-    names = layout.columns or entry.columns
+    names = published.columns or entry.columns
     columns = names if labelled else names[: len(entry.text_columns)]
     wanted = [part for column in columns for part in column.split("+")]
-    header = layout.headers.get(split)
-    if layout.format == "tsv":
+    header = published.headers.get(split)
+    if published.format == "tsv":
         rows = parse_tsv(where, lines, wanted, header=header)
-    elif layout.format == "csv":
+    elif published.format == "csv":
         rows = parse_csv(where, lines, wanted, header=header)
-    elif layout.format == "jsonl":
+    elif published.format == "jsonl":
         rows = parse_jsonl(where, lines, wanted)
     else:
-        rows = _member(where, lines, layout.member, wanted)
+        rows = _member(where, lines, published.member, wanted)
     for number, values in rows:
         yield _example(f"{where}:{number}", values, columns, labelled=labelled, published=True)
 
 
-def _open(entry: Entry, layout: Layout, file: str, place: Place) -> tuple[str, Lines]:
+def _open(entry: Entry, published: Published, file: str, place: Place) -> tuple[str, Lines]:
     if place.tree is not None:
         name = f"{entry.senteval}/{file}"
         where = place.tree.path_of(name)
-        return where, decode_lines(iter([place.tree.read(name)]), where, encoding=layout.encoding)
+        return where, decode_lines(iter([place.tree.read(name)]), where, encoding=published.encoding)
     path = (place.path or Path()) / file
-    return str(path), read_lines(path, encoding=layout.encoding)
+    return str(path), read_lines(path, encoding=published.encoding)
 
 
 def _example(

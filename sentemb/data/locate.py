@@ -78,7 +78,7 @@ def find(entry: Entry, data_dir: Path) -> Place | None:
 
 def _files(entry: Entry) -> tuple[str, ...]:
     """The files that may lie in a folder of the set: as published, and as on the hub."""
-    published = entry.layout.files.values() if entry.layout else ()
+    published = entry.published.files.values() if entry.published else ()
     return (*published, *entry.files.values())
 
 

@@ -38,15 +38,15 @@ def test_labelled_entries_are_complete(entry) -> None:
     assert entry.columns[-1] == "label" and len(entry.text_columns) in (1, 2)
     assert {*entry.unlabelled} <= {*entry.splits} != {*entry.unlabelled}
     assert len({*entry.labels}) == len(entry.labels) != 1
-    layout = entry.layout
-    if layout is None:
+    published = entry.published
+    if published is None:
         assert {*entry.files} == {*entry.splits}
-    elif layout.format == "file-per-label":
-        assert {*layout.files} == {*entry.labels}
+    elif published.format == "file-per-label":
+        assert {*published.files} == {*entry.labels}
     else:
-        assert {*entry.rows} <= {*layout.files}
-        assert len(layout.columns or entry.columns) == len(entry.columns)
-        assert len(layout.spellings or entry.labels) == len(entry.labels)
+        assert {*entry.rows} <= {*published.files}
+        assert len(published.columns or entry.columns) == len(entry.columns)
+        assert len(published.spellings or entry.labels) == len(entry.labels)
 
 
 @pytest.mark.parametrize(
