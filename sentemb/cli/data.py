@@ -27,7 +27,7 @@ def list_entries(data_dir: DataDir = None) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from sentemb.data.catalogue import entries
+    from sentemb.data.catalogue import SPLITS, entries
     from sentemb.data.locate import find, resolve_data_dir
 
     root = resolve_data_dir(data_dir)
@@ -37,7 +37,8 @@ def list_entries(data_dir: DataDir = None) -> None:
     for column in ("name", "kind", "rows", "here"):
         table.add_column(column, overflow="fold", justify="right" if column == "rows" else "left")
     for entry in entries():
-        rows = " / ".join(f"{entry.rows[split]:,}" for split in entry.splits if split in entry.rows)
+        rows = " / ".join(f"{entry.rows[split]:,}" for split in SPLITS if split in entry.rows)
+        rows += " ..." if {*entry.splits} - {*SPLITS} else ""
         place = find(entry, root) if root else None
         table.add_row(entry.name, entry.kind, rows or "not counted", _below(place, root) if place else "no")
     Console().print(table)
