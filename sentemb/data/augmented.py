@@ -118,29 +118,34 @@ def add_copies(
         InputError: A copy is of a row that the split does not have, or no pair where the split has pairs or
             the other way round; or a chosen row has too few.
     """
-    by_row = defaultdict(list)
-    find_rows = _Originals(data)
-    for copy in copies:
-        if temperature is None or copy.temperature == temperature:
-            if (copy.pair is None) != (data.pairs is None):
-                raise InputError(
-                    f"{copy.location}: {data.name} has {'single texts' if data.pairs is None else 'pairs'}",
-                    "name as many columns of copies as it has texts (text, pair)",
-                )
-            for row in find_rows(copy):
-                by_row[row].append(copy)
+    wanted = (copy for copy in copies if temperature is None or copy.temperature == temperature)
+    by_row = _by_row(data, wanted)
     rng = np.random.default_rng(seed)
     chosen: list[Copy] = []
     for row in rows.tolist():
-        if len(by_row[row]) < ratio:
+        found = by_row[row]
+        if len(found) < ratio:
             at = "" if temperature is None else f" at temperature {temperature:g}"
             raise InputError(
-                f"row {row} of {data.name} {data.split} has {len(by_row[row])} copies{at}, "
-                f"{ratio} are needed",
+                f"row {row} of {data.name} {data.split} has {len(found)} copies{at}, {ratio} are needed",
                 "translate more, or ask for a smaller ratio",
             )
-        chosen += [by_row[row][one] for one in np.sort(rng.permutation(len(by_row[row]))[:ratio])]
+        chosen += [found[one] for one in np.sort(rng.permutation(len(found))[:ratio])]
     return _joined(data.select(rows), chosen, ratio)
+
+
+def _by_row(data: LabelledTexts, copies: Iterable[Copy]) -> defaultdict[int, list[Copy]]:
+    by_row: defaultdict[int, list[Copy]] = defaultdict(list)
+    find_rows = _Originals(data)
+    for copy in copies:
+        if (copy.pair is None) != (data.pairs is None):
+            raise InputError(
+                f"{copy.location}: {data.name} has {'single texts' if data.pairs is None else 'pairs'}",
+                "name as many columns of copies as it has texts (text, pair)",
+            )
+        for row in find_rows(copy):
+            by_row[row].append(copy)
+    return by_row
 
 
 def _joined(kept: LabelledTexts, copies: list[Copy], ratio: int) -> LabelledTexts:
