@@ -12,8 +12,8 @@ from sentemb.errors import InputError
 from sentemb.training.recipes import RECIPES, Recipe, get_recipe
 
 if TYPE_CHECKING:
+    from sentemb.training.outcome import Run
     from sentemb.training.run import SeedSummary
-    from sentemb.training.session import Run
 
 
 class RecipeGroup(TyperGroup):
@@ -125,9 +125,9 @@ def _train(
 
     from rich.console import Console
 
+    from sentemb.training.outcome import Interrupted
     from sentemb.training.progress import ConsoleProgress
     from sentemb.training.run import train, train_seeds
-    from sentemb.training.session import Interrupted
 
     progress = ConsoleProgress(Console(stderr=True))
     try:

@@ -8,10 +8,10 @@ from sentemb._lazy import lazy_exports
 
 if TYPE_CHECKING:
     from sentemb.training.config import TrainConfig
+    from sentemb.training.outcome import Interrupted, Run
     from sentemb.training.recipes import RECIPES, Recipe, get_recipe
     from sentemb.training.resolution import resolve
     from sentemb.training.run import SeedSummary, train, train_seeds
-    from sentemb.training.session import Interrupted, Run
     from sentemb.training.stopping import StoppingCallback, StoppingRule
     from sentemb.training.trainer import SentembTrainer
 else:
@@ -19,10 +19,10 @@ else:
         __name__,
         {
             "config": ["TrainConfig"],
+            "outcome": ["Interrupted", "Run"],
             "recipes": ["RECIPES", "Recipe", "get_recipe"],
             "resolution": ["resolve"],
             "run": ["SeedSummary", "train", "train_seeds"],
-            "session": ["Interrupted", "Run"],
             "stopping": ["StoppingCallback", "StoppingRule"],
             "trainer": ["SentembTrainer"],
         },

@@ -7,22 +7,23 @@ from pathlib import Path
 import torch
 from sentence_transformers import SentenceTransformerTrainingArguments
 
-from sentemb.training.config import TrainConfig
+from sentemb.training.config import RunConfig
 
 _LOGS_PER_EVALUATION = 5
 _KEPT_CHECKPOINTS = 2
 
 
 def training_arguments(
-    config: TrainConfig, checkpoints: Path, *, metric: str | None, fresh: bool
+    config: RunConfig, checkpoints: Path, *, eval_steps: int, metric: str | None, eval_on_start: bool
 ) -> SentenceTransformerTrainingArguments:
     """Translate a configuration for the trainer.
 
     Args:
         config: The configuration, with one seed.
         checkpoints: Folder of the checkpoints.
+        eval_steps: Optimizer steps between two evaluations, and between two checkpoints.
         metric: Key of the dev score; `None` without a dev set.
-        fresh: Whether the run begins now, with an evaluation before the first step.
+        eval_on_start: Evaluate before the first step, where there is a dev set.
 
     Returns:
         The arguments.
@@ -46,15 +47,15 @@ def training_arguments(
         bf16=config.precision == "bfloat16",
         use_cpu=not torch.accelerator.is_available(),
         eval_strategy="no" if metric is None else "steps",
-        eval_steps=config.eval_steps,
-        eval_on_start=metric is not None and fresh,
+        eval_steps=eval_steps,
+        eval_on_start=metric is not None and eval_on_start,
         metric_for_best_model=metric,
         greater_is_better=True,
         save_strategy="steps",
-        save_steps=config.eval_steps,
+        save_steps=eval_steps,
         # With a limit of 1 upstream removes the newest checkpoint when an interrupted run ends.
         save_total_limit=_KEPT_CHECKPOINTS,
-        logging_steps=max(1, config.eval_steps // _LOGS_PER_EVALUATION),
+        logging_steps=max(1, eval_steps // _LOGS_PER_EVALUATION),
         seed=config.seeds[0],
         dataloader_pin_memory=torch.cuda.is_available(),
         report_to="none",

@@ -5,8 +5,9 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Any, Literal, Self, get_type_hints
 
 from sentemb.errors import InputError
 from sentemb.training.values import checked
@@ -14,24 +15,18 @@ from sentemb.training.values import checked
 Precision = Literal["float32", "bfloat16"]
 Preset = Literal["paper", "released"]
 Schedule = Literal["linear", "constant"]
-OptionValue = str | int | float | bool | tuple[int | None, ...] | None
+OptionValue = str | int | float | bool | tuple[int | None, ...] | tuple[float, ...] | None
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrainConfig:
-    """Everything that decides a run's weights, and where they go.
-
-    Recipes fill the fields; `sentemb train RECIPE --explain` prints each value with its source.
+class RunConfig:
+    """What every run has, whatever it is trained on: base, loss, optimization and seeds.
 
     Args:
         recipe: Name of the recipe that the other values come from.
         preset: `paper`, or `released` for what the published code really does where that differs.
         base: Base model: a folder or a hub id.
-        data: Training text: a file, a folder, a hub id, or a name from the catalogue.
         output: Folder of the run; the finished model lies at its top.
-        columns: Columns of `data` in the order of the loss's inputs; `None` takes the columns of
-            a catalogue entry, the only column, or `text` or `sentence`.
-        deduplicate: Drop repeated rows.
         pooling: A name of `sentemb.modules.Poolings`; `None` keeps what the base model has.
         loss: Class name in `sentemb.losses`.
         loss_options: Arguments of the loss.
@@ -47,14 +42,10 @@ class TrainConfig:
         clip: Largest global gradient norm over the model's and the loss's weights; 0 does not clip.
         max_length: Longest training input in tokens. Evaluation and the saved model do not truncate to it.
         precision: `float32`, or `bfloat16` for automatic mixed precision with float32 weights.
-        dev: Dev set that chooses the best checkpoint: a catalogue name (`stsb`), a file of scored pairs, or
-            `none`.
-        eval_steps: Optimizer steps between two evaluations, and between two checkpoints.
         stopping: Stopping rule, see `StoppingRule`.
         stopping_limit: The count at which the rule stops.
         use_last: Keep the last weights, not those of the best dev score.
         seeds: One run per seed.
-        data_dir: Folder of local data sets; `None` means the environment variable `SENTEMB_DATA`.
 
     Raises:
         InputError: A value has the wrong type or lies outside its range.
@@ -62,7 +53,6 @@ class TrainConfig:
 
     recipe: str
     base: str
-    data: str
     output: str
     pooling: str | None
     loss: str
@@ -76,35 +66,32 @@ class TrainConfig:
     schedule: Schedule
     warmup: float
     clip: float
-    eval_steps: int
     stopping: Literal["drops", "patience", "none"]
     stopping_limit: int
     use_last: bool
     preset: Preset = "paper"
-    columns: tuple[str, ...] | None = None
-    deduplicate: bool = False
     loss_options: Mapping[str, OptionValue] = field(default_factory=dict)
     max_steps: int | None = None
     precision: Precision = "float32"
-    dev: str = "stsb"
     seeds: tuple[int, ...] = (1,)
-    data_dir: str | None = None
 
     def __post_init__(self) -> None:
-        for name, kind in field_types().items():
-            object.__setattr__(self, name, checked(name, getattr(self, name), kind))
-        object.__setattr__(self, "loss_options", MappingProxyType(dict(self.loss_options)))
-        for name in ("batch_size", "epochs", "max_length", "eval_steps", "stopping_limit", "max_steps"):
-            _require(name, getattr(self, name), at_least=1)
+        for name, kind in field_types(type(self)).items():
+            value = checked(name, getattr(self, name), kind)
+            object.__setattr__(
+                self, name, MappingProxyType(dict(value)) if isinstance(value, Mapping) else value
+            )
+        for name in ("batch_size", "epochs", "max_length", "stopping_limit", "max_steps"):
+            require(name, getattr(self, name), at_least=1)
         for name in ("learning_rate", "weight_decay", "epsilon", "clip"):
-            _require(name, getattr(self, name), at_least=0)
-        _require("warmup", self.warmup, at_least=0, at_most=0.99)
+            require(name, getattr(self, name), at_least=0)
+        require("warmup", self.warmup, at_least=0, at_most=0.99)
         for beta in self.betas:
-            _require("betas", beta, at_least=0, at_most=1)
+            require("betas", beta, at_least=0, at_most=1)
             if beta == 1:  # torch refuses it with a traceback
                 raise InputError("betas is 1.0", "it must be below 1")
         for seed in self.seeds:
-            _require("seeds", seed, at_least=0, at_most=2**32 - 1)
+            require("seeds", seed, at_least=0, at_most=2**32 - 1)
         if not self.seeds or len(set(self.seeds)) != len(self.seeds):
             raise InputError("seeds must be one or more different numbers", "for example --seeds 1,2,3")
 
@@ -115,13 +102,12 @@ class TrainConfig:
         """The fields as plain values, for TOML and JSON.
 
         Returns:
-            Field name to value; tuples are lists, the loss's options a dict.
+            Field name to value; tuples are lists, options dicts.
         """
         plain = {item.name: getattr(self, item.name) for item in dataclasses.fields(self)}
-        plain["loss_options"] = dict(self.loss_options)
-        return {name: list(value) if isinstance(value, tuple) else value for name, value in plain.items()}
+        return {name: _plain(value) for name, value in plain.items()}
 
-    def replace(self, **changes: Any) -> TrainConfig:
+    def replace(self, **changes: Any) -> Self:
         """A copy with some fields changed, checked like a new one.
 
         Args:
@@ -133,25 +119,73 @@ class TrainConfig:
         return dataclasses.replace(self, **changes)
 
 
-def field_types() -> dict[str, Any]:
-    """Types of the fields of `TrainConfig`.
+@dataclass(frozen=True, kw_only=True)
+class TrainConfig(RunConfig):
+    """Everything that decides the weights of an encoder trained on text, and where they go.
+
+    Recipes fill the fields; `sentemb train RECIPE --explain` prints each value with its source.
+
+    Args:
+        data: Training text: a file, a folder, a hub id, or a name from the catalogue.
+        columns: Columns of `data` in the order of the loss's inputs; `None` takes the columns of
+            a catalogue entry, the only column, or `text` or `sentence`.
+        deduplicate: Drop repeated rows.
+        dev: Dev set that chooses the best checkpoint: a catalogue name (`stsb`), a file of scored pairs, or
+            `none`.
+        eval_steps: Optimizer steps between two evaluations, and between two checkpoints.
+        data_dir: Folder of local data sets; `None` means the environment variable `SENTEMB_DATA`.
+
+    Raises:
+        InputError: A value has the wrong type or lies outside its range.
+    """
+
+    data: str
+    eval_steps: int
+    columns: tuple[str, ...] | None = None
+    deduplicate: bool = False
+    dev: str = "stsb"
+    data_dir: str | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require("eval_steps", self.eval_steps, at_least=1)
+
+    __hash__ = RunConfig.__hash__
+
+
+@cache
+def field_types(kind: type[RunConfig] = TrainConfig) -> dict[str, Any]:
+    """Types of the fields of a configuration.
+
+    Args:
+        kind: The configuration's class.
 
     Returns:
         Field name to type.
     """
-    if not _FIELD_TYPES:
-        from typing import get_type_hints
-
-        _FIELD_TYPES.update(get_type_hints(TrainConfig))
-    return _FIELD_TYPES
+    return get_type_hints(kind)
 
 
-_FIELD_TYPES: dict[str, Any] = {}
+def require(name: str, value: float | None, *, at_least: float, at_most: float | None = None) -> None:
+    """Refuse a number outside its range.
 
+    Args:
+        name: What the value is called, for the message.
+        value: The value; `None` stands for a field that is not set.
+        at_least: The smallest value.
+        at_most: The largest value.
 
-def _require(name: str, value: float | None, *, at_least: float, at_most: float | None = None) -> None:
+    Raises:
+        InputError: The value lies outside, or is NaN.
+    """
     # Written so that NaN fails as well.
     if value is None or (value >= at_least and (at_most is None or value <= at_most)):
         return
     bounds = f"at least {at_least}" if at_most is None else f"between {at_least} and {at_most}"
     raise InputError(f"{name} is {value}", f"it must be {bounds}")
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _plain(inner) for name, inner in value.items()}
+    return list(value) if isinstance(value, tuple) else value

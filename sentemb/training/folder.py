@@ -22,7 +22,7 @@ from filelock import FileLock, Timeout
 
 from sentemb._files import read_json, write_json, write_text
 from sentemb.errors import InputError
-from sentemb.training.config import TrainConfig
+from sentemb.training.config import RunConfig
 from sentemb.training.values import read_toml, to_toml
 
 # Where the output lies does not decide what comes out.
@@ -44,7 +44,7 @@ class RunFolder:
         self.metrics = self.run / "metrics.jsonl"
         self.checkpoints = self.run / "checkpoints"
 
-    def check(self, config: TrainConfig, *, resume: bool) -> None:
+    def check(self, config: RunConfig, *, resume: bool) -> None:
         """Refuse a folder that this run may not have. Nothing is written.
 
         Args:
@@ -73,7 +73,7 @@ class RunFolder:
             )
 
     @contextlib.contextmanager
-    def claimed(self, config: TrainConfig, *, resume: bool) -> Iterator[None]:
+    def claimed(self, config: RunConfig, *, resume: bool) -> Iterator[None]:
         """Take the folder for a run and keep other processes out while it goes on.
 
         Args:
@@ -176,7 +176,7 @@ class RunFolder:
             entry.replace(target)
         model.rmdir()
 
-    def differing(self, config: TrainConfig) -> list[str]:
+    def differing(self, config: RunConfig) -> list[str]:
         """Fields in which a configuration departs from the one that began the run.
 
         Args:

@@ -12,11 +12,10 @@ import sentemb.losses
 from sentemb._compat import get_world_size
 from sentemb.errors import InputError
 from sentemb.losses import SelfGuidedLoss, SimCSELoss, ViewCache
-from sentemb.training.config import TrainConfig
+from sentemb.training.config import RunConfig, TrainConfig
 from sentemb.training.values import checked, unknown
 
-# The model is the run's own, and a view cache cannot be written in a file.
-_NOT_OPTIONS = ("self", "model", "view_cache")
+_NOT_AN_OPTION = "view_cache"  # which cannot be written in a file
 
 
 def loss_class(name: str) -> type[nn.Module]:
@@ -38,7 +37,7 @@ def loss_class(name: str) -> type[nn.Module]:
     return found
 
 
-def check_loss_options(config: TrainConfig) -> dict[str, Any]:
+def check_loss_options(config: RunConfig) -> dict[str, Any]:
     """Check the options of a configuration's loss by name and type.
 
     Args:
@@ -51,7 +50,9 @@ def check_loss_options(config: TrainConfig) -> dict[str, Any]:
         InputError: Unknown loss or option, or a value of the wrong type.
     """
     chosen = loss_class(config.loss)
-    known = [name for name in inspect.signature(chosen).parameters if name not in _NOT_OPTIONS]
+    # What has no default, the model and a classification head, is the run's own.
+    parameters = inspect.signature(chosen).parameters.values()
+    known = [one.name for one in parameters if one.default is not one.empty and one.name != _NOT_AN_OPTION]
     types = get_type_hints(chosen.__init__)
     options = {}
     for name, value in config.loss_options.items():

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+import datasets
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+from transformers.utils import logging as transformers_logging
 
 from sentemb.training.callbacks import SpeedCallback
 
@@ -93,3 +97,20 @@ class ConsoleProgress(TrainerCallback):
         if self.speed is not None and self.speed.steps:
             parts.append(f"{self.speed.sentences_per_second:.0f} sentences/s")
         return "  ".join(parts)
+
+
+@contextlib.contextmanager
+def without_upstream_bars() -> Iterator[None]:
+    """Switch off upstream's bars for loading and saving, which would tear the progress line apart."""
+    bars = [
+        (transformers_logging.is_progress_bar_enabled(), transformers_logging.enable_progress_bar),
+        (datasets.are_progress_bars_disabled() is False, datasets.enable_progress_bars),
+    ]
+    transformers_logging.disable_progress_bar()
+    datasets.disable_progress_bars()
+    try:
+        yield
+    finally:
+        for enabled, enable in bars:
+            if enabled:
+                enable()

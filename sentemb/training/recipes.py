@@ -52,13 +52,13 @@ class Recipe:
             preset: `paper` or `released`.
 
         Returns:
-            Field name to value, the loss's options in one dict.
+            Field name to value, the options of the loss, or of another part, in one dict.
         """
         chosen = self.sources(preset)
         plain: dict[str, Any] = {"recipe": self.name, "preset": preset, "loss_options": {}}
         for key, default in chosen.items():
             table, _, option = key.rpartition(".")
-            (plain[table] if table else plain)[option] = default.value
+            (plain.setdefault(table, {}) if table else plain)[option] = default.value
         return plain
 
     def sources(self, preset: str) -> dict[str, Default]:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, get_origin
 
 from sentemb.errors import InputError
-from sentemb.training.config import TrainConfig, field_types
-from sentemb.training.recipes import get_recipe
+from sentemb.training.config import RunConfig, TrainConfig, field_types
+from sentemb.training.recipes import Recipe, get_recipe
 from sentemb.training.values import parsed, read_toml, unknown
 
-LOSS_OPTIONS = "loss_options"
+Config = TypeVar("Config", bound=RunConfig)
 
 
 def resolve(
@@ -35,20 +35,47 @@ def resolve(
     Raises:
         InputError: Unknown recipe, field or preset, a value of the wrong type, or no output.
     """
-    chosen = get_recipe(recipe)
-    given = _read(Path(file), recipe) if file is not None else {}
+    return fill(TrainConfig, get_recipe(recipe), file=file, overrides=overrides, assignments=assignments)
+
+
+def fill(
+    kind: type[Config],
+    recipe: Recipe,
+    *,
+    file: str | Path | None = None,
+    overrides: Mapping[str, Any] | None = None,
+    assignments: Mapping[str, str] | None = None,
+) -> Config:
+    """Fill a configuration of any kind; see `resolve`.
+
+    Args:
+        kind: The configuration's class.
+        recipe: The recipe.
+        file: TOML file with fields of the class; its options are tables.
+        overrides: Field name to value; `None` means "not given".
+        assignments: Field name, or `TABLE.NAME`, to text as the user wrote it.
+
+    Returns:
+        The configuration.
+
+    Raises:
+        InputError: Unknown field or preset, a value of the wrong type, or no output.
+    """
+    given = _read(kind, Path(file), recipe.name) if file is not None else {}
     layers = [given, {key: value for key, value in (overrides or {}).items() if value is not None}]
-    layers.append(_assigned(assignments or {}))
+    layers.append(_assigned(kind, assignments or {}))
     preset = next((layer["preset"] for layer in reversed(layers) if "preset" in layer), "paper")
-    values = chosen.values(preset)
+    values = recipe.values(preset)
     for layer in layers:
-        values[LOSS_OPTIONS] |= layer.pop(LOSS_OPTIONS, {})
-        values |= layer
-    values["recipe"] = recipe
+        for key, value in layer.items():
+            if key not in field_types(kind):
+                raise unknown("setting", key, field_types(kind))
+            values[key] = {**values.get(key, {}), **value} if key in _tables(kind) else value
+    values["recipe"] = recipe.name
     if "output" not in values:
         raise InputError("no output folder", "name one with --output")
     try:
-        return TrainConfig(**values)
+        return kind(**values)
     except InputError as error:
         # A field that only the file sets is the file's mistake.
         field = error.message.split(" ", 1)[0].split(".")[0]
@@ -57,14 +84,20 @@ def resolve(
         raise
 
 
-def _read(file: Path, recipe: str) -> dict[str, Any]:
+def _tables(kind: type[RunConfig]) -> list[str]:
+    """Fields that hold the options of something."""
+    return [name for name, inner in field_types(kind).items() if get_origin(inner) is Mapping]
+
+
+def _read(kind: type[RunConfig], file: Path, recipe: str) -> dict[str, Any]:
     given = read_toml(file)
     for key in given:
-        if key not in field_types():
-            hint = unknown("key", key, field_types())
+        if key not in field_types(kind):
+            hint = unknown("key", key, field_types(kind))
             raise InputError(f"{file}: {hint.message}", hint.hint)
-    if not isinstance(given.get(LOSS_OPTIONS, {}), dict):
-        raise InputError(f"{file}: {LOSS_OPTIONS} is no table", f"write [{LOSS_OPTIONS}] above its options")
+    for table in _tables(kind):
+        if not isinstance(given.get(table, {}), dict):
+            raise InputError(f"{file}: {table} is no table", f"write [{table}] above its options")
     if given.get("recipe", recipe) != recipe:
         raise InputError(
             f"{file} is for the recipe {given['recipe']}, not {recipe}",
@@ -73,19 +106,19 @@ def _read(file: Path, recipe: str) -> dict[str, Any]:
     return given
 
 
-def _assigned(assignments: Mapping[str, str]) -> dict[str, Any]:
+def _assigned(kind: type[RunConfig], assignments: Mapping[str, str]) -> dict[str, Any]:
     values: dict[str, Any] = {}
-    types = field_types()
+    types, tables = field_types(kind), _tables(kind)
     for name, text in assignments.items():
         table, _, option = name.partition(".")
-        if table == LOSS_OPTIONS and option:
+        if table in tables and option:
             # The loss checks its own options; here a word is a word, a number a number, commas a list.
-            kind = _OPTION_LIST if "," in text else _OPTION_TEXT
-            values.setdefault(LOSS_OPTIONS, {})[option] = parsed(name, text, kind)
-        elif name in types and name != LOSS_OPTIONS:
+            form = _OPTION_LIST if "," in text else _OPTION_TEXT
+            values.setdefault(table, {})[option] = parsed(name, text, form)
+        elif name in types and name not in tables:
             values[name] = parsed(name, text, types[name])
         else:
-            raise unknown("setting", name, [*types, f"{LOSS_OPTIONS}.temperature"])
+            raise unknown("setting", name, [*types, "loss_options.temperature"])
     return values
 
 

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import contextlib
 import statistics
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-
-import datasets
-from transformers.utils import logging as transformers_logging
 
 from sentemb._files import write_json
 from sentemb.errors import InputError
 from sentemb.losses import ViewCache
 from sentemb.training.config import TrainConfig
+from sentemb.training.encoder_session import EncoderSession
 from sentemb.training.folder import RunFolder
 from sentemb.training.objective import check_loss_options
-from sentemb.training.progress import ConsoleProgress
+from sentemb.training.outcome import Run
+from sentemb.training.progress import ConsoleProgress, without_upstream_bars
 from sentemb.training.ranks import on_main
-from sentemb.training.session import Run, Session
 
 
 @dataclass(frozen=True)
@@ -85,8 +81,8 @@ def train(
     check_loss_options(config)
     # Before anything slow: a taken folder need not wait for a model to load.
     on_main(lambda: RunFolder(Path(config.output)).check(config, resume=resume))
-    with _quiet():
-        return Session(config, progress=progress, view_cache=view_cache).run(resume=resume)
+    with without_upstream_bars():
+        return EncoderSession(config, progress=progress, view_cache=view_cache).run(resume=resume)
 
 
 def train_seeds(
@@ -151,20 +147,3 @@ def _finished(folder: RunFolder, seed: int) -> Run:
         steps=record["steps"],
         sentences_per_second=record["sentences_per_second"],
     )
-
-
-@contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    """Upstream bars for loading and saving would tear the progress line apart."""
-    bars = [
-        (transformers_logging.is_progress_bar_enabled(), transformers_logging.enable_progress_bar),
-        (datasets.are_progress_bars_disabled() is False, datasets.enable_progress_bars),
-    ]
-    transformers_logging.disable_progress_bar()
-    datasets.disable_progress_bars()
-    try:
-        yield
-    finally:
-        for enabled, enable in bars:
-            if enabled:
-                enable()

@@ -4,108 +4,117 @@ from __future__ import annotations
 
 import logging
 import time
+from abc import ABC, abstractmethod
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
+from datasets import Dataset
 from transformers import PrinterCallback, TrainerState, set_seed
 from transformers.trainer import TRAINER_STATE_NAME
 
 from sentemb._files import share_files
-from sentemb.data import describe_source
+from sentemb.data.columns import LABEL
 from sentemb.errors import InputError
-from sentemb.losses import ViewCache
 from sentemb.modules import build_encoder
 from sentemb.training.arguments import training_arguments
 from sentemb.training.callbacks import InterruptCallback, MetricsCallback, SpeedCallback
-from sentemb.training.card import write_card
 from sentemb.training.checkpoints import checkpoint_name, checkpoints, remove_folder, remove_remains
-from sentemb.training.config import TrainConfig
+from sentemb.training.config import RunConfig
 from sentemb.training.folder import RunFolder
-from sentemb.training.objective import build_loss, negatives_per_anchor
+from sentemb.training.outcome import Interrupted, Run
 from sentemb.training.progress import ConsoleProgress
 from sentemb.training.ranks import on_main, ranks
 from sentemb.training.record import describe_environment
-from sentemb.training.rows import dev_evaluator, load_rows
 from sentemb.training.stopping import StoppingCallback, StoppingRule, dev_scores
 from sentemb.training.trainer import SentembTrainer
 
 logger = logging.getLogger(__name__)
 
 
-class Interrupted(KeyboardInterrupt):
-    """The user stopped a run; its folder holds a checkpoint to resume from.
-
-    Args:
-        folder: The run's folder.
-        step: The step of the checkpoint.
-    """
-
-    def __init__(self, folder: Path, step: int) -> None:
-        super().__init__(f"stopped at step {step}; the same command with --resume goes on from there")
-        self.folder = folder
-        self.step = step
-
-
-@dataclass(frozen=True)
-class Run:
-    """A finished run.
-
-    Args:
-        output: The folder; it loads as a `SentenceTransformer`.
-        seed: Its seed.
-        dev_score: Dev score of the kept weights, as a fraction; `None` without a dev set.
-        step: Step of the kept weights.
-        steps: Steps trained in all.
-        sentences_per_second: Speed of the steps; 0 where none was left to train.
-    """
-
-    output: Path
-    seed: int
-    dev_score: float | None
-    step: int
-    steps: int
-    sentences_per_second: float
-
-
-class Session:
+class Session(ABC):
     """Everything that one run needs, built in the order that makes its weights repeatable.
 
-    Building reads and checks data, dev set, base model and loss, and writes nothing.
+    A subclass reads its data, makes the loss and the evaluator, and says what is special about its record and
+    its model; the run itself, its folder, checkpoints and resumption are the same for all. Building checks
+    everything and writes nothing.
 
     Args:
         config: The configuration, with one seed.
+        rows: Training rows.
         progress: Where to show progress.
-        view_cache: Cache of frozen views to share between runs.
 
     Raises:
         InputError: Something in the configuration or the data cannot be used.
     """
 
-    def __init__(
-        self, config: TrainConfig, *, progress: ConsoleProgress | None, view_cache: ViewCache | None
-    ) -> None:
+    eval_steps: int
+    """Optimizer steps between two evaluations, and between two checkpoints."""
+    eval_on_start: ClassVar[bool]
+    """Whether the untrained state is evaluated, and is the first candidate for the kept weights."""
+    evaluator: Any
+    """Chooses the best checkpoint by its `best_metric_key`; None for the last weights."""
+    loss: Any
+    """Trains the model."""
+    remarks: tuple[str, ...] = ()
+    """Lines for the user before the run."""
+
+    def __init__(self, config: RunConfig, *, rows: Dataset, progress: ConsoleProgress | None) -> None:
         self.config = config
+        self.rows = rows
         self.progress = progress
         self.folder = RunFolder(Path(config.output))
         (self.seed,) = config.seeds
-        self.rows = load_rows(config)
-        self.evaluator = dev_evaluator(config)
         # New layers of the model and the head of the loss draw from the generators.
         set_seed(self.seed)
         self.model = build_encoder(config.base, pooling=config.pooling)  # type: ignore[arg-type]
         self.max_length = self._fitting_length()
-        rows_per_step = config.batch_size * ranks().num_processes
-        whole_pass = config.max_steps is None or config.max_steps * rows_per_step >= len(self.rows)
-        self.loss = build_loss(config, self.model, view_cache=view_cache, whole_pass=whole_pass)
-        self.negatives = negatives_per_anchor(
-            self.loss, batch_size=config.batch_size, columns=len(self.rows.column_names)
-        )
-        _warn_of_slow_precision(config)
+        self.rows_per_step = config.batch_size * ranks().num_processes
+        texts = sum(name != LABEL for name in rows.column_names)
+        self.speed = SpeedCallback(self.rows_per_step * texts)
         self.rule = StoppingRule(config.stopping, config.stopping_limit)
-        self.speed = SpeedCallback(rows_per_step * len(self.rows.column_names))
+        _warn_of_slow_precision(config)
+
+    @abstractmethod
+    def describe(self) -> dict[str, Any]:
+        """Say for the record what the run is trained on.
+
+        Returns:
+            Plain values; `data` among them, which must be the same when a run goes on.
+        """
+
+    @abstractmethod
+    def describe_score(self, kept: Run, scores: list[float]) -> dict[str, Any]:
+        """Say for the record how the weights were chosen.
+
+        Args:
+            kept: The run.
+            scores: All dev scores in order.
+
+        Returns:
+            Plain values, kept as `dev`.
+        """
+
+    @abstractmethod
+    def write_model(self, folder: Path, record: dict[str, Any]) -> None:
+        """Write the model with its kept weights, and its card.
+
+        Args:
+            folder: Where; it does not exist yet.
+            record: The run's record.
+        """
+
+    def finish(self, kept: Run) -> Run:
+        """What remains to be computed once the kept weights are loaded.
+
+        Args:
+            kept: The run so far.
+
+        Returns:
+            The run.
+        """
+        return kept
 
     def run(self, *, resume: bool) -> Run:
         """Train, or go on training, and publish the model.
@@ -129,21 +138,20 @@ class Session:
         step, checkpoint = saved[-1] if saved else (-1, None)
         on_main(lambda: self._begin_record(step))
         trainer = self._trainer(fresh=checkpoint is None)
-        self._announce(f"negatives per anchor: {self.negatives}")
+        for remark in self.remarks:
+            self.announce(remark)
         if checkpoint is not None:
-            self._announce(f"resuming at step {step}")
+            self.announce(f"resuming at step {step}")
         if checkpoint is not None and self._is_over(checkpoint):
             trainer.state = TrainerState.load_from_json(str(checkpoint / TRAINER_STATE_NAME))
             trainer.restore(checkpoint)
         else:
             self._train(trainer, checkpoint)
-        kept = self._keep(trainer)
+        kept = self.finish(self._keep(trainer))
         on_main(lambda: self._publish(trainer, kept))
         return kept
 
     def _train(self, trainer: SentembTrainer, checkpoint: Path | None) -> None:
-        if getattr(self.loss, "view_cache", None) is not None:
-            self._announce("computing the views of the frozen encoder before the first step")
         interrupt = InterruptCallback()
         trainer.add_callback(interrupt)
         try:
@@ -167,8 +175,9 @@ class Session:
             training_arguments(
                 self.config,
                 self.folder.checkpoints,
+                eval_steps=self.eval_steps,
                 metric=None if self.evaluator is None else self.evaluator.best_metric_key,
-                fresh=fresh,
+                eval_on_start=fresh and self.eval_on_start,
             ),
             train_dataset=self.rows,
             loss=self.loss,
@@ -201,10 +210,12 @@ class Session:
         folder, config = self.folder, self.config
         remove_remains(folder.checkpoints)
         folder.rewind_metrics(step)
-        data = describe_source(config.data, data_dir=config.data_dir, rows=len(self.rows))
+        described = self.describe()
         before = folder.read_record()
-        if "data" in before and before["data"] != data:
-            raise InputError(f"{config.data} has changed since the run began", "begin a new run on it")
+        if "data" in before and before["data"] != described["data"]:
+            raise InputError(
+                f"{described['data']['source']} has changed since the run began", "begin a new run on it"
+            )
         sessions = [*before.get("sessions", []), {"began": _now(), "from_step": max(step, 0)}]
         folder.update_record(
             status="running",
@@ -213,11 +224,10 @@ class Session:
             seed=self.seed,
             precision=config.precision,
             max_length=self.max_length,
-            negatives_per_anchor=self.negatives,
             processes=ranks().num_processes,
-            data=data,
             loss={"name": config.loss} | _plain(self.loss),
             sessions=sessions,
+            **described,
             **describe_environment(),
         )
 
@@ -251,18 +261,15 @@ class Session:
             kept_step=kept.step,
             sentences_per_second=kept.sentences_per_second,
             dev={
-                "set": self.config.dev,
-                "metric": "Spearman of cosines, protocol all",
                 "score": kept.dev_score,
-                "initial": scores[0] if scores else None,
                 "evaluations": len(scores),
                 "drops": StoppingRule("drops").count(scores),
+                **self.describe_score(kept, scores),
             },
         )
         partial = folder.run / "model.partial"
         remove_folder(partial)
-        self.model.save_pretrained(str(partial), create_model_card=False)
-        write_card(partial / "README.md", self.config, record, citation=str(self.loss.citation))
+        self.write_model(partial, record)
         share_files(partial)
         folder.publish(partial)
         folder.update_record(status="finished")
@@ -272,7 +279,12 @@ class Session:
             if step != kept.step:
                 remove_folder(path)
 
-    def _announce(self, text: str) -> None:
+    def announce(self, text: str) -> None:
+        """Say something to the user, once however many processes there are.
+
+        Args:
+            text: A line.
+        """
         if not ranks().is_main_process:
             return
         if self.progress is None:
@@ -292,7 +304,7 @@ class _RunTrainer(SentembTrainer):
         """
 
 
-def _warn_of_slow_precision(config: TrainConfig) -> None:
+def _warn_of_slow_precision(config: RunConfig) -> None:
     slow = torch.backends.cpu.get_cpu_capability() in ("DEFAULT", "AVX2")
     if config.precision == "bfloat16" and slow and not torch.accelerator.is_available():
         logger.warning("this CPU has no bfloat16 instructions: training in float32 is several times faster")
