@@ -52,7 +52,7 @@ class LsanHead(ClassificationHead):
 
     def __init__(self, width: int, classes: int, *, hidden: int = 200, train_labels: bool = False) -> None:
         super().__init__()
-        self.label_vectors = label_table(classes, width).requires_grad_(train_labels)
+        self.label_vectors = label_table(classes, width)
         check_count("hidden", hidden)
         self.width = width
         self.classes = classes
@@ -82,7 +82,9 @@ class LsanHead(ClassificationHead):
         scores = full_precision(self.token_scores(states)).mT  # (b, classes, t)
         weights = masked_softmax(scores, inside.unsqueeze(1)).to(states.dtype)  # (b, classes, t)
         by_itself = weights @ states  # (b, classes, d)
-        by_label = (self.label_vectors @ states.mT) @ states  # (b, classes, d)
+        # Parameters either way, so that whoever shares a head among processes shares these too.
+        labels = self.label_vectors if self.train_labels else self.label_vectors.detach()  # (classes, d)
+        by_label = (labels @ states.mT) @ states  # (b, classes, d)
         logits: Tensor = self.output(self._fuse(by_label, by_itself).mean(1))  # (b, classes)
         return logits
 

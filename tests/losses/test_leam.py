@@ -56,10 +56,15 @@ def test_bad_heads_and_labels_are_one_line(tiny_encoder, sentences) -> None:
         build(tiny_encoder)([tiny_encoder.preprocess(sentences(2))], torch.tensor([0, 3]))
 
 
-def test_head_state_holds_what_does_not_learn_too(tiny_encoder) -> None:
+def test_label_vectors_that_do_not_learn_are_saved_and_shared_all_the_same(tiny_encoder, sentences) -> None:
     loss = CrossEntropyLoss(tiny_encoder, LsanHead(16, 3))
     assert "head.label_vectors" in loss.head_state()
-    assert loss.head.label_vectors not in set(loss.owned_parameters())
+    assert loss.head.label_vectors in set(loss.owned_parameters())
+    before = loss.head.label_vectors.clone()
+    optimizer = torch.optim.AdamW(loss.parameters(), weight_decay=0.1)
+    loss([tiny_encoder.preprocess(sentences(3))], torch.tensor([0, 1, 2])).backward()
+    optimizer.step()
+    assert torch.equal(loss.head.label_vectors, before)
 
 
 @pytest.mark.parametrize("trainer", ["upstream", "sentemb"])
