@@ -13,7 +13,8 @@ from typing import Any
 from sentemb._files import write_json
 from sentemb.data import catalogue
 from sentemb.errors import InputError
-from sentemb.evaluation.result import ResultRecord, slug
+from sentemb.evaluation.record_files import slug
+from sentemb.evaluation.result import ResultRecord
 from sentemb.evaluation.scoring import SetScore
 
 TASKS = {

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import math
+import re
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar
@@ -22,6 +24,33 @@ from sentemb.errors import InputError
 Value = TypeVar("Value")
 
 _KINDS = {str: "a string", int: "an integer", float: "a number", list: "a list", dict: "an object"}
+
+
+def prepare_folder(folder: Path) -> None:
+    """Make sure that records can be written, before time is spent on making them.
+
+    Args:
+        folder: The folder; made when absent.
+
+    Raises:
+        OSError: The folder cannot be made or written to.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryFile(dir=folder):
+        pass
+
+
+def slug(name: str) -> str:
+    """A model's name as part of a file name: `org/model` becomes `org__model`.
+
+    Args:
+        name: The name.
+
+    Returns:
+        Letters, digits, `.`, `_` and `-` only, at most 120, not beginning with a dot.
+    """
+    plain = re.sub(r"[^0-9A-Za-z._-]+", "-", name.strip("/").replace("/", "__")).strip("-.")
+    return plain[:120] or "model"
 
 
 class Fields:

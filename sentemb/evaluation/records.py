@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import tempfile
 from pathlib import Path
 
 from sentemb._files import write_json
 from sentemb.errors import InputError
-from sentemb.evaluation.record_files import write_predictions
+from sentemb.evaluation.record_files import prepare_folder, write_predictions
 from sentemb.evaluation.record_format import (
     predictions_to_tensors,
     read_record,
@@ -25,20 +24,6 @@ __all__ = [
     "record_of",
     "write_record",
 ]
-
-
-def prepare_folder(folder: Path) -> None:
-    """Make sure that records can be written, before time is spent on making them.
-
-    Args:
-        folder: The folder; made when absent.
-
-    Raises:
-        OSError: The folder cannot be made or written to.
-    """
-    folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryFile(dir=folder):
-        pass
 
 
 def write_record(record: ResultRecord, folder: Path, *, overwrite: bool = False) -> Path:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
 from sentemb.evaluation.environment import hardware, library_versions
+from sentemb.evaluation.record_files import slug
 from sentemb.evaluation.scoring import Correlations, Protocol, SetScore
 from sentemb.evaluation.sts import StsReport, average
 
@@ -131,16 +131,3 @@ def file_name_of(model: str, *, protocol: Protocol, seed: int | None) -> str:
     """
     numbered = "" if seed is None else f".seed-{seed}"
     return f"{slug(model)}.{STS_SUITE}.{protocol}{numbered}.json"
-
-
-def slug(name: str) -> str:
-    """A model's name as part of a file name: `org/model` becomes `org__model`.
-
-    Args:
-        name: The name.
-
-    Returns:
-        Letters, digits, `.`, `_` and `-` only, at most 120, not beginning with a dot.
-    """
-    plain = re.sub(r"[^0-9A-Za-z._-]+", "-", name.strip("/").replace("/", "__")).strip("-.")
-    return plain[:120] or "model"

@@ -1,8 +1,8 @@
-"""Results as a table of text cells, for a terminal or for markdown."""
+"""Results as a table of text cells, for a terminal, markdown or LaTeX."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -11,6 +11,19 @@ from sentemb.evaluation.result import ResultRecord
 from sentemb.evaluation.scoring import Protocol, SetScore
 
 ABSENT = "–"
+_LATEX = {
+    "\\": r"\textbackslash{}",
+    **{character: f"\\{character}" for character in "&%$#_{}"},
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "–": "--",
+    "…": r"\dots{}",
+    "±": r"$\pm$",
+    "×": r"$\times$",
+    "ρ": r"$\rho$",
+    "↑": r"$\uparrow$",
+    "↓": r"$\downarrow$",
+}
 
 _LABELS = {
     "sts12": "STS12",
@@ -38,12 +51,14 @@ class Table:
         header: One cell per column; the first column holds names, the others numbers.
         rows: The rows.
         notes: Whatever a reader must know before comparing rows.
+        best: The cells to print in bold, as numbers of row and column from 0.
     """
 
     title: str
     header: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     notes: tuple[str, ...] = ()
+    best: frozenset[tuple[int, int]] = frozenset()
 
     def markdown(self) -> str:
         """The table in markdown.
@@ -54,10 +69,34 @@ class Table:
         lines = [f"**{self.title}**", ""]
         lines.append(f"| {' | '.join(self.header)} |")
         lines.append(f"|---|{'---:|' * (len(self.header) - 1)}")
-        lines += [f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |" for row in self.rows]
+        for row in self._cells("**{}**", lambda cell: cell.replace("|", "\\|")):
+            lines.append(f"| {' | '.join(row)} |")
         if self.notes:
             lines += ["", *(f"- {note}" for note in self.notes)]
         return "\n".join(lines) + "\n"
+
+    def latex(self) -> str:
+        """The table in LaTeX, for the package booktabs.
+
+        Returns:
+            A floating table, its notes below it, ending with a line break.
+        """
+        lines = [r"\begin{table}", r"\centering", f"\\caption{{{_latex(self.title)}}}"]
+        lines.append(f"\\begin{{tabular}}{{l{'r' * (len(self.header) - 1)}}}")
+        lines += [r"\toprule", " & ".join(map(_latex, self.header)) + r" \\", r"\midrule"]
+        lines += [" & ".join(row) + r" \\" for row in self._cells(r"\textbf{{{}}}", _latex)]
+        lines += [r"\bottomrule", r"\end{tabular}"]
+        lines += [f"\\par\\footnotesize {_latex(note)}" for note in self.notes]
+        return "\n".join([*lines, r"\end{table}"]) + "\n"
+
+    def _cells(self, bold: str, escape: Callable[[str], str]) -> list[list[str]]:
+        return [
+            [
+                bold.format(escape(cell)) if (number, column) in self.best else escape(cell)
+                for column, cell in enumerate(row)
+            ]
+            for number, row in enumerate(self.rows)
+        ]
 
 
 def sts_table(
@@ -103,6 +142,10 @@ def sts_table(
         rows=tuple(rows),
         notes=tuple(_notes(names, records, protocol)),
     )
+
+
+def _latex(text: str) -> str:
+    return "".join(_LATEX.get(character, character) for character in text)
 
 
 def _scores_of(name: str, records: Sequence[ResultRecord]) -> list[SetScore]:

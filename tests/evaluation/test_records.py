@@ -13,6 +13,7 @@ import pytest
 from sentemb.data.sts import ScoredPairs
 from sentemb.errors import InputError
 from sentemb.evaluation import evaluate_pairs
+from sentemb.evaluation.record_files import slug
 from sentemb.evaluation.records import (
     ResultRecord,
     prepare_folder,
@@ -21,7 +22,6 @@ from sentemb.evaluation.records import (
     record_of,
     write_record,
 )
-from sentemb.evaluation.result import slug
 
 
 def lengths(texts: list[str]) -> np.ndarray:

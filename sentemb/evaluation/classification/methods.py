@@ -1,0 +1,138 @@
+"""Named sets of options: those of the papers' tables, and the user's own from a TOML file."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from sentemb.errors import InputError
+from sentemb.evaluation.classification.cell import Method
+
+# Table 1 of SupCL-Seq: its batch sizes count views, these count rows.
+_VIEWS = (
+    ((0.0, 0.1, 0.2, 0.3, 0.4), 800),
+    ((0.0, 0.1, 0.2, 0.3), 640),
+    ((0.0, 0.1, 0.2), 480),
+    ((0.0, 0.1), 320),
+    ((0.1, 0.1), 256),
+)
+
+GROUPS: Mapping[str, tuple[Method, ...]] = {
+    "supcl-seq-views": tuple(
+        Method(
+            f"supcl-seq [{', '.join(f'{probability:g}' for probability in dropouts)}]",
+            "supcl-seq",
+            {"loss_options": {"dropouts": list(dropouts)}, "batch_size": batch // len(dropouts)},
+        )
+        for dropouts, batch in _VIEWS
+    ),
+    "ce-views": (Method("ce on views", "ce", {"loss_options": {"dropouts": [0.0, 0.1, 0.2]}}),),
+}
+"""`supcl-seq-views` is table 1 of SupCL-Seq, `ce-views` the dropout-augmented row of its table 2."""
+
+
+def find_methods(names: Iterable[str], file: Path | None = None) -> list[Method]:
+    """The methods of a study.
+
+    Args:
+        names: Names of groups, of methods in the file, or of recipes, which are methods with their defaults.
+        file: A TOML file with a table for each method: its options, and `recipe` unless the method has a
+            recipe's name.
+
+    Returns:
+        The methods in their order.
+
+    Raises:
+        InputError: The file is absent or broken, or two methods have one name.
+    """
+    own = {} if file is None else _read(file)
+    methods: list[Method] = []
+    for name in names:
+        methods += GROUPS.get(name, (own.get(name, Method(name, name)),))
+    if len({method.name for method in methods}) < len(methods):
+        raise InputError("two methods of the study have one name", "name each method once")
+    return methods
+
+
+def with_options(methods: Iterable[Method], options: Mapping[str, Any]) -> list[Method]:
+    """Give all methods some options, below those that they have.
+
+    Args:
+        methods: The methods.
+        options: The options; tables of options are joined.
+
+    Returns:
+        The methods.
+    """
+    return [Method(one.name, one.recipe, _joined(options, one.options)) for one in methods]
+
+
+def parse_settings(assignments: Sequence[str]) -> dict[str, Any]:
+    """Options as a command line gives them.
+
+    Args:
+        assignments: Such as `epochs=3` or `loss_options.dropouts=[0, 0.1]`; what is no TOML value is text.
+
+    Returns:
+        The options, those with a dot in tables.
+
+    Raises:
+        InputError: One has no equals sign or no name.
+    """
+    flat = {}
+    for assignment in assignments:
+        name, equals, text = (part.strip() for part in assignment.partition("="))
+        if not name or not equals:
+            raise InputError(f"--set {assignment} sets nothing", "write KEY=VALUE")
+        flat[name] = _value(text)
+    return nested(flat)
+
+
+def nested(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Options whose names say in which table they are.
+
+    Args:
+        settings: Such as `{"loss_options.temperature": 0.1}`.
+
+    Returns:
+        Such as `{"loss_options": {"temperature": 0.1}}`.
+    """
+    options: dict[str, Any] = {}
+    for name, value in settings.items():
+        *tables, key = name.split(".")
+        inside = options
+        for table in tables:
+            inside = inside.setdefault(table, {})
+        inside[key] = value
+    return options
+
+
+def _value(text: str) -> Any:
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text
+
+
+def _read(file: Path) -> dict[str, Method]:
+    try:
+        tables = tomllib.loads(file.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"{file} is not valid TOML: {error}") from None
+    methods = {}
+    for name, options in tables.items():
+        if not isinstance(options, dict):
+            raise InputError(f"{file}: {name} is no table", f"write [{name}] and its options below")
+        recipe = options.pop("recipe", name)
+        methods[name] = Method(name, recipe, options)
+    return methods
+
+
+def _joined(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    joined = dict(below)
+    for key, value in above.items():
+        both = isinstance(value, Mapping) and isinstance(joined.get(key), Mapping)
+        joined[key] = _joined(joined[key], value) if both else value
+    return joined

@@ -1,0 +1,192 @@
+"""Is a method better than another, or was it these test rows and these seeds?
+
+Two questions are asked of two methods that were run on the same test rows with the same seeds:
+
+- Would the difference be there on other test rows? Permutation over rows: under the null hypothesis both
+  methods' predictions for a row may be exchanged, those of all seeds at once, since the runs of a method are
+  wrong on the same rows. This holds for any metric.
+- Would it be there with other seeds? Student's paired t-test over the seeds' scores.
+
+A difference counts only if both say so: the p-value of the pair is the larger one, which is a valid test of
+"at least one of the two null hypotheses holds". The first question alone would make seeds' luck significant
+on large test sets, the second alone the luck of 277 rows of RTE. Over the methods of a table p-values are
+corrected by Holm's procedure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from scipy import stats
+from scipy.sparse import csr_array
+
+from sentemb.evaluation.classification.metrics import Metric
+from sentemb.evaluation.classification.records import CellRecord
+
+Numbers = npt.NDArray[np.int64]
+PERMUTATIONS = 2000
+# A block of drawn exchanges takes 32 MiB.
+_BLOCK = 1 << 22
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A method against the baseline.
+
+    Attributes:
+        difference: Mean score over the common seeds minus the baseline's, as a fraction.
+        seeds: How many seeds both have.
+        p_rows: Of the permutation over test rows.
+        p_seeds: Of the t-test over seeds; None of a single seed.
+    """
+
+    difference: float
+    seeds: int
+    p_rows: float
+    p_seeds: float | None
+
+    @property
+    def p(self) -> float | None:
+        """The p-value of the pair: the larger of the two; None where there is one seed."""
+        return None if self.p_seeds is None else max(self.p_rows, self.p_seeds)
+
+
+def compare(
+    records: Sequence[CellRecord], baseline: Sequence[CellRecord], *, permutations: int = PERMUTATIONS
+) -> Comparison | None:
+    """Compare a method with the baseline on one data set at one point.
+
+    Args:
+        records: The method's runs.
+        baseline: The baseline's runs.
+        permutations: How many exchanges are drawn; the smallest p-value is one over it.
+
+    Returns:
+        The comparison, over the seeds that both have; None where there is none, where the test rows differ,
+        or where labels are scores.
+    """
+    ours, theirs = {run.cell.seed: run for run in records}, {run.cell.seed: run for run in baseline}
+    seeds = sorted(ours.keys() & theirs.keys())
+    if not seeds or not baseline[0].label_names:
+        return None
+    pairs = [(ours[seed], theirs[seed]) for seed in seeds]
+    if len({run.checksums["test"] for pair in pairs for run in pair}) > 1:
+        return None
+    differences = [one.score - other.score for one, other in pairs]
+    return Comparison(
+        difference=float(np.mean(differences)),
+        seeds=len(seeds),
+        p_rows=_permutation(pairs, permutations),
+        p_seeds=_t_test(differences),
+    )
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Holm's correction for several comparisons.
+
+    Args:
+        p_values: One of each comparison.
+
+    Returns:
+        Corrected, in the same order: significant at 0.05 are those below it.
+    """
+    corrected = [0.0] * len(p_values)
+    largest = 0.0
+    for rank, index in enumerate(sorted(range(len(p_values)), key=lambda index: p_values[index])):
+        largest = max(largest, min(1.0, (len(p_values) - rank) * p_values[index]))
+        corrected[index] = largest
+    return corrected
+
+
+def scores_of_counts(metric: Metric, counts: npt.NDArray[np.floating]) -> npt.NDArray[np.float64]:
+    """Metrics of many confusion matrices at once, as `Task.scores` has them for one.
+
+    Args:
+        metric: A metric of classes.
+        counts: (..., classes, classes) rows by label and prediction.
+
+    Returns:
+        (...) fractions.
+    """
+    hits = np.diagonal(counts, axis1=-2, axis2=-1).astype(np.float64)  # (..., classes)
+    labels, predicted = counts.sum(axis=-1), counts.sum(axis=-2)  # (..., classes)
+    total = labels.sum(axis=-1)  # (...)
+    if metric == "accuracy":
+        return np.asarray(hits.sum(axis=-1) / total)
+    if metric == "matthews":
+        covariance = hits.sum(axis=-1) * total - (labels * predicted).sum(axis=-1)
+        spread = (total**2 - (labels**2).sum(axis=-1)) * (total**2 - (predicted**2).sum(axis=-1))
+        return _ratio(covariance, np.sqrt(spread))
+    each = _ratio(2 * hits, labels + predicted)  # (..., classes)
+    return np.asarray(each[..., 1] if metric == "f1" else each.mean(axis=-1))
+
+
+def _permutation(pairs: Sequence[tuple[CellRecord, CellRecord]], permutations: int) -> float:
+    """The share of exchanges, the observed one counted, with a difference as large as the observed one."""
+    metric, gold = pairs[0][0].cell.metric, pairs[0][0].gold.astype(np.int64)
+    classes = len(pairs[0][0].label_names)
+    cells = [(_cells(gold, one, classes), _cells(gold, other, classes)) for one, other in pairs]
+    observed = _mean_difference(metric, classes, [_counts(*pair, classes) for pair in cells])[0]
+    changes = [_changes(*pair, classes) for pair in cells]
+    rng = np.random.default_rng(0)
+    as_large, drawn = 1, 0
+    while drawn < permutations:
+        size = min(permutations - drawn, max(1, _BLOCK // len(gold)))
+        exchanged = rng.integers(0, 2, size=(size, len(gold)), dtype=np.int8).astype(np.float64)
+        sides = []
+        for pair, change in zip(cells, changes, strict=True):
+            first, second = _counts(*pair, classes)
+            moved = np.asarray(exchanged @ change)  # (size, classes * classes)
+            sides.append((first + moved, second - moved))
+        found = _mean_difference(metric, classes, sides)
+        # Equal differences must count as equal whatever their last bits.
+        as_large += int((np.abs(found) >= abs(observed) - 1e-12).sum())
+        drawn += size
+    return as_large / (permutations + 1)
+
+
+def _mean_difference(
+    metric: Metric, classes: int, sides: Sequence[tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]]
+) -> npt.NDArray[np.float64]:
+    shape = (-1, classes, classes)
+    per_seed = [
+        scores_of_counts(metric, one.reshape(shape)) - scores_of_counts(metric, other.reshape(shape))
+        for one, other in sides
+    ]
+    return np.asarray(np.mean(per_seed, axis=0))
+
+
+def _cells(gold: Numbers, record: CellRecord, classes: int) -> Numbers:
+    """Where each row falls in the confusion matrix, written as one line."""
+    return gold * classes + record.predictions.astype(np.int64)
+
+
+def _counts(
+    first: Numbers, second: Numbers, classes: int
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    counts = [np.bincount(side, minlength=classes * classes).astype(np.float64) for side in (first, second)]
+    return counts[0], counts[1]
+
+
+def _changes(first: Numbers, second: Numbers, classes: int) -> csr_array:
+    """What exchanging a row does to the first side's confusion matrix, shape (rows, classes * classes)."""
+    rows = np.arange(len(first))
+    values = np.repeat([-1.0, 1.0], len(first))
+    places = (np.concatenate([rows, rows]), np.concatenate([first, second]))
+    return csr_array((values, places), shape=(len(first), classes * classes))
+
+
+def _t_test(differences: Sequence[float]) -> float | None:
+    if len(differences) < 2:
+        return None
+    if np.ptp(differences) < 1e-12:
+        # Without any spread there is no t; what is left is that all signs agree.
+        return 1.0 if abs(differences[0]) < 1e-12 else 2.0 ** (1 - len(differences))
+    return float(stats.ttest_1samp(differences, 0.0).pvalue)
+
+
+def _ratio(part: npt.NDArray[np.float64], whole: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    return np.divide(part, whole, out=np.zeros_like(part), where=whole > 0)

@@ -1,0 +1,269 @@
+"""Tables of a study: methods by data sets, mean and spread, and what differs from the baseline."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+from sentemb.evaluation.classification.cell import Point
+from sentemb.evaluation.classification.metrics import f1_per_class
+from sentemb.evaluation.classification.significance import Comparison, compare, holm
+from sentemb.evaluation.classification.summary import Summary
+from sentemb.evaluation.table import ABSENT, Table
+
+LEVEL = 0.05
+_METRICS = {
+    "accuracy": "accuracy",
+    "f1": "F1",
+    "macro_f1": "macro-F1",
+    "matthews": "Matthews",
+    "pearson": "Pearson",
+    "spearman": "Spearman",
+}
+_FIGURES = {
+    "train": "training rows",
+    "shots": "examples",
+    "per-class": "examples per class",
+    "rho": "ρ",
+    "noise": "temperature",
+    "classes": "classes",
+}
+_RULE = (
+    f"↑ ↓: better or worse than {{baseline}} at {LEVEL:g}, by the larger p-value of a permutation over test "
+    "rows (exchanging all seeds of a row) and a paired t-test over seeds, Holm-corrected over the methods of "
+    "a column"
+)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A method against the baseline, among the other methods of its column.
+
+    Attributes:
+        comparison: The two alone; None where they cannot be compared.
+        p: The corrected p-value; None of a single seed.
+    """
+
+    comparison: Comparison | None
+    p: float | None
+
+    @property
+    def marker(self) -> str:
+        """An arrow where the difference is significant."""
+        if self.comparison is None or self.p is None or self.p >= LEVEL:
+            return ""
+        return " ↑" if self.comparison.difference > 0 else " ↓"
+
+
+Key = tuple[str, str, Point]
+
+
+def judge(summaries: Sequence[Summary], baseline: str) -> dict[Key, Verdict]:
+    """Compare every method with the baseline, over all seeds, whatever a table reports.
+
+    Args:
+        summaries: The summaries.
+        baseline: Label of the baseline.
+
+    Returns:
+        Verdicts by label, data set and point; those of the baseline, and where it is not, are left out.
+    """
+    verdicts: dict[Key, Verdict] = {}
+    for base in summaries:
+        if base.label != baseline:
+            continue
+        others = [
+            one
+            for one in summaries
+            if (one.data, one.point) == (base.data, base.point) and one.label != baseline
+        ]
+        found = {_key(one): compare(one.records, base.records) for one in others}
+        raw = {key: one.p for key, one in found.items() if one is not None and one.p is not None}
+        corrected = dict(zip(raw, holm(list(raw.values())), strict=True))
+        verdicts |= {key: Verdict(one, corrected.get(key)) for key, one in found.items()}
+    return verdicts
+
+
+def study_table(
+    summaries: Sequence[Summary],
+    verdicts: Mapping[Key, Verdict],
+    *,
+    baseline: str,
+    title: str,
+    best: int | None = None,
+) -> Table:
+    """Methods by data sets: mean ± standard deviation x 100, the best of each column in bold.
+
+    Args:
+        summaries: The summaries; a protocol with several points has a row for each.
+        verdicts: From `judge`.
+        baseline: Label of the baseline, the first row.
+        title: What the table shows.
+        best: How many seeds `summarize` reported, None for all.
+
+    Returns:
+        The table; what was not run is a dash.
+    """
+    cells = {_key(one): one for one in summaries}
+    sets = list(dict.fromkeys(one.data for one in summaries))
+    points = sorted({one.point for one in summaries}, key=lambda point: (point.protocol, point.value or 0.0))
+    labels = sorted(dict.fromkeys(one.label for one in summaries), key=lambda label: label != baseline)
+    several = len(points) > 1
+    lines = [(label, point) for point in points for label in labels]
+    lines = [line for line in lines if any((line[0], data, line[1]) in cells for data in sets)]
+    rows = []
+    for label, point in lines:
+        found = [cells.get((label, data, point)) for data in sets]
+        scores = [_cell(one, verdicts) for one in found]
+        rows.append((label, *([_figure(point)] if several else []), *scores))
+    column = 2 if several else 1
+    return Table(
+        title=title,
+        header=(
+            "method",
+            *([figure_name(points[0])] if several else []),
+            *(f"{data} {_METRICS[_metric(data, summaries)]}" for data in sets),
+        ),
+        rows=tuple(rows),
+        notes=tuple(_notes(summaries, verdicts, baseline, best)),
+        best=frozenset(
+            (number, column + index)
+            for point in points
+            for index, data in enumerate(sets)
+            for number in _best_rows(lines, cells, data, point)
+        ),
+    )
+
+
+def comparison_table(summaries: Sequence[Summary], verdicts: Mapping[Key, Verdict], baseline: str) -> Table:
+    """Every comparison with the baseline and its p-values.
+
+    Args:
+        summaries: The summaries, for the order.
+        verdicts: From `judge`.
+        baseline: Label of the baseline.
+
+    Returns:
+        The table.
+    """
+    rows = []
+    for one in summaries:
+        verdict = verdicts.get(_key(one))
+        if verdict is None or verdict.comparison is None:
+            continue
+        found = verdict.comparison
+        rows.append(
+            (
+                one.label,
+                one.data,
+                str(one.point),
+                str(found.seeds),
+                f"{100 * found.difference:+.1f}",
+                f"{found.p_rows:.4f}",
+                ABSENT if found.p_seeds is None else f"{found.p_seeds:.4f}",
+                ABSENT if verdict.p is None else f"{verdict.p:.4f}",
+            )
+        )
+    return Table(
+        title=f"Differences from {baseline}, x 100",
+        header=("method", "set", "point", "seeds", "difference", "p over rows", "p over seeds", "p, Holm"),
+        rows=tuple(rows),
+        notes=("p, Holm: of the larger of the two, corrected over the methods of a set and point",),
+    )
+
+
+def class_table(summaries: Sequence[Summary]) -> Table:
+    """F1 x 100 of the rarest and of the other classes, mean over seeds (LaCon, table 5).
+
+    Args:
+        summaries: The summaries of sets with classes.
+
+    Returns:
+        The table; the rarest is the class with the fewest training rows.
+    """
+    rows = []
+    for one in summaries:
+        counts = list(one.records[0].class_counts.values())
+        rare = counts.index(min(counts))
+        scores = [f1_per_class(run.gold, run.predictions, classes=len(counts)) for run in one.records]
+        minor = fmean(each[rare] for each in scores)
+        major = fmean(fmean(each[:rare] + each[rare + 1 :]) for each in scores)
+        rows.append((one.label, one.data, str(one.point), f"{100 * minor:.1f}", f"{100 * major:.1f}"))
+    return Table(
+        title="F1 x 100 of the minority and of the majority, mean over seeds",
+        header=("method", "set", "point", "minority", "majority"),
+        rows=tuple(rows),
+    )
+
+
+def figure_name(point: Point) -> str:
+    """What the figure of a protocol counts.
+
+    Args:
+        point: One of its points.
+
+    Returns:
+        The name, for the head of a column or the axis of a drawing.
+    """
+    return _FIGURES.get(point.protocol, point.protocol)
+
+
+def _key(summary: Summary) -> Key:
+    return summary.label, summary.data, summary.point
+
+
+def _cell(summary: Summary | None, verdicts: Mapping[Key, Verdict]) -> str:
+    if summary is None:
+        return ABSENT
+    deviation = "" if summary.deviation is None else f" ± {100 * summary.deviation:.1f}"
+    verdict = verdicts.get(_key(summary))
+    return f"{100 * summary.mean:.1f}{deviation}{verdict.marker if verdict else ''}"
+
+
+def _figure(point: Point) -> str:
+    return point.protocol if point.value is None else f"{point.value:g}"
+
+
+def _best_rows(
+    lines: Sequence[tuple[str, Point]], cells: Mapping[Key, Summary], data: str, point: Point
+) -> list[int]:
+    """The rows of the best mean, as it is printed; none where there is nothing to compare."""
+    means = {
+        number: f"{100 * cells[label, data, point].mean:.1f}"
+        for number, (label, at) in enumerate(lines)
+        if at == point and (label, data, point) in cells
+    }
+    if len(means) < 2:
+        return []
+    highest = max(means.values(), key=float)
+    return [number for number, mean in means.items() if mean == highest]
+
+
+def _metric(data: str, summaries: Sequence[Summary]) -> str:
+    return next(one.records[0].cell.metric for one in summaries if one.data == data)
+
+
+def _notes(
+    summaries: Sequence[Summary], verdicts: Mapping[Key, Verdict], baseline: str, best: int | None
+) -> list[str]:
+    runs = max(len(one.records) for one in summaries)
+    reported = f"the best {best} of {runs} by validation" if best is not None else f"{runs} seeds"
+    notes = [f"x 100, mean ± sample standard deviation over {reported}"]
+    if any(verdict.p is not None for verdict in verdicts.values()):
+        notes.append(_RULE.format(baseline=baseline) + (", over all seeds" if best is not None else ""))
+    for one in summaries:
+        if len(one.records) < runs:
+            notes.append(f"{one.label} on {one.data} at {one.point}: {len(one.records)} seeds")
+        if (verdict := verdicts.get(_key(one))) and verdict.comparison is None:
+            notes.append(f"{one.label} on {one.data} at {one.point}: not compared with {baseline}")
+    for data in dict.fromkeys(one.data for one in summaries):
+        sizes = [run.sizes for one in summaries if one.data == data for run in one.records]
+        parts = [f"{_range([size[part] for size in sizes])} {part}" for part in sizes[0]]
+        notes.append(f"{data}: {', '.join(parts)} rows")
+    return notes
+
+
+def _range(values: Sequence[int]) -> str:
+    low, high = min(values), max(values)
+    return f"{low:,}" if low == high else f"{low:,}–{high:,}"

@@ -1,0 +1,111 @@
+"""Other processes that run cells and end with the one that started them."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
+
+from sentemb.errors import InputError
+from sentemb.evaluation.classification.cell import Cell, FitPredict, Outcome, Splits
+
+Task = tuple[Cell, Splits]
+Done = tuple[Cell, Splits, Outcome, float]
+
+
+def run_here(fit_predict: FitPredict, tasks: Iterable[Task]) -> Iterator[Done]:
+    """Run cells one after the other in this process.
+
+    Args:
+        fit_predict: The function that runs one.
+        tasks: The cells with their data.
+
+    Yields:
+        Each with its outcome and its wall time in seconds.
+    """
+    for cell, splits in tasks:
+        yield cell, splits, *_run(fit_predict, cell, splits)
+
+
+def run_in_processes(fit_predict: FitPredict, tasks: Iterable[Task], jobs: int) -> Iterator[Done]:
+    """Run cells in several processes that share the cores.
+
+    Two processes of one thread take less time than one of two threads where batches are small. The processes
+    are started anew, not forked, since torch does not survive a fork. They hold one end of a pipe each, and
+    end when the other end is closed: by this function, or by the system when this process dies.
+
+    Args:
+        fit_predict: The function that runs one; importable by its name.
+        tasks: The cells with their data; taken from as processes become free.
+        jobs: Number of processes.
+
+    Yields:
+        Each with its outcome and its wall time in seconds, in the order in which they end.
+
+    Raises:
+        InputError: A process was killed.
+    """
+    context = get_context("spawn")
+    theirs, ours = context.Pipe(duplex=False)
+    threads = max(1, _cores() // jobs)
+    pool = ProcessPoolExecutor(jobs, mp_context=context, initializer=_start, initargs=(theirs, threads))
+    waiting = iter(tasks)
+    running: dict[Future[tuple[Outcome, float]], Task] = {}
+    try:
+        while True:
+            while len(running) < jobs and (task := next(waiting, None)) is not None:
+                running[pool.submit(_run, fit_predict, *task)] = task
+            if not running:
+                return
+            for future in wait(running, return_when=FIRST_COMPLETED).done:
+                cell, splits = running.pop(future)
+                yield cell, splits, *future.result()
+    except BrokenProcessPool:
+        raise InputError(
+            "a process that ran a cell was killed, most likely for want of memory",
+            "run the same command with fewer --jobs; finished cells are kept",
+        ) from None
+    finally:
+        ours.close()
+        pool.shutdown(cancel_futures=True)
+
+
+def _run(fit_predict: FitPredict, cell: Cell, splits: Splits) -> tuple[Outcome, float]:
+    started = time.perf_counter()
+    try:
+        outcome = fit_predict(
+            cell.method.recipe, splits.train, splits.validation, splits.test, cell.seed, cell.options
+        )
+    except InputError as error:
+        raise InputError(f"{cell}: {error.message}", error.hint) from error
+    except Exception as error:
+        error.add_note(f"in the cell {cell}")
+        raise
+    return outcome, time.perf_counter() - started
+
+
+def _start(pipe: Connection, threads: int) -> None:
+    import torch
+
+    torch.set_num_threads(threads)
+    # Ctrl-C reaches every process of the terminal; the first one decides what happens.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with, args=(pipe,), daemon=True).start()
+
+
+def _end_with(pipe: Connection) -> None:
+    # Nothing is ever sent: there is something to read when the other end is gone.
+    pipe.poll(None)
+    os._exit(1)
+
+
+def _cores() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
