@@ -43,6 +43,40 @@ def curve_figure(
     return figure
 
 
+def heat_map_figure(values: NDArray[np.floating], labels: Sequence[str], *, title: str = "") -> Figure:
+    """Draw the similarities of some texts with each other as colours, each value written in its cell.
+
+    The diagonal, every text with itself, stays blank: its ones would take up half of the colours.
+
+    Args:
+        values: The similarities (n, n), n at least 2; the colours span their range.
+        labels: The texts (n), numbered at the columns.
+        title: Above the map.
+
+    Returns:
+        The figure.
+    """
+    count = len(labels)
+    margin = 0.6 + 0.075 * max(map(len, labels))  # inches that the longest label takes
+    figure = Figure(figsize=(margin + 0.55 * count, 0.8 + 0.5 * count), layout="constrained")
+    axes = figure.subplots()
+    others = np.ma.masked_array(values, np.eye(count, dtype=bool))
+    axes.imshow(others, cmap="cividis", aspect="auto")
+    axes.set_xticks(range(count), [str(number + 1) for number in range(count)])
+    axes.set_yticks(range(count), [f"{label}  {number + 1}" for number, label in enumerate(labels)])
+    axes.tick_params(length=0)
+    axes.set_title(title, fontsize="medium")
+    middle = (float(others.min()) + float(others.max())) / 2
+    for row, column in np.argwhere(~np.eye(count, dtype=bool)):
+        value = values[row, column]
+        colour = "black" if value > middle else "white"
+        written = f"{value:.2f}".replace("-0.00", "0.00")
+        axes.text(column, row, written, ha="center", va="center", fontsize=8, color=colour)
+    for side in axes.spines.values():
+        side.set_visible(False)
+    return figure
+
+
 def map_figure(
     panels: Mapping[str, NDArray[np.float64]],
     groups: Sequence[str],

@@ -5,7 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sentemb.report.figures import curve_figure, data_uri, map_figure, png_of, project_to_plane
+from sentemb.report.figures import (
+    curve_figure,
+    data_uri,
+    heat_map_figure,
+    map_figure,
+    png_of,
+    project_to_plane,
+)
 
 
 def test_curve_figure_draws_every_curve_with_its_values() -> None:
@@ -19,6 +26,25 @@ def test_curve_figure_draws_every_curve_with_its_values() -> None:
     np.testing.assert_array_equal(axes.lines[1].get_ydata(), [40.0, 55.0])
     assert axes.get_xlabel() == "step"
     assert axes.get_legend() is not None
+
+
+def test_heat_map_writes_every_value_but_the_diagonal_legibly() -> None:
+    values = np.array([[1.0, 0.2, 0.3], [0.2, 1.0, 0.6], [0.3, 0.6, 1.0]])
+    figure = heat_map_figure(values, ["a cat", "a dog", "rain"], title="cosines")
+    axes = figure.axes[0]
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["a cat  1", "a dog  2", "rain  3"]
+    written = {text.get_position(): (text.get_text(), text.get_color()) for text in axes.texts}
+    assert len(written) == 6
+    assert written[1, 0] == written[0, 1] == ("0.20", "white")
+    assert written[2, 1] == ("0.60", "black")  # column first
+    assert axes.images[0].get_clim() == (0.2, 0.6)
+
+
+def test_heat_map_keeps_long_labels_inside() -> None:
+    figure = heat_map_figure(np.eye(2), ["Since the surgery she has had pain in her knee " * 2, "short"])
+    figure.draw_without_rendering()  # makes the layout known
+    for label in figure.axes[0].get_yticklabels():
+        assert label.get_window_extent().x0 >= 0
 
 
 def test_map_figure_places_every_text_once_per_panel() -> None:

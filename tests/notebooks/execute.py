@@ -1,0 +1,61 @@
+"""Run a notebook in a kernel of its own.
+
+`python -m tests.notebooks.execute` writes the committed notebooks with fresh outputs.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import nbformat
+from nbclient import NotebookClient
+
+FOLDER = Path(__file__).resolve().parents[2] / "notebooks"
+NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
+# Whatever else an editor or a kernel adds differs from machine to machine.
+METADATA = {
+    "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
+    "language_info": {"name": "python"},
+}
+
+
+def execute(path: Path, folder: Path, *, then: str = "") -> nbformat.NotebookNode:
+    """Run a notebook from top to bottom.
+
+    Args:
+        path: The notebook; it stays as it is.
+        folder: Where the kernel works.
+        then: Code to run after the last cell, which sees what the notebook made.
+
+    Returns:
+        The notebook with its outputs, without the cell of `then`.
+    """
+    notebook = nbformat.read(path, as_version=4)
+    if then:
+        notebook.cells.append(nbformat.v4.new_code_cell(then))
+    client = NotebookClient(
+        notebook,
+        timeout=600,
+        kernel_name="python3",
+        record_timing=False,
+        store_widget_state=False,
+        resources={"metadata": {"path": str(folder)}},
+    )
+    client.execute()
+    if then:
+        notebook.cells.pop()
+    notebook.metadata = nbformat.from_dict(METADATA)
+    return notebook
+
+
+def main() -> None:
+    """Run every notebook and keep its outputs."""
+    for path in NOTEBOOKS:
+        with tempfile.TemporaryDirectory() as folder:
+            notebook = execute(path, Path(folder))
+        nbformat.write(notebook, path)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,107 @@
+"""The notebooks run, what they show is so, and they are committed as they ran."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("nbclient", reason="the notebooks need pip install 'sentemb[notebooks]'")
+import nbformat
+
+from tests.notebooks.execute import METADATA, NOTEBOOKS, execute
+
+# Run in the notebook's kernel after its last cell.
+CHECKS = {
+    "01_quickstart": """
+import numpy as np
+
+others = ~np.eye(len(sentences), dtype=bool)
+assert np.allclose(raw[~others], 1, atol=1e-5)
+assert centred[others].std() > 1.5 * raw[others].std()
+assert len(index) == len(documents) > 150
+middle = index.search(queries[1], k=3)[0]
+assert any(hit.id.startswith("statistics.median") for hit in middle)
+""",
+    "02_train_embeddings": """
+before = scores["before training"].score(test.name).spearman
+for name, one in courses.items():
+    assert one["step"].tolist() == list(range(0, STEPS + 1, 4))
+    correlations = one["eval_dev_spearman_cosine"].tolist()
+    assert correlations[-1] > correlations[0] + 0.02, (name, correlations)
+    uniformities = one["eval_dev_uniformity"].tolist()
+    assert uniformities[-1] < uniformities[0] - 0.2, (name, uniformities)
+    assert scores[name].score(test.name).spearman > before + 2
+    assert not set(pd.read_csv(DEV)["sentence1"]) & set(test.first)
+""",
+    "03_write_a_loss": """
+assert loop_difference < 1e-12
+assert gradient_is_right
+assert odd_batches.notna().all(axis=None)
+assert len(steps) == STEPS
+assert course["eval_dev_uniformity"].iloc[-1] < course["eval_dev_uniformity"].iloc[0] - 0.5
+assert course["eval_dev_spearman_cosine"].iloc[-1] > course["eval_dev_spearman_cosine"].iloc[0] + 0.02
+assert steps["uniformity"].iloc[-4:].mean() < steps["uniformity"].iloc[:4].mean()
+""",
+    "04_semantic_search": """
+assert recalls["HNSW"][9] > 0.95
+assert recalls["IVF-PQ"][9] > 0.85
+assert measured.loc["flat", "recall@10"] == 1
+assert measured.loc["HNSW", "recall@10"] > 0.95
+assert same_answers
+assert "was built with" in refusal
+""",
+}
+
+
+def test_every_notebook_has_a_check() -> None:
+    assert [path.stem for path in NOTEBOOKS] == sorted(CHECKS)
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_it_runs_and_shows_what_it_says(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    notebook = execute(path, tmp_path, then=CHECKS[path.stem])
+    streams = [output for output in outputs(notebook) if output["output_type"] == "stream"]
+    assert [output["text"] for output in streams if output["name"] == "stderr"] == []
+    # Nothing new or gone since the outputs were committed.
+    assert kinds(notebook) == kinds(nbformat.read(path, as_version=4))
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_it_is_committed_as_it_ran(path: Path) -> None:
+    notebook = nbformat.read(path, as_version=4)
+    nbformat.validate(notebook)
+    assert path.stat().st_size < 300_000
+    assert notebook.metadata == METADATA
+    first, *rest = notebook.cells
+    assert first.cell_type == "markdown"
+    assert first.source.startswith("# ")
+    assert not any(re.search(r"^# ", cell.source, re.M) for cell in rest if cell.cell_type == "markdown")
+    code = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    assert [cell.execution_count for cell in code] == list(range(1, len(code) + 1))
+    assert all(cell.metadata == {} for cell in notebook.cells)
+    for output in outputs(notebook):
+        assert output["output_type"] != "error"
+        assert output.get("name") != "stderr"
+        assert "widget" not in str(output.get("data", {}).keys())
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_it_names_no_place_of_the_machine_that_made_it(path: Path) -> None:
+    text = re.sub(r'"image/png": "[^"]*"', "", path.read_text(encoding="utf-8"))
+    assert not re.search(r"(?<![\w.])/(tmp|home|root|work|usr|opt|var|Users|private)\b", text)
+    assert not re.search(r"site-packages|[A-Z]:\\\\|ipykernel_\d", text)
+
+
+def outputs(notebook: nbformat.NotebookNode) -> list[nbformat.NotebookNode]:
+    return [output for cell in notebook.cells for output in cell.get("outputs", [])]
+
+
+def kinds(notebook: nbformat.NotebookNode) -> list[list[str]]:
+    """For each cell the types of what it shows."""
+    return [
+        [",".join(sorted(output.get("data", {"stream": None}))) for output in cell.get("outputs", [])]
+        for cell in notebook.cells
+    ]
