@@ -38,8 +38,9 @@ class LaConLoss(OwnedWeights):
 
     The denominator of LCL holds the negatives only, as printed, so LCL can be negative; it adds up over the
     texts of a label, so it grows with the batch, and `average_positives` ends that. All labels of the head
-    take part in ICL and LER, also those that the batch lacks. In a batch of one label, a batch of one text
-    among them, LCL is 0; for a head of one label ICL and LER are 0 too.
+    take part in ICL and LER, also those that the batch lacks. In a batch of one label, such as a batch of one
+    text, nothing can be negative and LCL is 0, except under `denominator="all"`; for a head of one label ICL
+    and LER are 0 as well.
 
     Inputs:
         +----------+--------+
