@@ -16,11 +16,13 @@ from sentemb.data.docstrings import stdlib_documents
 from sentemb.encoding import TextEncoder, load_encoder
 from sentemb.evaluation import evaluate_pairs
 from sentemb.modules import Poolings
+from sentemb.modules.source import find_source
 from sentemb.report.figures import curve_figure, data_uri, map_figure, png_of, project_to_plane
 from sentemb.report.page import Page
 from sentemb.search import Hit, SearchIndex
-from sentemb.training import resolve, train
+from sentemb.training import TrainConfig, resolve, train
 from sentemb.training.progress import ConsoleProgress
+from sentemb.training.rows import load_rows
 
 QUERIES = (
     "how do I sort a dictionary by value",
@@ -65,11 +67,28 @@ class Quickstart:
     page: Path
 
 
+def check_inputs(base: str, output: Path, *, data: str | None = None, column: str | None = None) -> None:
+    """Look at a base and at sentences before time is spent on them, or an earlier quickstart is removed.
+
+    Args:
+        base: As for `run_quickstart`.
+        output: As for `run_quickstart`.
+        data: As for `run_quickstart`.
+        column: As for `run_quickstart`.
+
+    Raises:
+        InputError: Base or data cannot be used.
+    """
+    find_source(base)
+    load_rows(_configuration(base, output, data=data, column=column, seed=1))
+
+
 def run_quickstart(
     base: str,
     output: Path,
     *,
     data: str | None = None,
+    column: str | None = None,
     seed: int = 1,
     progress: ConsoleProgress | None = None,
 ) -> Quickstart:
@@ -81,6 +100,7 @@ def run_quickstart(
         base: A raw transformer: a folder, the name of a bundled model, or a hub id.
         output: An empty or new folder.
         data: The user's own sentences, as `sentemb train --data` takes them; the bundled ones by default.
+        column: Their text column, where the data has several.
         seed: Of the training.
         progress: Where to show progress.
 
@@ -100,20 +120,7 @@ def run_quickstart(
 
     announce("training SG-OPT")
     model = output / "model"
-    config = resolve(
-        "sg-opt",
-        overrides={
-            "base": base,
-            "data": data or str(bundled_sentences_file()),
-            "dev": str(bundled_pairs_file()),
-            "output": str(model),
-            "eval_steps": 25,
-            "stopping": "none",
-            "use_last": True,
-            "seeds": (seed,),
-        },
-    )
-    train(config, progress=progress)
+    train(_configuration(base, output, data=data, column=column, seed=seed), progress=progress)
     scores.append(Score("after SG-OPT", "cls", _spearman(model)))
 
     announce("indexing the documentation of the standard library")
@@ -125,6 +132,25 @@ def run_quickstart(
     page = output / "index.html"
     write_text(page, _page(base, model, scores, hits, seed=seed))
     return Quickstart(tuple(scores), hits, model, output / "index", page)
+
+
+def _configuration(
+    base: str, output: Path, *, data: str | None, column: str | None, seed: int
+) -> TrainConfig:
+    return resolve(
+        "sg-opt",
+        overrides={
+            "base": base,
+            "data": str(bundled_sentences_file()) if data is None else data,
+            "columns": None if column is None else (column,),
+            "dev": str(bundled_pairs_file()),
+            "output": str(output / "model"),
+            "eval_steps": 25,
+            "stopping": "none",
+            "use_last": True,
+            "seeds": (seed,),
+        },
+    )
 
 
 def _spearman(encoder: TextEncoder | Path) -> float:

@@ -18,14 +18,14 @@ def quickstart(*arguments: str) -> int:
 
 @pytest.fixture(scope="module")
 def made(tiny_bert: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A quickstart on one column of a table, in the place of an interrupted one."""
     folder = tmp_path_factory.mktemp("quickstart")
-    sentences = folder / "mine.txt"
-    sentences.write_text(
-        "".join(f"the cat sat on mat {number}\ntwo birds fly {number}\n" for number in range(20))
-    )
-    assert (
-        quickstart("--base", str(tiny_bert), "--data", str(sentences), "--output", str(folder / "out")) == 0
-    )
+    rows = (f"{number},the cat sat on mat {number}\n,two birds fly {number}\n" for number in range(20))
+    (folder / "mine.csv").write_text("id,text\n" + "".join(rows))
+    (folder / "out" / "model" / "run").mkdir(parents=True)
+    data = ("--data", str(folder / "mine.csv"), "--column", "text")
+    output = ("--output", str(folder / "out"), "--overwrite")
+    assert quickstart("--base", str(tiny_bert), *data, *output) == 0
     return folder / "out"
 
 
@@ -46,6 +46,54 @@ def test_the_page_shows_table_curve_map_and_answers(made: Path) -> None:
     assert page.count("data:image/png;base64,") == 2
     for text in ("before training", "after SG-OPT", "how do I sort a dictionary by value"):
         assert text in page
+
+
+CSV = "one,two\na cat sat,a dog sat\ntwo birds fly,a bird flies\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "options", "words"),
+    [
+        ("absent.txt", None, (), ("absent.txt",)),
+        ("empty.txt", "", (), ("empty.txt",)),
+        ("blank.txt", "\n  \n", (), ("blank.txt",)),
+        ("one.txt", "a cat sat\n", (), ("one.txt", "one row")),
+        ("mine.csv", CSV, (), ("mine.csv", "one, two", "column")),
+        ("mine.csv", CSV, ("--column", "tow"), ("mine.csv", "tow", "two")),
+        ("mine.jsonl", '{"text": "a cat"}\n{"text":\n', (), ("mine.jsonl, line 2",)),
+        ("mine.parquet", "no parquet", (), ("mine.parquet",)),
+        ("mine.docx", "a cat", (), (".docx",)),
+        ("good.txt", "a cat\na dog\n", ("--base", "./nowhere"), ("nowhere",)),
+    ],
+)
+def test_a_mistake_is_one_line_and_costs_nothing(
+    made: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    name: str,
+    content: str | None,
+    options: tuple[str, ...],
+    words: tuple[str, ...],
+) -> None:
+    if content is not None:
+        (tmp_path / name).write_text(content)
+    before = sorted(made.rglob("*"))
+    for output in (made, tmp_path / "new"):
+        capsys.readouterr()
+        call = ("--data", str(tmp_path / name), "--output", str(output), "--overwrite", *options)
+        assert quickstart(*call) == 2
+        error = capsys.readouterr().err
+        assert error.count("\n") == 1 and error.startswith("sentemb: error: "), error
+        for word in words:
+            assert word in error
+    assert sorted(made.rglob("*")) == before
+    assert not (tmp_path / "new").exists()
+
+
+def test_an_interrupted_one_is_called_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "out" / "model" / "run").mkdir(parents=True)
+    assert quickstart("--output", str(tmp_path / "out")) == 2
+    assert "was interrupted; choose another --output or add --overwrite" in capsys.readouterr().err
 
 
 def test_what_is_there_is_kept(made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

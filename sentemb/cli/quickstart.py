@@ -18,37 +18,39 @@ def quickstart(
     base: Annotated[
         str, typer.Option(help="Raw transformer: folder, hub id or bundled model.")
     ] = "bert-mini",
-    data: Annotated[str | None, typer.Option(help="Your own sentences; the bundled ones by default.")] = None,
+    data: Annotated[
+        str | None,
+        typer.Option(help="Your own sentences: .txt .csv .tsv .jsonl .parquet; the bundled ones by default."),
+    ] = None,
+    column: Annotated[str | None, typer.Option(help="Text column, where the data has several.")] = None,
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder to make.")] = Path("quickstart"),
     seed: Annotated[int, typer.Option(help="Seed of the training.")] = 1,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an earlier quickstart.")] = False,
 ) -> None:
     """Train, judge and search in minutes, without a download."""
-    _make_room(output, overwrite=overwrite)
+    _check_room(output, overwrite=overwrite)
 
     from rich.console import Console
 
-    from sentemb.quickstart import run_quickstart
+    from sentemb.quickstart import check_inputs, run_quickstart
     from sentemb.training.progress import ConsoleProgress
 
-    console = Console(stderr=True)
-    made = run_quickstart(base, output, data=data, seed=seed, progress=ConsoleProgress(console))
-    _print(made)
+    check_inputs(base, output, data=data, column=column)
+    if output.exists():
+        shutil.rmtree(output)
+    progress = ConsoleProgress(Console(stderr=True))
+    _print(run_quickstart(base, output, data=data, column=column, seed=seed, progress=progress))
 
 
-def _make_room(output: Path, *, overwrite: bool) -> None:
-    if not output.exists():
+def _check_room(output: Path, *, overwrite: bool) -> None:
+    if not output.exists() or (output.is_dir() and not any(output.iterdir())):
         return
-    earlier = (output / "index.html").exists() or (output / "model" / "run").exists()
-    if output.is_dir() and not any(output.iterdir()):
-        return
-    if not earlier:
+    finished = (output / "index.html").exists()  # it is written last
+    if not finished and not (output / "model" / "run").exists():
         raise InputError(f"{output} already exists and holds no quickstart", "choose another --output")
     if not overwrite:
-        raise InputError(
-            f"{output} holds an earlier quickstart", "choose another --output or add --overwrite"
-        )
-    shutil.rmtree(output)
+        state = "an earlier quickstart" if finished else "a quickstart that was interrupted"
+        raise InputError(f"{output} holds {state}", "choose another --output or add --overwrite")
 
 
 def _print(made: Quickstart) -> None:
