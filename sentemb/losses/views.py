@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from sentemb._compat import get_rank, get_world_size
 from sentemb.errors import InputError
 from sentemb.losses.encoder import fingerprint
 from sentemb.losses.functional import ViewPooling, pool_tokens
@@ -115,11 +116,15 @@ def _hidden_state_count(transformer: nn.Module) -> int:
 def sample_layer(views: Tensor) -> Tensor:
     """Draw one layer per sentence, uniformly and independently, from torch's CPU random numbers.
 
+    Processes are seeded alike, so each draws for all of them and takes its own part: what they draw together
+    is what one process draws for the whole batch, and it is restored with torch's generator.
+
     Args:
         views: h, `(b, l, d)`.
 
     Returns:
         `(b, 1, d)`.
     """
-    layer = torch.randint(views.shape[1], (len(views), 1, 1)).to(views.device)  # (b, 1, 1)
+    drawn = torch.randint(views.shape[1], (get_world_size(), len(views)))  # (processes, b)
+    layer = drawn[get_rank()].view(-1, 1, 1).to(views.device)  # (b, 1, 1)
     return views.gather(1, layer.expand(-1, 1, views.shape[2]))

@@ -22,6 +22,7 @@ from sentemb.losses import (
     SupCLSeqLoss,
     SupConLoss,
 )
+from sentemb.losses.views import sample_layer
 from sentemb.modules import FusionHead, LabelHead, LinearHead
 
 TEXTS = [
@@ -46,6 +47,7 @@ LABELLED: dict[str, Callable[[nn.Module], nn.Module]] = {
     "lacon fusion": lambda model: LaConLoss(model, FusionHead(16, 5), denominator="all"),
 }
 CASES = ("pairs", "hard negatives", "dropout views", "base", "opt1", "opt2", "opt3", *LABELLED)
+VIEWS = torch.arange(13.0).view(1, 13, 1).expand(len(TEXTS), 13, 1)  # each layer's view is its number
 SPLITS = {"even": (4, 4), "uneven": (5, 3)}
 
 
@@ -126,6 +128,10 @@ def run(rank: int, folder: Path, output: Path) -> None:
                     distributed.all_reduce(tensor)
                     tensor /= 2
                 results[f"{case}/{split}/{name}"] = tensor.contiguous()
+    torch.manual_seed(3)
+    drawn = [torch.empty(len(TEXTS), 1, 1) for _ in range(2)]
+    distributed.all_gather(drawn, sample_layer(VIEWS))
+    results["drawn"] = torch.cat(drawn)
     if rank == 0:
         save_file(results, output / "results.safetensors")
     distributed.destroy_process_group()

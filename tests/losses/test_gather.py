@@ -7,6 +7,7 @@ import torch
 from safetensors.torch import load_file
 
 from sentemb.losses.gather import gather_rows
+from sentemb.losses.views import sample_layer
 from tests.losses import ddp
 
 
@@ -31,6 +32,13 @@ def test_two_processes_give_the_loss_and_gradient_of_one(two_processes, tiny_ber
     assert len(expected) > 30
     for name, tensor in expected.items():
         torch.testing.assert_close(found[name], tensor, atol=1e-9, rtol=1e-9, msg=name)
+
+
+def test_processes_draw_different_layers_that_together_are_those_of_one(two_processes) -> None:
+    first, second = two_processes["drawn"].chunk(2)
+    assert not torch.equal(first, second)
+    torch.manual_seed(3)
+    assert torch.equal(two_processes["drawn"], sample_layer(torch.cat([ddp.VIEWS, ddp.VIEWS])))
 
 
 @pytest.mark.parametrize("across_devices", [True, False])
