@@ -1,0 +1,101 @@
+"""The model card of a classifier."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Any
+
+from sentemb.classification.config import ClassifierConfig
+from sentemb.data.labelled import LabelledTexts
+
+logger = logging.getLogger(__name__)
+
+
+def write_classifier_card(
+    path: Path, config: ClassifierConfig, train: LabelledTexts, record: dict[str, Any], *, citation: str
+) -> None:
+    """Write a `README.md`. A card that cannot be made is a warning: it never costs the trained model.
+
+    Args:
+        path: The file.
+        config: The run's configuration.
+        train: What it was trained on.
+        record: The run's record.
+        citation: BibTeX of the method.
+    """
+    try:
+        path.write_text(classifier_card(config, train, record, citation=citation), encoding="utf-8")
+    except Exception as error:  # whatever it is, the model matters more
+        logger.warning("no model card: %s", error)
+
+
+def classifier_card(
+    config: ClassifierConfig, train: LabelledTexts, record: dict[str, Any], *, citation: str
+) -> str:
+    """Make the text of a classifier's card.
+
+    Args:
+        config: The run's configuration.
+        train: What it was trained on.
+        record: The run's record.
+        citation: BibTeX of the method.
+
+    Returns:
+        Markdown with the hub's front matter.
+    """
+    name = Path(config.output).name
+    example = '("first text", "second text")' if train.pairs else '"a text"'
+    score = record["dev"]["score"]
+    shown = (
+        "none: the last weights"
+        if score is None
+        else f"{config.metric} {100 * score:.2f} of {record['dev']['set']}"
+    )
+    rows = {
+        "Recipe": f"{config.recipe} ({config.preset})",
+        "Base model": config.base,
+        "Training data": f"{train.name} {train.split}, {len(train)} {'pairs' if train.pairs else 'texts'}",
+        "Classes": ", ".join(train.label_names[:20]) + (", ..." if len(train.label_names) > 20 else ""),
+        "Loss": f"{config.loss} {dict(config.loss_options)}",
+        "Head": f"{config.head} {dict(config.head_options)}",
+        "Batch size": config.batch_size,
+        "Epochs": config.epochs,
+        "Learning rate": f"{config.learning_rate:g}",
+        "Seed": config.seeds[0],
+        "Validation score": shown,
+    }
+    table = [f"| {title} | {str(value).replace('|', chr(92) + '|')} |" for title, value in rows.items()]
+    return f"""---
+library_name: sentence-transformers
+pipeline_tag: text-classification
+tags:
+- sentence-transformers
+- text-classification
+- sentemb
+---
+
+# {name}
+
+A classifier trained with sentemb's `{config.recipe}` recipe.
+
+```python
+from sentemb.classification import Classifier
+
+Classifier.load("{name}").predict([{example}])
+```
+
+Its encoder alone is `SentenceTransformer("{name}")`.
+
+| | |
+|---|---|
+{chr(10).join(table)}
+
+`run/config.toml` and `run/record.json` hold every setting, versions and checksums of the data.
+
+## Citation
+
+```bibtex
+{citation.strip()}
+```
+"""

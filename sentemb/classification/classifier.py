@@ -1,0 +1,163 @@
+"""An encoder and a head that name the class of a text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sentence_transformers import SentenceTransformer
+
+from sentemb.classification.inputs import Input, check_inputs, compute
+from sentemb.encoding.encoder import check_finite
+from sentemb.encoding.sentence import training_flags_kept
+from sentemb.errors import InputError
+from sentemb.modules.heads import ClassificationHead
+
+Scores = NDArray[np.float32]
+
+
+class Classifier:
+    """Names the class of texts, or of pairs of texts.
+
+    A pair is read as one sequence, [CLS] first [SEP] second [SEP], in which the longer text is cut first.
+
+    Args:
+        encoder: The encoder.
+        head: From what the encoder returns to logits; it is moved to the encoder's device.
+        labels: Names of the classes in the order of the logits.
+        pairs: Whether it classifies pairs of texts.
+        max_length: Longest input in tokens, as in training; None is the encoder's own limit.
+
+    Raises:
+        InputError: The labels are not the head's classes, or the length does not fit the encoder.
+
+    Example:
+        >>> classifier = Classifier.load("cola-classifier")  # doctest: +SKIP
+        >>> classifier.predict(["The cat sat on the mat."])  # doctest: +SKIP
+        ['acceptable']
+    """
+
+    def __init__(
+        self,
+        encoder: SentenceTransformer,
+        head: ClassificationHead,
+        labels: Sequence[str],
+        *,
+        pairs: bool = False,
+        max_length: int | None = None,
+    ) -> None:
+        self.labels = tuple(labels)
+        if len(set(self.labels)) != len(self.labels) or len(self.labels) != head.classes:
+            raise InputError(
+                f"{len(self.labels)} labels for a head of {head.classes} classes",
+                "give each class one name of its own",
+            )
+        longest = encoder.max_seq_length
+        if max_length is not None and (max_length < 1 or (longest is not None and max_length > longest)):
+            raise InputError(
+                f"max_length {max_length} does not fit the encoder", f"it takes up to {longest} tokens"
+            )
+        self.encoder = encoder
+        self.head = head.to(encoder.device)
+        self.pairs = pairs
+        self.max_length = max_length
+
+    def predict(self, texts: Sequence[Input]) -> list[str]:
+        """The most likely class of each text.
+
+        Args:
+            texts: Texts, or pairs `(first, second)`; empty strings are legal.
+
+        Returns:
+            Label names; of equal logits the first class wins.
+
+        Raises:
+            InputError: A text is of another kind, or its logits are not finite.
+        """
+        return [self.labels[number] for number in self.logits(texts).argmax(axis=1)]
+
+    def predict_proba(self, texts: Sequence[Input]) -> Scores:
+        """Probabilities of all classes: the softmax of the logits.
+
+        Args:
+            texts: Texts, or pairs.
+
+        Returns:
+            `(len(texts), classes)`; rows add up to 1.
+
+        Raises:
+            InputError: A text is of another kind, or its logits are not finite.
+        """
+        probabilities: Scores = torch.from_numpy(self.logits(texts)).softmax(dim=1).numpy()
+        return probabilities
+
+    def logits(self, texts: Sequence[Input]) -> Scores:
+        """What the head computes; for heads with label vectors the cosine over the temperature.
+
+        Args:
+            texts: Texts, or pairs.
+
+        Returns:
+            `(len(texts), classes)`.
+
+        Raises:
+            InputError: A text is of another kind, or its logits are not finite.
+        """
+        inputs = check_inputs(texts, pairs=self.pairs)
+        if not inputs:
+            return np.zeros((0, len(self.labels)), dtype=np.float32)
+        with training_flags_kept(self.head):
+            self.head.eval()
+            logits = compute(self.encoder, inputs, self.head, max_length=self.max_length)
+        check_finite(logits, [str(text) for text in inputs], name="the classifier")
+        return logits
+
+    def save(self, folder: str | Path) -> None:
+        """Write the classifier: a plain sentence-transformers model, with the head in `classifier/`.
+
+        Args:
+            folder: A folder that does not exist yet, or is empty; it appears when it is complete.
+
+        Raises:
+            InputError: The folder is taken.
+        """
+        from sentemb._files import new_folder
+        from sentemb.classification.storage import write_classifier
+
+        with new_folder(Path(folder)) as partial:
+            write_classifier(self, partial)
+
+    @classmethod
+    def load(cls, folder: str | Path, *, device: str | None = None) -> Classifier:
+        """Read a classifier that `save` or `fit_classifier` wrote.
+
+        Args:
+            folder: The folder.
+            device: Where to put it; None lets sentence-transformers choose.
+
+        Returns:
+            The classifier. No code from the folder is run.
+
+        Raises:
+            InputError: There is no classifier, or it is damaged.
+        """
+        from sentemb.classification.storage import read_classifier
+
+        return cls(**read_classifier(Path(folder).expanduser(), device=device))
+
+    def config(self) -> dict[str, Any]:
+        """Everything but the weights.
+
+        Returns:
+            `labels`, `pairs`, `max_length` and the head's configuration, as JSON values.
+        """
+        return {
+            "labels": list(self.labels),
+            "pairs": self.pairs,
+            "max_length": self.max_length,
+            "head": self.head.config(),
+        }

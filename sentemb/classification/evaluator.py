@@ -1,0 +1,162 @@
+"""How well a classifier does on labelled texts, for any trainer of sentence-transformers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from sentence_transformers import SentenceTransformer
+from torch import Tensor
+
+from sentemb._compat import BaseEvaluator
+from sentemb.classification.classifier import Classifier
+from sentemb.classification.config import Metric
+from sentemb.classification.inputs import Input
+from sentemb.data.labelled import LabelledTexts
+from sentemb.errors import InputError
+from sentemb.evaluation.classification.metrics import Task
+from sentemb.modules.heads import ClassificationHead
+
+
+class ClassifierEvaluator(BaseEvaluator):  # type: ignore[misc]
+    """Scores a head on the encoder that is being trained.
+
+    Args:
+        head: The head in training.
+        data: Labelled texts; their classes are the head's.
+        metric: The one that chooses the best checkpoint.
+        max_length: Longest input in tokens, None for the encoder's own limit.
+        name: Prefix of the metrics.
+
+    Raises:
+        InputError: The metric needs another number of classes.
+    """
+
+    def __init__(
+        self,
+        head: ClassificationHead,
+        data: LabelledTexts,
+        *,
+        metric: Metric = "accuracy",
+        max_length: int | None = None,
+        name: str = "validation",
+    ) -> None:
+        super().__init__()
+        if metric == "f1" and len(data.label_names) != 2:
+            raise InputError(
+                f"metric f1 is for two classes, {data.name} has {len(data.label_names)}", "take macro_f1"
+            )
+        self.head = head
+        self.data = data
+        self.max_length = max_length
+        self.name = name
+        self.metric = metric
+        self.primary_metric = f"{name}_{metric}" if name else metric
+
+    @property
+    def best_metric_key(self) -> str:
+        """The exact value for `metric_for_best_model`."""
+        return f"eval_{self.primary_metric}"
+
+    def __call__(
+        self,
+        model: SentenceTransformer,
+        output_path: str | None = None,
+        epoch: float = -1,
+        steps: int = -1,
+    ) -> dict[str, float]:
+        """Evaluate, in the way every sentence-transformers trainer calls it.
+
+        Args:
+            model: The encoder; the training mode of every module is left as it was.
+            output_path: Not used: the run's metrics have a file of their own.
+            epoch: Not used.
+            steps: Not used.
+
+        Returns:
+            The metrics, prefixed with the evaluator's name.
+        """
+        classifier = Classifier(
+            model,
+            self.head,
+            self.data.label_names,
+            pairs=self.data.pairs is not None,
+            max_length=self.max_length,
+        )
+        metrics = score_classifier(classifier, self.data)
+        prefixed: dict[str, float] = self.prefix_name_to_metrics(metrics, self.name)
+        return prefixed
+
+    def scorer(self, vectors: Tensor) -> Callable[[], float]:
+        """Make a function that scores the head on vectors which do not change.
+
+        Args:
+            vectors: Of the texts, `(n, d)`.
+
+        Returns:
+            A function that gives the chosen metric, for a head in evaluation mode.
+        """
+
+        @torch.no_grad()
+        def score() -> float:
+            predicted = self.head({"sentence_embedding": vectors}).argmax(dim=1).cpu().numpy()
+            return judge_of(self.data, self.metric).scores(self.data.labels, predicted)[self.metric]
+
+        return score
+
+    def get_config_dict(self) -> dict[str, Any]:
+        """What was evaluated, for the model card.
+
+        Returns:
+            Set, split and number of texts.
+        """
+        return {"set": self.data.name, "split": self.data.split, "texts": len(self.data)}
+
+
+def score_classifier(classifier: Classifier, data: LabelledTexts) -> dict[str, float]:
+    """Compare a classifier's predictions with the labels of a set.
+
+    Args:
+        classifier: The classifier.
+        data: Labelled texts of the same classes in the same order.
+
+    Returns:
+        `accuracy`, `macro_f1`, `matthews` and for two classes `f1`, that of the second, as fractions.
+
+    Raises:
+        InputError: The classes are others, or texts stand for pairs.
+    """
+    if classifier.labels != data.label_names:
+        raise InputError(
+            f"{data.name} {data.split} has the labels {', '.join(data.label_names)}, "
+            f"the classifier {', '.join(classifier.labels)}",
+            "read it with label_names=classifier.labels",
+        )
+    predicted = classifier.logits(inputs_of(data)).argmax(axis=1)
+    return dict(judge_of(data).scores(data.labels, predicted))
+
+
+def judge_of(data: LabelledTexts, metric: Metric = "accuracy") -> Task:
+    """How predictions for a set are judged, whatever the set is called.
+
+    Args:
+        data: The set; its labels are classes.
+        metric: The one to choose by.
+
+    Returns:
+        The judge.
+    """
+    return Task(data.name, metric, data.pairs is not None, len(data.label_names), "the run's configuration")
+
+
+def inputs_of(data: LabelledTexts) -> list[Input]:
+    """The texts of a set, as a classifier takes them.
+
+    Args:
+        data: The set.
+
+    Returns:
+        Texts, or pairs.
+    """
+    return list(data.texts) if data.pairs is None else list(zip(data.texts, data.pairs, strict=True))

@@ -1,0 +1,120 @@
+"""From labelled texts to a classifier in a folder."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from sentemb.classification.classifier import Classifier
+from sentemb.classification.config import ClassifierConfig
+from sentemb.classification.session import ClassifierSession
+from sentemb.data.labelled import LabelledTexts
+from sentemb.errors import InputError
+from sentemb.training.folder import RunFolder
+from sentemb.training.objective import check_loss_options
+from sentemb.training.outcome import Run
+from sentemb.training.progress import ConsoleProgress, without_upstream_bars
+from sentemb.training.ranks import on_main
+
+
+@dataclass(frozen=True)
+class ClassifierRun:
+    """A finished training.
+
+    Args:
+        classifier: The classifier, as `Classifier.load(run.output)` would give it.
+        run: Where it lies and how it did; `dev_score` is the validation metric, `step` that of the encoder.
+    """
+
+    classifier: Classifier
+    run: Run
+
+
+def fit_classifier(
+    config: ClassifierConfig,
+    train: LabelledTexts,
+    validation: LabelledTexts | None = None,
+    *,
+    resume: bool = False,
+    progress: ConsoleProgress | None = None,
+) -> ClassifierRun:
+    """Train a classifier with one seed, and leave it in a folder that loads with and without sentemb.
+
+    The same configuration and data on the same machine give the same weights, interrupted and resumed or not.
+
+    Args:
+        config: The configuration, with one seed.
+        train: Texts, or pairs, with a class each.
+        validation: The same kind of texts and the same classes, to choose the weights by; without it the last
+            weights are kept.
+        resume: Go on with the interrupted run in the output folder, if there is one.
+        progress: Where to show progress.
+
+    Returns:
+        The classifier and its run.
+
+    Raises:
+        InputError: Something in the configuration, the data or the folder cannot be used.
+        Interrupted: The user stopped the run, which can be resumed.
+
+    Example:
+        >>> config = resolve_classifier("lacon", overrides={"output": "cola-lacon"})  # doctest: +SKIP
+        >>> cola = load_labelled("cola", split="train")  # doctest: +SKIP
+        >>> fit_classifier(config, cola).classifier.predict(["Cat the sat."])  # doctest: +SKIP
+    """
+    if len(config.seeds) != 1:
+        raise InputError(
+            f"fit_classifier takes one seed, the configuration has {len(config.seeds)}",
+            "call it once for each",
+        )
+    check_loss_options(config)
+    check_sets(train, validation)
+    on_main(lambda: RunFolder(Path(config.output)).check(config, resume=resume))
+    with without_upstream_bars():
+        session = ClassifierSession(config, train, validation, progress=progress)
+        run = session.run(resume=resume)
+        return ClassifierRun(session.classifier, run)
+
+
+def check_sets(train: LabelledTexts, validation: LabelledTexts | None) -> None:
+    """Refuse labelled texts that no classifier can be trained on.
+
+    Args:
+        train: Texts to train on.
+        validation: Texts to choose by.
+
+    Raises:
+        InputError: The labels are scores, there is one class, a class has no example, or the two sets are of
+            different kinds or classes.
+    """
+    if not train.label_names:
+        raise InputError(f"the labels of {train.name} are scores", "a classifier needs classes")
+    if len(train.label_names) == 1:
+        raise InputError(
+            f"all rows of {train.name} {train.split} have the label {train.label_names[0]}",
+            "give examples of at least two classes",
+        )
+    if absent := [name for name, count in train.class_counts.items() if count == 0]:
+        raise InputError(
+            f"{train.name} {train.split} has no example of {', '.join(absent[:5])}",
+            "add examples, or leave the class out of label_names",
+        )
+    if validation is None:
+        return
+    if (validation.pairs is None) != (train.pairs is None):
+        raise InputError(
+            f"{validation.name} {validation.split} and {train.name} {train.split}: one holds pairs, one "
+            "texts",
+            "give the same text columns for both",
+        )
+    if unseen := [name for name in validation.label_names if name not in train.label_names]:
+        raise InputError(
+            f"{validation.name} {validation.split} has labels that {train.name} {train.split} lacks: "
+            f"{', '.join(unseen[:5])}",
+            "add examples of them to the training set",
+        )
+    if validation.label_names != train.label_names:
+        raise InputError(
+            f"{validation.name} {validation.split} numbers its classes in another way than {train.name}",
+            "read it with label_names=train.label_names",
+        )

@@ -1,0 +1,222 @@
+"""A run that trains a classifier on labelled texts."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+import torch
+from datasets import Dataset
+from sentence_transformers import SentenceTransformer
+from torch import Tensor, nn
+from transformers import set_seed
+
+from sentemb._compat import Dense
+from sentemb.classification.card import write_classifier_card
+from sentemb.classification.classifier import Classifier
+from sentemb.classification.config import ClassifierConfig
+from sentemb.classification.evaluator import ClassifierEvaluator, inputs_of
+from sentemb.classification.inputs import compute
+from sentemb.classification.probe import ProbeOptions, fit_probe
+from sentemb.classification.storage import write_classifier
+from sentemb.data.columns import LABEL
+from sentemb.data.labelled import LabelledTexts
+from sentemb.errors import InputError
+from sentemb.modules.heads import ClassificationHead, build_head
+from sentemb.training.objective import check_loss_options, loss_class
+from sentemb.training.outcome import Run
+from sentemb.training.progress import ConsoleProgress
+from sentemb.training.session import Session
+
+
+class ClassifierSession(Session):
+    """A run that trains an encoder and a head, and chooses their weights by a validation set.
+
+    Args:
+        config: The configuration, with one seed.
+        train: Texts to train on.
+        validation: Texts to choose by; None keeps the last weights.
+        progress: Where to show progress.
+
+    Raises:
+        InputError: Something in the configuration cannot be used.
+    """
+
+    config: ClassifierConfig
+    eval_on_start: ClassVar[bool] = False  # an untrained head is no candidate
+
+    def __init__(
+        self,
+        config: ClassifierConfig,
+        train: LabelledTexts,
+        validation: LabelledTexts | None,
+        *,
+        progress: ConsoleProgress | None,
+    ) -> None:
+        self.train, self.validation = train, validation
+        self.probe = ProbeOptions(**config.probe_options)  # type: ignore[arg-type]
+        self.two_stages = not takes_head(config.loss)
+        if self.two_stages and config.head != "linear":
+            raise InputError(
+                f"{config.loss} trains no head, and {config.head} cannot be fitted to a frozen encoder",
+                "take the head linear, or another loss",
+            )
+        super().__init__(config, rows=_rows(train), progress=progress)
+        self.eval_steps = config.eval_steps or -(-len(train) // self.rows_per_step)
+        start_from_pooler(self.model)
+        self.head = self._build_head()
+        chosen, options = loss_class(config.loss), check_loss_options(config)
+        self.loss = (
+            chosen(self.model, **options) if self.two_stages else chosen(self.model, self.head, **options)
+        )
+        self.judge = self._judge()
+        self.evaluator = None if self.two_stages else self.judge
+        self.probe_scores: list[float] = []
+
+    @property
+    def classifier(self) -> Classifier:
+        """The classifier with the weights that it has now."""
+        return Classifier(
+            self.model,
+            self.head,
+            self.train.label_names,
+            pairs=self.train.pairs is not None,
+            max_length=self.max_length,
+        )
+
+    def describe(self) -> dict[str, Any]:
+        """Say for the record what the run is trained on.
+
+        Returns:
+            Both sets with the rows of each class and checksums, and how the head is built.
+        """
+        sets = {"train": self.train, "validation": self.validation}
+        data = {name: None if one is None else _described(one) for name, one in sets.items()}
+        return {"data": {"source": self.train.source or self.train.name, **data}, "head": self.head.config()}
+
+    def finish(self, kept: Run) -> Run:
+        """Fit the head on the frozen encoder, where the loss has not trained it.
+
+        Args:
+            kept: The run so far.
+
+        Returns:
+            The run with the validation score.
+        """
+        if not self.two_stages:
+            return kept
+        self.announce(f"fitting the head on {len(self.train)} vectors of the frozen encoder")
+        set_seed(self.seed)
+        self.probe_scores = self._fit_probe()
+        if not self.probe_scores:
+            return kept
+        best = self.probe_scores[-1] if self.config.use_last else max(self.probe_scores)
+        return replace(kept, dev_score=best)
+
+    def describe_score(self, kept: Run, scores: list[float]) -> dict[str, Any]:
+        """Say for the record how the weights were chosen.
+
+        Args:
+            kept: The run.
+            scores: Validation scores of the encoder's training.
+
+        Returns:
+            Validation set, metric and the scores of every epoch of the second stage.
+        """
+        described: dict[str, Any] = {
+            "set": None if self.validation is None else self.validation.name,
+            "metric": self.config.metric,
+        }
+        return described | {"probe": self.probe_scores} if self.two_stages else described
+
+    def write_model(self, folder: Path, record: dict[str, Any]) -> None:
+        """Write the classifier and its card.
+
+        Args:
+            folder: Where; it does not exist yet.
+            record: The run's record.
+        """
+        write_classifier(self.classifier, folder)
+        write_classifier_card(
+            folder / "README.md", self.config, self.train, record, citation=str(self.loss.citation)
+        )
+
+    def _build_head(self) -> ClassificationHead:
+        width = self.model.get_embedding_dimension()
+        arguments = {"width": width, "classes": len(self.train.label_names), **self.config.head_options}
+        return build_head({"kind": self.config.head, **arguments}).to(self.model.device)
+
+    def _judge(self) -> ClassifierEvaluator | None:
+        if self.validation is None:
+            return None
+        return ClassifierEvaluator(
+            self.head, self.validation, metric=self.config.metric, max_length=self.max_length
+        )
+
+    def _fit_probe(self) -> list[float]:
+        return fit_probe(
+            self.head,
+            self._vectors(self.train),
+            torch.from_numpy(self.train.labels).to(self.model.device),
+            options=self.probe,
+            score=None if self.judge is None else self.judge.scorer(self._vectors(self.judge.data)),
+            keep_best=not self.config.use_last,
+        )
+
+    def _vectors(self, data: LabelledTexts) -> Tensor:
+        """Vectors of the frozen encoder, `(n, d)`."""
+        vectors = compute(
+            self.model,
+            inputs_of(data),
+            lambda output: output["sentence_embedding"],
+            max_length=self.max_length,
+        )
+        return torch.from_numpy(vectors).to(self.model.device)
+
+
+def takes_head(loss: str) -> bool:
+    """Whether a loss trains a classification head with the encoder.
+
+    Args:
+        loss: Class name in `sentemb.losses`.
+
+    Returns:
+        True where its constructor demands one.
+    """
+    head = inspect.signature(loss_class(loss)).parameters.get("head")
+    return head is not None and head.default is head.empty
+
+
+def start_from_pooler(model: SentenceTransformer) -> None:
+    """Let Dense + tanh after CLS begin as the checkpoint's pooler, as BERT's fine-tuning does.
+
+    Args:
+        model: The encoder; one with other modules, or whose checkpoint has no pooler, is left as it is.
+    """
+    pooler = getattr(getattr(getattr(model[0], "model", None), "pooler", None), "dense", None)
+    head = model[-1]
+    # A pooler that the checkpoint lacks is loaded as zeros.
+    if isinstance(head, Dense) and isinstance(pooler, nn.Linear) and bool(pooler.weight.any()):
+        head.linear.load_state_dict(pooler.state_dict())
+
+
+def _rows(data: LabelledTexts) -> Dataset:
+    # Upstream's collator hands a pair over as it is, and the tokenizer joins its two texts.
+    texts: list[Any] = [list(one) if isinstance(one, tuple) else one for one in inputs_of(data)]
+    return Dataset.from_dict({"text": texts, LABEL: data.labels.tolist()})
+
+
+def _described(data: LabelledTexts) -> dict[str, Any]:
+    content = json.dumps([data.texts, data.pairs, data.labels.tolist()], ensure_ascii=False)
+    return {
+        "set": data.name,
+        "split": data.split,
+        "source": data.source,
+        "rows": len(data),
+        "classes": data.class_counts,
+        "sha256": hashlib.sha256(content.encode()).hexdigest(),
+    }

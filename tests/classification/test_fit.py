@@ -1,0 +1,223 @@
+"""Training of classifiers: every recipe learns, resumes exactly, and refuses what cannot be learnt."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from sentence_transformers import SentenceTransformer
+from transformers import TrainerCallback
+
+from sentemb.classification import (
+    CLASSIFIER_RECIPES,
+    Classifier,
+    ClassifierRun,
+    fit_classifier,
+    resolve_classifier,
+)
+from sentemb.classification.evaluator import score_classifier
+from sentemb.classification.session import ClassifierSession, start_from_pooler
+from sentemb.data import load_labelled
+from sentemb.data.labelled import LabelledTexts
+from sentemb.data.sampling import stratified_sample
+from sentemb.errors import InputError
+from sentemb.modules import build_encoder
+from sentemb.training import Interrupted
+from tests.classification.toy import toy_config, toy_set
+
+
+@pytest.mark.parametrize("recipe", [name for name in CLASSIFIER_RECIPES if name != "ce"])
+def test_a_separable_set_is_learnt(recipe: str, small_bert: Path, tmp_path: Path) -> None:
+    dev = toy_set(24, seed=1, split="dev")
+    done = fit_classifier(toy_config(recipe, small_bert, tmp_path / "run"), toy_set(), dev)
+    assert done.run.dev_score is not None
+    assert done.run.dev_score > 0.7  # chance is 0.33
+    assert score_classifier(done.classifier, dev)["accuracy"] == pytest.approx(done.run.dev_score)
+    loaded = Classifier.load(done.run.output, device="cpu")
+    assert np.array_equal(loaded.logits(dev.texts), done.classifier.logits(dev.texts))
+
+
+def test_a_run_says_everything_about_itself(trained: ClassifierRun) -> None:
+    folder = trained.run.output
+    record = json.loads((folder / "run" / "record.json").read_text())
+    assert record["status"] == "finished"
+    assert record["data"]["train"]["classes"] == {"animal": 16, "person": 16, "thing": 16}
+    assert record["dev"]["metric"] == "accuracy"
+    assert record["dev"]["evaluations"] == 3
+    assert record["head"]["kind"] == "linear"
+    entries = [json.loads(line) for line in (folder / "run" / "metrics.jsonl").read_text().splitlines()]
+    scores = {"accuracy", "macro_f1", "matthews"}
+    assert any({f"eval_validation_{name}" for name in scores} <= entry.keys() for entry in entries)
+    settings = tomllib.loads((folder / "run" / "config.toml").read_text())
+    assert settings["head_options"] == {"dropout": 0.1}
+    assert "Classifier.load" in (folder / "README.md").read_text()
+
+
+def stop_at(monkeypatch: pytest.MonkeyPatch, step: int) -> None:
+    """Send this process a Ctrl-C in the middle of a step, as a terminal would."""
+
+    class Stop(TrainerCallback):
+        def on_optimizer_step(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+            if state.global_step == step - 1:
+                os.kill(os.getpid(), signal.SIGINT)
+
+    build = ClassifierSession._trainer
+
+    def with_stop(self: ClassifierSession, *, fresh: bool) -> Any:
+        trainer = build(self, fresh=fresh)
+        trainer.add_callback(Stop())
+        return trainer
+
+    monkeypatch.setattr(ClassifierSession, "_trainer", with_stop)
+
+
+@pytest.mark.parametrize("recipe", ["lacon-fusion", "supcl-seq"])
+def test_an_interrupted_run_resumes_to_the_same_weights(
+    recipe: str, small_bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fit(name: str, **options: Any) -> ClassifierRun:
+        config = toy_config(recipe, small_bert, tmp_path / name, epochs=3, eval_steps=4, use_last=True)
+        return fit_classifier(config, toy_set(), toy_set(24, seed=1, split="dev"), **options)
+
+    whole = fit("whole")
+    with monkeypatch.context() as patch:
+        stop_at(patch, 6)
+        with pytest.raises(Interrupted):
+            fit("parts")
+    with pytest.raises(InputError, match="add --resume"):
+        fit("parts")
+    parts = fit("parts", resume=True)
+    for name in ("encoder", "head"):
+        first = getattr(whole.classifier, name).state_dict()
+        second = getattr(parts.classifier, name).state_dict()
+        assert all(torch.equal(first[key], second[key]) for key in first), name
+    assert whole.run.dev_score == parts.run.dev_score
+
+
+def test_resuming_on_other_data_is_refused(
+    small_bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = toy_config("ce", small_bert, tmp_path / "run", epochs=3)
+    with monkeypatch.context() as patch:
+        stop_at(patch, 2)
+        with pytest.raises(Interrupted):
+            fit_classifier(config, toy_set())
+    with pytest.raises(InputError, match="has changed since the run began"):
+        fit_classifier(config, toy_set(seed=5), resume=True)
+
+
+def test_the_head_begins_as_the_pooler_of_the_checkpoint(small_bert: Path) -> None:
+    encoder: SentenceTransformer = build_encoder(small_bert, pooling="cls-mlp", device="cpu")
+    fresh = encoder[-1].linear.weight.clone()
+    pooler = encoder[0].model.pooler.dense
+    assert not torch.equal(fresh, pooler.weight)
+    start_from_pooler(encoder)
+    assert torch.equal(encoder[-1].linear.weight, pooler.weight)
+    bare = build_encoder(small_bert, pooling="cls-mlp", device="cpu")
+    torch.nn.init.zeros_(bare[0].model.pooler.dense.weight)
+    start_from_pooler(bare)
+    assert bare[-1].linear.weight.any()
+
+
+def _with(data: LabelledTexts, names: tuple[str, ...]) -> LabelledTexts:
+    return LabelledTexts(data.name, data.split, data.texts, data.pairs, data.labels, names)
+
+
+TOY = toy_set(12)
+NAMES = TOY.label_names
+
+
+@pytest.mark.parametrize(
+    ("train", "validation", "message"),
+    [
+        (LabelledTexts("s", "train", ["a"], None, np.array([0.5]), ()), None, "are scores"),
+        (LabelledTexts("s", "train", ["a"], None, np.array([0]), ("only",)), None, "all rows .* label only"),
+        (_with(TOY, (*NAMES, "absent")), None, "no example of absent"),
+        (TOY, toy_set(12, pairs=True), "one holds pairs"),
+        (TOY, _with(TOY, (*NAMES[:2], "new")), "lacks: new"),
+        (TOY, _with(TOY, NAMES[::-1]), "in another way"),
+    ],
+)
+def test_data_that_cannot_be_learnt_is_one_clear_error(
+    train: LabelledTexts, validation: LabelledTexts | None, message: str, small_bert: Path, tmp_path: Path
+) -> None:
+    with pytest.raises(InputError, match=message):
+        fit_classifier(toy_config("ce", small_bert, tmp_path / "run"), train, validation)
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("recipe", "overrides", "message"),
+    [
+        ("ce", {"metric": "f1"}, "f1 is for two classes"),
+        ("ce", {"loss_options": {"weight": 1}}, "unknown option of CrossEntropyLoss: weight"),
+        ("ce", {"head": "label", "head_options": {"depth": 1}}, "does not fit"),
+        ("supcl-seq", {"head": "lsan"}, "trains no head"),
+        ("supcl-seq", {"probe_options": {"epochs": 0}}, "probe_options.epochs is 0"),
+        ("ce", {"seeds": [1, 2]}, "takes one seed"),
+    ],
+)
+def test_options_that_do_not_fit_are_one_clear_error(
+    recipe: str, overrides: dict[str, Any], message: str, small_bert: Path, tmp_path: Path
+) -> None:
+    with pytest.raises(InputError, match=message):
+        fit_classifier(toy_config(recipe, small_bert, tmp_path / "run", **overrides), TOY, TOY)
+
+
+@pytest.mark.parametrize(
+    ("recipe", "overrides", "message"),
+    [
+        ("cr", {}, "unknown recipe: cr"),
+        ("ce", {"head": "tree"}, "unknown head: tree"),
+        ("ce", {"head_options": {"classes": 3}}, "head_options name classes"),
+        ("ce", {"eval_steps": 0}, "eval_steps is 0"),
+        ("ce", {"metric": "f2"}, "metric is 'f2'"),
+        ("ce", {"data": "file.csv"}, "unknown setting: data"),
+        ("ce", {"preset": "released"}, "no released code for ce"),
+    ],
+)
+def test_a_wrong_configuration_is_one_clear_error(
+    recipe: str, overrides: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(InputError, match=message):
+        resolve_classifier(recipe, overrides={"output": "o"} | overrides)
+
+
+@pytest.mark.parametrize("name", CLASSIFIER_RECIPES)
+def test_every_default_has_a_source(name: str) -> None:
+    assert all(default.source for default in CLASSIFIER_RECIPES[name].sources("paper").values())
+    assert resolve_classifier(name, overrides={"output": "o"}).recipe == name
+
+
+def test_the_released_preset_of_supcl_seq() -> None:
+    config = resolve_classifier("supcl-seq", overrides={"output": "o", "preset": "released"})
+    assert config.loss_options["preset"] == "released"
+    assert (config.batch_size, config.epochs) == (32, 3)
+
+
+def test_questions_are_told_apart_by_the_bundled_model(shared_data: Path, tmp_path: Path) -> None:
+    trec = load_labelled("trec", split="train", data_dir=shared_data / "senteval")
+    test = load_labelled("trec", split="test", data_dir=shared_data / "senteval")
+    train = trec.select(stratified_sample(trec.labels, 160, seed=1))
+    config = resolve_classifier(
+        "ce",
+        overrides={
+            "base": "bert-mini",
+            "output": str(tmp_path / "trec"),
+            "learning_rate": 5e-4,
+            "epochs": 2,
+            "eval_steps": 100,  # one checkpoint, at the end
+            "batch_size": 16,
+            "max_length": 32,
+        },
+    )
+    done = fit_classifier(config, train)
+    accuracy = score_classifier(done.classifier, test.select(np.arange(50)))["accuracy"]
+    assert accuracy > 0.4  # the largest class of six has 16 of the first 50

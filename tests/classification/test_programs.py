@@ -1,0 +1,131 @@
+"""The programs and the verb for labelled texts run as written."""
+
+from __future__ import annotations
+
+import csv
+import runpy
+import sys
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from sentemb.classification import ClassifierRun
+from sentemb.cli.main import run
+from tests.classification.toy import toy_set
+
+PROGRAMS = Path(__file__).resolve().parents[2] / "training"
+RunProgram = Callable[..., Path]
+
+
+@pytest.fixture
+def toy_table(write_file: Callable[[str, str], Path]) -> Path:
+    data = toy_set(24)
+    rows = "".join(
+        f"{text},{data.label_names[label]}\n" for text, label in zip(data.texts, data.labels, strict=True)
+    )
+    return write_file("train.csv", f"text,label\n{rows}")
+
+
+@pytest.fixture
+def run_program(small_bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunProgram:
+    def start(name: str, *arguments: str) -> Path:
+        output = tmp_path / "output"
+        common = ["--base", str(small_bert), "--output", str(output), "--set", "max_steps=1"]
+        monkeypatch.setattr(sys, "argv", [name, *common, "--set", "max_length=16", *arguments])
+        runpy.run_path(str(PROGRAMS / name), run_name="__main__")
+        return output
+
+    return start
+
+
+@pytest.mark.parametrize(
+    ("program", "arguments", "expected"),
+    [
+        ("supcl_seq.py", (), {"recipe": "supcl-seq", "loss": "SupCLSeqLoss"}),
+        ("supcl_seq.py", ("--preset", "released"), {"preset": "released", "epochs": 3}),
+        ("scl.py", (), {"recipe": "scl", "learning_rate": 1e-5, "batch_size": 16}),
+        ("lacon.py", ("--objective", "lacon-fusion"), {"recipe": "lacon-fusion", "epochs": 10}),
+    ],
+)
+def test_a_program_trains_on_a_table_of_ones_own(
+    run_program: RunProgram,
+    toy_table: Path,
+    program: str,
+    arguments: tuple[str, ...],
+    expected: dict[str, object],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    table = str(toy_table)
+    output = run_program(program, "--train", table, "--validation", table, "--test", table, *arguments)
+    settings = tomllib.loads((output / "run" / "config.toml").read_text())
+    assert settings.items() >= expected.items()
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines[-3:]] == ["validation", "test", "classifier"]
+    assert "accuracy" in lines[-2]
+
+
+def test_a_task_has_the_values_and_splits_of_its_paper(
+    run_program: RunProgram, shared_data: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    output = run_program("scl.py", "--task", "rte", "--data-dir", str(shared_data))
+    printed = capsys.readouterr().out
+    assert "2490 rows" in printed
+    assert printed.count("138 rows") + printed.count("139 rows") == 2  # the dev split in two
+    assert (output / "classifier" / "config.json").exists()
+
+
+def test_the_table_of_supcl_seq_is_that_of_the_paper(run_program: RunProgram, shared_data: Path) -> None:
+    output = run_program("supcl_seq.py", "--task", "wnli", "--data-dir", str(shared_data))
+    settings = tomllib.loads((output / "run" / "config.toml").read_text())
+    assert (settings["learning_rate"], settings["batch_size"]) == (1e-4, 320)
+    assert settings["loss_options"] == {"dropouts": [0.0, 0.1, 0.2], "temperature": 0.05}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--train", "absent.csv"), "absent.csv"),
+        (("--train", "{table}", "--label", "kind"), "kind"),
+        (("--train", "{table}", "--set", "epochs"), "write --set KEY=VALUE"),
+        (("--train", "{table}", "--columns", "a,b,c"), "text columns a, b, c"),
+        ((), "one of the arguments --task --train is required"),
+    ],
+)
+def test_a_mistake_is_one_line(
+    run_program: RunProgram,
+    toy_table: Path,
+    arguments: tuple[str, ...],
+    message: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(SystemExit) as caught:
+        run_program("lacon.py", *(text.format(table=toy_table) for text in arguments))
+    assert caught.value.code == 2
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert "error: " in last
+    assert message in last
+
+
+def test_the_verb_names_classes(
+    trained: ClassifierRun, write_file: Callable[[str, str], Path], tmp_path: Path
+) -> None:
+    texts = write_file("texts.txt", "cat dog\nthe man plays guitar\n")
+    folder, table = str(trained.run.output), tmp_path / "out.csv"
+    with pytest.raises(SystemExit) as left:
+        run(["classify", folder, str(texts), "--output", str(table), "--device", "cpu"])
+    assert left.value.code == 0
+    header, *rows = csv.reader(table.open(newline=""))
+    assert header == ["label", "p(animal)", "p(person)", "p(thing)"]
+    assert [row[0] for row in rows] == ["animal", "person"]
+    assert all(abs(sum(map(float, row[1:])) - 1) < 1e-5 for row in rows)
+
+
+def test_the_verb_refuses_a_folder_without_a_classifier(
+    small_bert: Path, write_file: Callable[[str, str], Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as left:
+        run(["classify", str(small_bert), str(write_file("texts.txt", "cat\n"))])
+    assert left.value.code == 2
+    assert "holds no classifier" in capsys.readouterr().err
