@@ -40,6 +40,7 @@ def execute(path: Path, folder: Path, *, then: str = "") -> nbformat.NotebookNod
         kernel_name="python3",
         record_timing=False,
         store_widget_state=False,
+        coalesce_streams=True,
         resources={"metadata": {"path": str(folder)}},
     )
     client.execute()
