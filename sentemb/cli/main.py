@@ -9,6 +9,7 @@ import typer
 
 from sentemb import __version__
 from sentemb.cli import data, evaluate, index, train
+from sentemb.cli.classify import classify
 from sentemb.cli.quickstart import quickstart
 from sentemb.errors import InputError
 
@@ -31,6 +32,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.command(name="quickstart")(quickstart)
+app.command(name="classify")(classify)
 app.add_typer(data.app, name="data")
 app.add_typer(train.app, name="train")
 app.add_typer(evaluate.app, name="eval")

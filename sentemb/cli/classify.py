@@ -1,0 +1,38 @@
+"""`sentemb classify`."""
+
+from __future__ import annotations
+
+import csv
+import io
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def classify(
+    folder: Annotated[Path, typer.Argument(help="Folder of a classifier.")],
+    file: Annotated[Path, typer.Argument(help="Texts: .txt .csv .tsv .jsonl .parquet, also .gz and .xz.")],
+    column: Annotated[
+        list[str] | None, typer.Option(help="Text column, `text` by default; repeat it for pairs.")
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="CSV file to write; the terminal by default.")
+    ] = None,
+    device: Annotated[str | None, typer.Option(help="cpu, cuda, ...; the best there is by default.")] = None,
+) -> None:
+    """Name the class of each text: a CSV row with the label and the probability of every class."""
+    from sentemb._files import write_text
+    from sentemb.classification import Classifier, read_own_texts
+
+    texts = read_own_texts(file, columns=column or ["text"])
+    classifier = Classifier.load(folder, device=device)
+    table = io.StringIO()
+    writer = csv.writer(table, lineterminator="\n")
+    writer.writerow(["label", *(f"p({label})" for label in classifier.labels)])
+    for row in classifier.predict_proba(texts):
+        writer.writerow([classifier.labels[row.argmax()], *(f"{probability:.6f}" for probability in row)])
+    if output is None:
+        typer.echo(table.getvalue(), nl=False)
+    else:
+        write_text(output, table.getvalue())
