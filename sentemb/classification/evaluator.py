@@ -19,7 +19,7 @@ from sentemb.evaluation.classification.metrics import Task
 from sentemb.modules.heads import ClassificationHead
 
 
-class ClassifierEvaluator(BaseEvaluator):  # type: ignore[misc]
+class ClassifierEvaluator(BaseEvaluator):
     """Scores a head on the encoder that is being trained.
 
     Args:

@@ -43,7 +43,7 @@ def check_inputs(texts: Sequence[Input], *, pairs: bool) -> list[Input]:
         if not (is_pair if pairs else isinstance(text, str)):
             wanted = "a pair of texts (first, second)" if pairs else "a text"
             raise InputError(f"input {index} is {str(text)[:40]!r}", f"this classifier takes {wanted}")
-        checked.append((text[0], text[1]) if pairs else text)  # type: ignore[arg-type]
+        checked.append((text[0], text[1]) if pairs else text)
     return checked
 
 

@@ -80,9 +80,11 @@ def fit_probe(
     best = deepcopy(head.state_dict())
     for _ in range(options.epochs):
         head.train()
-        for rows in torch.randperm(len(vectors)).split(options.batch_size):
+        order = torch.randperm(len(vectors))
+        for start in range(0, len(vectors), options.batch_size):
+            rows = order[start : start + options.batch_size]
             logits = head({"sentence_embedding": vectors[rows]})  # (b, classes)
-            nn.functional.cross_entropy(logits, labels[rows]).backward()
+            nn.functional.cross_entropy(logits, labels[rows]).backward()  # type: ignore[no-untyped-call]
             nn.utils.clip_grad_norm_(head.parameters(), options.clip)
             optimizer.step()
             schedule.step()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cache
 from types import MappingProxyType
 from typing import Any, Literal, Self, get_type_hints
 
@@ -153,7 +152,6 @@ class TrainConfig(RunConfig):
     __hash__ = RunConfig.__hash__
 
 
-@cache
 def field_types(kind: type[RunConfig] = TrainConfig) -> dict[str, Any]:
     """Types of the fields of a configuration.
 

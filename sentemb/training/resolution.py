@@ -66,11 +66,12 @@ def fill(
     layers.append(_assigned(kind, assignments or {}))
     preset = next((layer["preset"] for layer in reversed(layers) if "preset" in layer), "paper")
     values = recipe.values(preset)
+    types, tables = field_types(kind), _tables(kind)
     for layer in layers:
         for key, value in layer.items():
-            if key not in field_types(kind):
-                raise unknown("setting", key, field_types(kind))
-            values[key] = {**values.get(key, {}), **value} if key in _tables(kind) else value
+            if key not in types:
+                raise unknown("setting", key, types)
+            values[key] = {**values.get(key, {}), **value} if key in tables else value
     values["recipe"] = recipe.name
     if "output" not in values:
         raise InputError("no output folder", "name one with --output")
@@ -91,9 +92,10 @@ def _tables(kind: type[RunConfig]) -> list[str]:
 
 def _read(kind: type[RunConfig], file: Path, recipe: str) -> dict[str, Any]:
     given = read_toml(file)
+    types = field_types(kind)
     for key in given:
-        if key not in field_types(kind):
-            hint = unknown("key", key, field_types(kind))
+        if key not in types:
+            hint = unknown("key", key, types)
             raise InputError(f"{file}: {hint.message}", hint.hint)
     for table in _tables(kind):
         if not isinstance(given.get(table, {}), dict):
