@@ -8,7 +8,7 @@ import sys
 import typer
 
 from sentemb import __version__
-from sentemb.cli import data, evaluate, index, train
+from sentemb.cli import data, eval_classify, evaluate, index, train
 from sentemb.cli.classify import classify
 from sentemb.cli.quickstart import quickstart
 from sentemb.errors import InputError
@@ -20,6 +20,7 @@ _EXTRAS = {
     "faiss": "index",
     "pyarrow": "index",
     "matplotlib": "report",
+    "optuna": "tune",
 }
 
 # Without rich's help pages `sentemb --help` answers in half the time.
@@ -35,6 +36,7 @@ app.command(name="quickstart")(quickstart)
 app.command(name="classify")(classify)
 app.add_typer(data.app, name="data")
 app.add_typer(train.app, name="train")
+evaluate.app.command(name="classify")(eval_classify.classify)
 app.add_typer(evaluate.app, name="eval")
 app.add_typer(index.app, name="index")
 

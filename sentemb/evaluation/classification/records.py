@@ -20,7 +20,6 @@ from sentemb.evaluation.environment import hardware, library_versions
 from sentemb.evaluation.record_files import (
     Fields,
     open_record,
-    predictions_path,
     read_predictions,
     write_predictions,
 )
@@ -168,6 +167,9 @@ def read_cell(path: Path) -> CellRecord:
     cell, scores = _cell_of(fields), fields.numbers("scores")
     if cell.metric not in scores:
         raise fields.fail("scores", f"there is no {cell.metric}")
+    seconds = fields.numbers("seconds")
+    if "total" not in seconds:
+        raise fields.fail("seconds", "there is no total")
     command = fields.optional("command", list)
     return CellRecord(
         cell=cell,
@@ -181,7 +183,7 @@ def read_cell(path: Path) -> CellRecord:
         class_counts={name: fields.object("class_counts").get(name, int) for name in names},
         checksums=fields.get("checksums", dict),
         settings=fields.get("settings", dict),
-        seconds=fields.numbers("seconds"),
+        seconds=seconds,
         versions=fields.get("versions", dict),
         hardware=fields.get("hardware", dict),
         date=fields.get("date", str),
@@ -210,24 +212,6 @@ def read_cells(folders: Sequence[Path]) -> list[CellRecord]:
             raise InputError(f"{folder} holds no record", "sentemb eval classify --output FOLDER writes some")
         found += [read_cell(path) for path in paths]
     return found
-
-
-def seconds_of(path: Path) -> float:
-    """How long a finished cell took, without reading its predictions.
-
-    Args:
-        path: The JSON file.
-
-    Returns:
-        Wall time in seconds.
-
-    Raises:
-        InputError: The record is damaged or its predictions are gone.
-    """
-    fields = open_record(path, format=FORMAT, version=FORMAT_VERSION, hint=_HINT)
-    if not (predictions := predictions_path(fields)).is_file():
-        raise fields.fail("predictions", f"there is no {predictions}")
-    return fields.object("seconds").get("total", float)
 
 
 def _cell_of(fields: Fields) -> Cell:

@@ -17,7 +17,6 @@ from sentemb.evaluation.classification.records import (
     CellRecord,
     read_cell,
     record_of,
-    seconds_of,
     write_cell,
 )
 from sentemb.evaluation.classification.workers import run_here, run_in_processes
@@ -81,10 +80,10 @@ class Study:
         """
         prepare_folder(self.folder)
         paths = self._paths(cells)
-        finished = {cell: path for cell, path in paths.items() if path.exists()}
-        clock = _Clock({cell: seconds_of(path) for cell, path in finished.items()}, self.jobs)
-        missing = [cell for cell in cells if cell not in finished]
-        self._say(f"{len(cells)} cells, {len(finished)} of them finished before")
+        records = {cell: read_cell(path) for cell, path in paths.items() if path.exists()}
+        clock = _Clock({cell: record.seconds["total"] for cell, record in records.items()}, self.jobs)
+        missing = [cell for cell in cells if cell not in records]
+        self._say(f"{len(cells)} cells, {len(records)} of them finished before")
         tasks = self._with_splits(missing)
         ended = (
             run_here(self._fit_predict, tasks)
@@ -96,6 +95,7 @@ class Study:
             for cell, splits, outcome, seconds in ended:
                 record = self._record(cell, splits, outcome, seconds)
                 write_cell(record, paths[cell])
+                records[cell] = record
                 left.remove(cell)
                 clock.note(cell, seconds)
                 number = len(cells) - len(left)
@@ -103,7 +103,7 @@ class Study:
                     f"[{number}/{len(cells)}] {cell}: {cell.metric} {100 * record.score:.1f}, "
                     f"{_duration(seconds)}{clock.remaining(left)}"
                 )
-        return [read_cell(paths[cell]) for cell in cells]
+        return [records[cell] for cell in cells]
 
     def _paths(self, cells: Sequence[Cell]) -> dict[Cell, Path]:
         paths: dict[Cell, Path] = {}

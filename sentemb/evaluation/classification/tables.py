@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from sentemb.evaluation.classification.cell import Point
-from sentemb.evaluation.classification.metrics import f1_per_class
+from sentemb.evaluation.classification.metrics import Metric, f1_per_class
 from sentemb.evaluation.classification.significance import Comparison, compare, holm
 from sentemb.evaluation.classification.summary import Summary
 from sentemb.evaluation.table import ABSENT, Table
 
 LEVEL = 0.05
-_METRICS = {
+METRIC_NAMES: Mapping[Metric, str] = {
     "accuracy": "accuracy",
     "f1": "F1",
     "macro_f1": "macro-F1",
@@ -123,7 +123,7 @@ def study_table(
         header=(
             "method",
             *([figure_name(points[0])] if several else []),
-            *(f"{data} {_METRICS[_metric(data, summaries)]}" for data in sets),
+            *(f"{data} {METRIC_NAMES[_metric(data, summaries)]}" for data in sets),
         ),
         rows=tuple(rows),
         notes=tuple(_notes(summaries, verdicts, baseline, best)),
@@ -240,7 +240,7 @@ def _best_rows(
     return [number for number, mean in means.items() if mean == highest]
 
 
-def _metric(data: str, summaries: Sequence[Summary]) -> str:
+def _metric(data: str, summaries: Sequence[Summary]) -> Metric:
     return next(one.records[0].cell.metric for one in summaries if one.data == data)
 
 

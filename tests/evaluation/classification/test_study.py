@@ -139,7 +139,12 @@ def test_mistakes_in_the_study_itself(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("field", "value", "problem"),
-    [("metric", "acuracy", "field metric"), ("scores", {"f1": 0.5}, "field scores"), ("sizes", {}, "train")],
+    [
+        ("metric", "acuracy", "field metric"),
+        ("scores", {"f1": 0.5}, "field scores"),
+        ("sizes", {}, "train"),
+        ("seconds", {}, "field seconds"),
+    ],
 )
 def test_a_damaged_record_names_file_and_field(tmp_path: Path, field: str, value: Any, problem: str) -> None:
     import json

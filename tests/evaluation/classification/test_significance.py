@@ -1,0 +1,162 @@
+from __future__ import annotations
+
+import itertools
+from statistics import fmean
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from sentemb.evaluation.classification import Cell, CellRecord, Method, Point, Task, compare
+from sentemb.evaluation.classification.metrics import Metric
+from sentemb.evaluation.classification.significance import holm, scores_of_counts
+
+METRICS: tuple[Metric, ...] = ("accuracy", "f1", "macro_f1", "matthews")
+
+
+def task(metric: Metric, classes: int = 2) -> Task:
+    return Task("toy", metric, False, classes, "")
+
+
+def record(
+    name: str,
+    seed: int,
+    gold: np.ndarray,
+    predictions: np.ndarray,
+    *,
+    metric: Metric = "accuracy",
+    test: str = "same",
+    validation: float = 0.5,
+) -> CellRecord:
+    classes = max(2, int(gold.max()) + 1)
+    return CellRecord(
+        cell=Cell(Method(name, name), "toy", Point("full"), seed, metric),
+        scores=task(metric, classes).scores(gold, predictions),
+        validation_score=validation,
+        label_names=tuple(f"class-{number}" for number in range(classes)),
+        gold=gold,
+        predictions=predictions,
+        probabilities=None,
+        sizes={"train": 10, "validation": 5, "test": len(gold)},
+        class_counts={f"class-{number}": 5 + number for number in range(classes)},
+        checksums={"train": "a", "validation": "b", "test": test},
+        settings={},
+        seconds={"total": 1.0},
+        versions={},
+        hardware={},
+        date="2026-01-01T00:00:00+00:00",
+        command=None,
+    )
+
+
+def runs(name: str, accuracy: float, *, seeds: int = 5, rows: int = 300, draw: int = 0) -> list[CellRecord]:
+    """Predictions that are right with a probability; every seed is wrong on mostly the same rows."""
+    gold = np.random.default_rng(99).integers(0, 2, rows)
+    hard = np.random.default_rng(98).random(rows)
+    found = []
+    for seed in range(seeds):
+        noise = np.random.default_rng([seed, draw]).normal(0, 0.1, rows)
+        found.append(record(name, seed, gold, np.where(hard + noise < accuracy, gold, 1 - gold)))
+    return found
+
+
+@pytest.mark.parametrize("classes", [2, 5])
+@pytest.mark.parametrize("metric", METRICS)
+def test_scores_of_counts_are_those_of_the_task(metric: Metric, classes: int) -> None:
+    if metric == "f1" and classes != 2:
+        pytest.skip("for two classes")
+    rng = np.random.default_rng(classes)
+    gold = rng.integers(0, classes, (20, 40))
+    predictions = rng.integers(0, classes, (20, 40))
+    predictions[0], predictions[1], gold[2] = 0, classes - 1, 0
+    counts = np.zeros((20, classes, classes))
+    for row in range(20):
+        np.add.at(counts[row], (gold[row], predictions[row]), 1)
+    expected = [task(metric, classes).scores(gold[row], predictions[row])[metric] for row in range(20)]
+    np.testing.assert_allclose(scores_of_counts(metric, counts), expected, atol=1e-12)
+
+
+@pytest.mark.parametrize("metric", ["accuracy", "matthews"])
+def test_permutation_is_that_of_all_exchanges(metric: Metric) -> None:
+    """On six rows all 64 exchanges can be tried, with the task's own scores."""
+    rng = np.random.default_rng(3)
+    gold = rng.integers(0, 2, 6)
+    first, second = rng.integers(0, 2, (2, 2, 6))
+    ours = [record("a", seed, gold, first[seed], metric=metric) for seed in range(2)]
+    theirs = [record("ce", seed, gold, second[seed], metric=metric) for seed in range(2)]
+
+    def difference(exchange: tuple[bool, ...]) -> float:
+        pairs = [
+            (np.where(exchange, second[seed], first[seed]), np.where(exchange, first[seed], second[seed]))
+            for seed in range(2)
+        ]
+        score = task(metric).scores
+        return fmean(score(gold, one)[metric] - score(gold, other)[metric] for one, other in pairs)
+
+    observed = abs(difference((False,) * 6))
+    exact = fmean(
+        abs(difference(exchange)) >= observed - 1e-12
+        for exchange in itertools.product((False, True), repeat=6)
+    )
+    found = compare(ours, theirs, permutations=5000)
+    assert found is not None and found.p_rows == pytest.approx(exact, abs=0.03)
+
+
+def test_a_clear_difference_is_found_and_none_is_not() -> None:
+    clear = compare(runs("a", 0.85), runs("ce", 0.7))
+    assert clear is not None and clear.seeds == 5
+    assert clear.difference == pytest.approx(0.15, abs=0.04)
+    assert clear.p is not None and clear.p < 0.001
+    none = compare(runs("a", 0.7, draw=1), runs("ce", 0.7))
+    assert none is not None and none.p is not None and none.p > 0.05
+
+
+def test_under_the_null_hypothesis_few_are_significant() -> None:
+    found = [
+        compare(
+            runs("a", 0.7, rows=60, seeds=3, draw=draw),
+            runs("ce", 0.7, rows=60, seeds=3, draw=1000 + draw),
+            permutations=200,
+        )
+        for draw in range(20)
+    ]
+    assert sum(one is not None and one.p is not None and one.p < 0.05 for one in found) <= 3
+
+
+def test_the_larger_p_value_decides() -> None:
+    gold = np.zeros(1000, np.int64)
+    gold[::2] = 1
+    # One lucky seed of two: many rows say yes, the seeds do not.
+    lucky = [record("a", 0, gold, gold), record("a", 1, gold, np.zeros_like(gold))]
+    base = [record("ce", seed, gold, np.zeros_like(gold)) for seed in range(2)]
+    found = compare(lucky, base)
+    assert found is not None and found.p_rows < 0.01 and found.p == found.p_seeds
+    assert found.p_seeds == pytest.approx(stats.ttest_1samp([0.5, 0.0], 0).pvalue)
+    # Four rows of difference that every seed agrees on: the rows do not suffice.
+    few = gold.copy()
+    few[:4] = 1 - few[:4]
+    agreeing = compare(
+        [record("a", seed, gold, gold) for seed in range(6)],
+        [record("ce", seed, gold, few) for seed in range(6)],
+    )
+    assert agreeing is not None and agreeing.p_seeds == 2.0**-5 and agreeing.p == agreeing.p_rows > 0.1
+
+
+def test_what_cannot_be_compared_is_not() -> None:
+    ours, theirs = runs("a", 0.8, seeds=1), runs("ce", 0.7, seeds=1)
+    single = compare(ours, theirs)
+    assert single is not None and single.p is None and single.p_rows < 0.05
+    other = [record("a", 0, run.gold, run.predictions, test="other") for run in ours]
+    assert compare(other, theirs) is None
+    assert compare(runs("a", 0.8, seeds=2)[1:], theirs) is None
+
+
+def test_equal_predictions_differ_in_nothing() -> None:
+    found = compare(runs("a", 0.7), runs("ce", 0.7))
+    assert found is not None and (found.difference, found.p_rows, found.p_seeds) == (0.0, 1.0, 1.0)
+
+
+def test_holm() -> None:
+    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert holm([0.9, 0.6]) == [1.0, 1.0]
+    assert holm([]) == []

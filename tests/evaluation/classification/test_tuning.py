@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sentemb.errors import InputError
+from sentemb.evaluation.classification import Cell, Method, Outcome, Point
+from tests.evaluation.classification.toy import fit_predict, protocol_data
+
+pytest.importorskip("optuna", reason="optuna is not installed; pip install 'sentemb[tune]'")
+
+from sentemb.evaluation.classification.tuning import tune
+
+METHOD = Method("ce", "characters")
+GRID = {"C": [0.0001, 0.01, 1.0, 100.0]}
+SPLITS = protocol_data()(Cell(METHOD, "toy", Point("shots", 60), 1, "accuracy"))
+
+
+class Recording:
+    """`fit_predict`, what it was called with, and a moment at which it fails."""
+
+    def __init__(self, fails_at: int | None = None) -> None:
+        self.calls: list[tuple[float, int]] = []
+        self.fails_at = fails_at
+
+    def __call__(
+        self, recipe: str, train: Any, validation: Any, test: Any, seed: int, options: Any
+    ) -> Outcome:
+        assert test is validation and options["metric"] == "accuracy"
+        if len(self.calls) == self.fails_at:
+            self.fails_at = None
+            raise KeyboardInterrupt
+        self.calls.append((options["C"], seed))
+        return fit_predict(recipe, train, validation, test, seed, options)
+
+
+def search(run: Any, folder: Path, grid: Any = GRID, **options: Any) -> Any:
+    return tune(run, METHOD, SPLITS, grid, journal=folder / "tuning.log", metric="accuracy", **options)
+
+
+def test_the_best_mean_on_validation_rows_is_taken(tmp_path: Path) -> None:
+    run = Recording()
+    found = search(run, tmp_path, seeds=(1, 2))
+    assert sorted(run.calls) == [(value, seed) for value in GRID["C"] for seed in (1, 2)]
+    means = {
+        value: sum(
+            fit_predict(
+                "characters",
+                SPLITS.train,
+                SPLITS.validation,
+                SPLITS.test,
+                seed,
+                {"C": value, "metric": "accuracy"},
+            ).validation_score
+            for seed in (1, 2)
+        )
+        / 2
+        for value in GRID["C"]
+    }
+    assert {trial.settings["C"]: trial.score for trial in found.trials} == pytest.approx(means)
+    assert found.trials[0].score == max(means.values())
+    assert found.method == Method("ce", "characters", {"C": found.trials[0].settings["C"]})
+
+
+def test_an_interrupted_search_goes_on_and_a_finished_one_is_read(tmp_path: Path) -> None:
+    run = Recording(fails_at=2)
+    with pytest.raises(KeyboardInterrupt):
+        search(run, tmp_path)
+    found = search(run, tmp_path)
+    assert sorted(value for value, _ in run.calls) == GRID["C"]
+    assert search(run, tmp_path) == found and len(run.calls) == 4
+    search(run, tmp_path, seeds=(7,))
+    assert len(run.calls) == 8
+
+
+def test_fewer_trials_than_points(tmp_path: Path) -> None:
+    run = Recording()
+    found = search(run, tmp_path, {**GRID, "unused.option": [1, 2]}, trials=3)
+    assert len(found.trials) == 3 == len(run.calls)
+    assert found.method.options["unused"]["option"] in (1, 2)
+
+
+def test_an_empty_grid_is_refused(tmp_path: Path) -> None:
+    for grid, seeds in (({}, (1,)), ({"C": []}, (1,)), (GRID, ())):
+        with pytest.raises(InputError, match="nothing to search"):
+            search(Recording(), tmp_path, grid, seeds=seeds)
