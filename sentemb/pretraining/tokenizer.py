@@ -62,6 +62,8 @@ def train_wordpiece(texts: Iterable[str], vocabulary_size: int = 16_000) -> PreT
         cls_token="[CLS]",
         sep_token="[SEP]",
         mask_token="[MASK]",
+        # The generic class leaves the segments of a pair out unless it is told.
+        model_input_names=["input_ids", "token_type_ids", "attention_mask"],
     )
 
 

@@ -43,6 +43,15 @@ def test_a_saved_model_and_its_tokenizer_load_by_path(tmp_path: Path) -> None:
     assert encoder.encode(["the quick fox " * 60]).shape == (1, 16)
 
 
+def test_the_second_text_of_a_pair_is_another_segment(tmp_path: Path) -> None:
+    train_wordpiece(TEXTS, 300).save_pretrained(tmp_path)
+    tokenizer = load_tokenizer(tmp_path)
+    segments = tokenizer("the quick fox", "the fox")["token_type_ids"]
+    assert segments[0] == 0
+    assert segments[-1] == 1
+    assert segments == sorted(segments)
+
+
 def test_unusable_tokenizers_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="too small"):
         train_wordpiece(TEXTS, 100)
