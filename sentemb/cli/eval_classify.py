@@ -71,8 +71,12 @@ def classify(
     from sentemb.evaluation.classification.sets import ProtocolData
 
     experiment = _experiment(protocol, values, train_size)
-    changes = {"seeds": _numbers("seeds", seeds), "best": best, "rule": rule}
-    experiment = replace(experiment, **{name: value for name, value in changes.items() if value is not None})
+    experiment = replace(
+        experiment,
+        seeds=tuple(int(seed) for seed in _numbers("seeds", seeds) or experiment.seeds),
+        best=best or experiment.best,
+        rule=rule or experiment.rule,
+    )
     own = _own({"train": train, "dev": dev, "test": test}, column or ["text"], label)
     names = [name.strip() for name in sets.split(",")] if sets else list(own)
     if not names:

@@ -96,9 +96,12 @@ def _draw_map(
         # Twice the palette's length is told apart by the marker.
         marker = "o" if number < len(COLOURS) else "^"
         chosen = dots[classes == number]
-        axes.scatter(*chosen.T, s=14, marker=marker, color=colour, alpha=0.6, linewidth=0, label=name)
+        axes.scatter(
+            chosen[:, 0], chosen[:, 1], s=14, marker=marker, color=colour, alpha=0.6, linewidth=0, label=name
+        )
         if len(stars):
-            axes.scatter(*stars[number], s=260, marker="*", color=colour, edgecolor="black", zorder=3)
+            star = stars[number]
+            axes.scatter(star[0], star[1], s=260, marker="*", color=colour, edgecolor="black", zorder=3)
     axes.set_xticks([])
     axes.set_yticks([])
     for side in ("top", "right"):

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-Value = str | int | float | bool
+Value = str | int | float | bool | None
 Grid = Mapping[str, Sequence[Value]]
 """Values to try by option; `loss_options.temperature` is an option in a table."""
 
@@ -89,6 +89,8 @@ def tune(
         ModuleNotFoundError: optuna is not installed; it comes with the extra `tune`.
     """
     import optuna
+    from optuna.storages import JournalStorage
+    from optuna.storages.journal import JournalFileBackend
 
     size = len(list(itertools.product(*grid.values()))) if grid else 0
     wanted = size if trials is None else min(trials, size)
@@ -97,7 +99,7 @@ def tune(
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     journal.parent.mkdir(parents=True, exist_ok=True)
     study = optuna.create_study(
-        storage=optuna.storages.JournalStorage(optuna.storages.journal.JournalFileBackend(str(journal))),
+        storage=JournalStorage(JournalFileBackend(str(journal))),
         study_name=_name(method, splits, grid, metric, seeds),
         sampler=optuna.samplers.TPESampler(seed=0),
         direction="maximize",

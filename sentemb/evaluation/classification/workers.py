@@ -6,7 +6,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context
@@ -19,7 +19,7 @@ Task = tuple[Cell, Splits]
 Done = tuple[Cell, Splits, Outcome, float]
 
 
-def run_here(fit_predict: FitPredict, tasks: Iterable[Task]) -> Iterator[Done]:
+def run_here(fit_predict: FitPredict, tasks: Iterable[Task]) -> Generator[Done, None, None]:
     """Run cells one after the other in this process.
 
     Args:
@@ -33,7 +33,9 @@ def run_here(fit_predict: FitPredict, tasks: Iterable[Task]) -> Iterator[Done]:
         yield cell, splits, *_run(fit_predict, cell, splits)
 
 
-def run_in_processes(fit_predict: FitPredict, tasks: Iterable[Task], jobs: int) -> Iterator[Done]:
+def run_in_processes(
+    fit_predict: FitPredict, tasks: Iterable[Task], jobs: int
+) -> Generator[Done, None, None]:
     """Run cells in several processes that share the cores.
 
     Two processes of one thread take less time than one of two threads where batches are small. The processes
