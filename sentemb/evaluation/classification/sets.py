@@ -34,13 +34,14 @@ _SUBSET, _HELD_OUT = 0, 1
 class ProtocolData:
     """Makes the data of cells; the rows of a cell are the same at each call and for every method.
 
-    Rules for validation and test rows:
+    A test split with published labels is tested on. For validation rows, and where there is none, the rules:
 
     - `scl`: half of the dev split is tested on, about 500 rows of the rest are validation (SCL, section 4.1).
     - `sg-bert`: the first tenth of dev is validation, the rest is tested on (SG-BERT, table 10).
     - `lacon`: dev is tested on; validation is part of the training rows (LaCon, section 3.1). Training rows
       are at most 5,000 of a class, 1,000 with more than two, drawn anew for each seed.
-    - `published`: the test split is tested on; validation is dev or, where there is none, part of train.
+    - `published`: validation is dev or, where there is none, part of train; so it is with the first two where
+      test labels are published.
 
     Without a rule it is `published` where test labels are, else `scl`.
 
@@ -48,7 +49,8 @@ class ProtocolData:
 
     - `full`: all training rows. `train`: so many in all, the same ones for every seed.
     - `shots`: so many in all, drawn anew for each seed (SCL, table 4).
-    - `per-class`: so many of each class, and others for validation unless dev has it (LaCon, section 4.1).
+    - `per-class`: so many of each class, and others for validation where the rule has none (LaCon, section
+      4.1).
     - `rho`: 32 rows of the rarest class, rho times as many of the others; drawn in the same way from the
       rest, validation rows (LaCon, section 4.2, which does not name them).
     - `noise`: 100 rows with three noisy copies each at that temperature, 0 for the rows alone (SCL, table 5).
@@ -158,13 +160,12 @@ class ProtocolData:
         Raises:
             InputError: A split is not there.
         """
-        rule = self.rule_of(name)
-        if rule == "published":
-            has_dev = "dev" in self._splits(name)
-            return self.load(name, "dev") if has_dev else None, self.load(name, "test")
-        dev = self.load(name, "dev")
+        rule, splits = self.rule_of(name), self._splits(name)
         if rule == "lacon":
-            return None, dev
+            return None, self.load(name, "test" if "test" in splits else "dev")
+        if rule == "published" or "test" in splits:
+            return self.load(name, "dev") if "dev" in splits else None, self.load(name, "test")
+        dev = self.load(name, "dev")
         parts = scl_dev_split(dev.labels) if rule == "scl" else sg_bert_dev_split(len(dev))
         return dev.select(parts.validation, split="dev: validation"), dev.select(
             parts.test, split="dev: test"
@@ -220,7 +221,7 @@ def _per_class(data: ProtocolData, cell: Cell) -> Splits:
     parts = few_shot_per_class(train.labels, seed=cell.seed, shots=_count(cell))
     drawn = train.select(parts.train)
     validation, test = data.held_out(cell.data)
-    if validation is None or data.rule_of(cell.data) == "published":
+    if validation is None:
         validation = train.select(parts.validation, split="validation")
     return Splits(drawn, validation, test)
 

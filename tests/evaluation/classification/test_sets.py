@@ -119,7 +119,9 @@ def test_mistakes_name_what_is_wrong() -> None:
         ("rte", "lacon", (2366, 124, 277)),
         ("mrpc", "sg-bert", (3668, 40, 368)),
         ("trec", None, (5179, 273, 500)),
+        ("trec", "lacon", (4576, 241, 500)),
         ("eprstmt", None, (160, 160, 610)),
+        ("eprstmt", "lacon", (152, 8, 610)),
     ],
 )
 def test_sizes_of_the_papers_sets(
