@@ -187,7 +187,7 @@ def _course(model: Path) -> tuple[list[float], list[float]]:
     entries = [entry for entry in map(json.loads, lines) if "eval_dev_spearman_cosine" in entry]
     return (
         [float(entry["step"]) for entry in entries],
-        [float(entry["eval_dev_spearman_cosine"]) for entry in entries],
+        [100 * float(entry["eval_dev_spearman_cosine"]) for entry in entries],
     )
 
 

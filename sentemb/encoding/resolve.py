@@ -58,9 +58,9 @@ def load_encoder(
         )
     if isinstance(model, (str, Path)) and not _is_word_vectors(str(model)):
         built = load(model, pooling=pooling, max_length=max_length, device=device)
-        encoder: TextEncoder = SentenceEncoder(
-            built, name=_name_of(str(model)), precision=precision, frozen=True
-        )
+        # One raw transformer is a different encoder under each pooling, with a record of its own.
+        name = _name_of(str(model)) if pooling is None else f"{_name_of(str(model))}-{pooling}"
+        encoder: TextEncoder = SentenceEncoder(built, name=name, precision=precision, frozen=True)
     else:
         _refuse_options(model, pooling=pooling, max_length=max_length, device=device)
         encoder = _wrap(model, precision=precision, data_dir=data_dir)

@@ -202,7 +202,12 @@ def test_an_interrupted_command_continues(sentemb: Command, tiny_bert: Path, tmp
         "-o",
         tmp_path / "index",
     ]
-    command = [sys.executable, "-c", "from sentemb.cli.main import run; run()", *map(str, arguments)]
+    # A background job inherits that Ctrl-C is ignored, whatever runs these tests.
+    code = (
+        "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
+        "from sentemb.cli.main import run; run()"
+    )
+    command = [sys.executable, "-c", code, *map(str, arguments)]
     work = tmp_path / ".index.building"
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     process = subprocess.Popen(

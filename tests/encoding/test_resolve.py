@@ -19,7 +19,7 @@ def zeros(texts: list[str]) -> np.ndarray:
 
 def test_folder_with_options(tiny_bert: Path) -> None:
     encoder = load_encoder(tiny_bert, pooling="mean", max_length=8, device="cpu")
-    assert encoder.name == tiny_bert.name
+    assert encoder.name == f"{tiny_bert.name}-mean"
     assert encoder.describe()["max_length"] == 8
     expected = load_encoder(str(tiny_bert), pooling="mean", max_length=8).encode(["the cat " * 20])
     np.testing.assert_array_equal(encoder.encode(["the cat " * 20]), expected)

@@ -167,11 +167,12 @@ def test_ctrl_c_leaves_a_run_that_resumes_to_the_same_weights(
     whole = configure("sg-opt", output=str(tmp_path / "whole"), use_last=True, epochs=2)
     train(whole)
     config = configure("sg-opt", use_last=True, epochs=2)
+    handler = signal.getsignal(signal.SIGINT)
     with monkeypatch.context() as patch:
         stop_at(patch, 5)
         with pytest.raises(Interrupted, match=r"stopped at step 5; .*--resume"):
             train(config)
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    assert signal.getsignal(signal.SIGINT) is handler
     with pytest.raises(InputError, match="interrupted run of the same configuration; add --resume"):
         train(config)
     with pytest.raises(InputError, match="other values of epochs"):
