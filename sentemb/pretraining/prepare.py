@@ -45,7 +45,7 @@ def prepare_tokenizer(config: PretrainConfig, corpus: Corpus) -> PreTrainedToken
     if not folder.exists():
         started = time.monotonic()
         tokenizer = train_wordpiece(corpus.texts(), config.vocabulary)
-        tokenizer.model_max_length = config.positions
+        tokenizer.model_max_length = config.length  # positions beyond it stay untrained
         with new_folder(folder) as partial:
             tokenizer.save_pretrained(partial)
         logger.info("vocabulary of %d pieces in %.0f s", len(tokenizer), time.monotonic() - started)
