@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import gc
 from collections.abc import Callable
 from pathlib import Path
 
@@ -117,21 +118,28 @@ def run(rank: int, folder: Path, output: Path) -> None:
     for case in CASES:
         for split, sizes in SPLITS.items():
             rows = slice(0, sizes[0]) if rank == 0 else slice(sizes[0], sum(sizes))
-            loss = make_loss(case, folder)
-            model = loss.model
-            # As transformers' trainer does; self-guidance leaves no unused parameter behind.
-            guided = isinstance(loss, SelfGuidedLoss)
-            loss.model = nn.parallel.DistributedDataParallel(model, find_unused_parameters=not guided)
-            found = gradients(loss, model, columns(case, rows), labels(case, rows))
-            for name, tensor in found.items():
-                if not name.startswith("encoder"):  # a trainer averages these, DDP does not
-                    distributed.all_reduce(tensor)
-                    tensor /= 2
-                results[f"{case}/{split}/{name}"] = tensor.contiguous()
+            results |= {f"{case}/{split}/{name}": t for name, t in _under_ddp(case, folder, rows).items()}
     torch.manual_seed(3)
     drawn = [torch.empty(len(TEXTS), 1, 1) for _ in range(2)]
     distributed.all_gather(drawn, sample_layer(VIEWS))
     results["drawn"] = torch.cat(drawn)
     if rank == 0:
         save_file(results, output / "results.safetensors")
+    # A DDP wrapper that outlives the group takes it down with the GIL held, which gloo's thread may be
+    # waiting for: neither ever returns.
+    gc.collect()
     distributed.destroy_process_group()
+
+
+def _under_ddp(case: str, folder: Path, rows: slice) -> dict[str, Tensor]:
+    loss = make_loss(case, folder)
+    model = loss.model
+    # As transformers' trainer does; self-guidance leaves no unused parameter behind.
+    guided = isinstance(loss, SelfGuidedLoss)
+    loss.model = nn.parallel.DistributedDataParallel(model, find_unused_parameters=not guided)
+    found = gradients(loss, model, columns(case, rows), labels(case, rows))
+    for name, tensor in found.items():
+        if not name.startswith("encoder"):  # a trainer averages these, DDP does not
+            distributed.all_reduce(tensor)
+            tensor /= 2
+    return {name: tensor.contiguous() for name, tensor in found.items()}
