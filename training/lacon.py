@@ -25,10 +25,11 @@ import argparse
 from typing import Any, NamedTuple
 
 from sentemb.classification import ClassifierConfig, resolve_classifier
-from sentemb.classification.programs import Sets, assignments, program_parser, train_and_score
+from sentemb.classification.programs import Sets, program_parser, train_and_score
 from sentemb.data import cap_per_class, lacon_train_split, load_labelled
 from sentemb.data.sampling import LACON_WHOLE
 from sentemb.errors import InputError
+from sentemb.training import split_settings
 
 
 class Task(NamedTuple):
@@ -85,7 +86,7 @@ def configure(options: argparse.Namespace) -> ClassifierConfig:
             "output": options.output,
             "seeds": [options.seed],
         },
-        assignments=assignments(options),
+        assignments=split_settings(options.set),
     )
 
 

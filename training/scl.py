@@ -25,9 +25,10 @@ import argparse
 from typing import Any
 
 from sentemb.classification import ClassifierConfig, resolve_classifier
-from sentemb.classification.programs import Sets, assignments, program_parser, train_and_score
+from sentemb.classification.programs import Sets, program_parser, train_and_score
 from sentemb.data import load_labelled, scl_dev_split
 from sentemb.errors import InputError
+from sentemb.training import split_settings
 
 TASKS = ("sst2", "cola", "mrpc", "rte", "qnli", "mnli")  # table 1
 COMMON: dict[str, Any] = {
@@ -59,7 +60,7 @@ def configure(options: argparse.Namespace) -> ClassifierConfig:
             "output": options.output,
             "seeds": [options.seed],
         },
-        assignments=assignments(options),
+        assignments=split_settings(options.set),
     )
 
 

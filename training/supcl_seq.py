@@ -21,9 +21,10 @@ import argparse
 from typing import Any
 
 from sentemb.classification import ClassifierConfig, resolve_classifier
-from sentemb.classification.programs import Sets, assignments, program_parser, train_and_score
+from sentemb.classification.programs import Sets, program_parser, train_and_score
 from sentemb.data import load_labelled
 from sentemb.errors import InputError
+from sentemb.training import split_settings
 
 
 def row(learning_rate: float, batch_size: int, dropouts: list[float], *, epochs: int = 5) -> dict[str, Any]:
@@ -78,7 +79,7 @@ def configure(options: argparse.Namespace) -> ClassifierConfig:
             "preset": options.preset,
             "seeds": [options.seed],
         },
-        assignments=assignments(options),
+        assignments=split_settings(options.set),
     )
 
 

@@ -11,7 +11,6 @@ from sentemb.classification.evaluator import score_classifier
 from sentemb.classification.files import read_own_labelled
 from sentemb.classification.fit import fit_classifier
 from sentemb.data.labelled import LabelledTexts
-from sentemb.errors import InputError
 
 
 class Sets(NamedTuple):
@@ -60,24 +59,6 @@ def program_parser(
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="any other setting")
     parser.add_argument("--resume", action="store_true", help="go on with an interrupted run")
     return parser
-
-
-def assignments(options: argparse.Namespace) -> dict[str, str]:
-    """Read what `--set` says.
-
-    Args:
-        options: The command line.
-
-    Returns:
-        Setting to text.
-
-    Raises:
-        InputError: An entry has no value.
-    """
-    for text in options.set:
-        if "=" not in text:
-            raise InputError(f"--set {text}", "write --set KEY=VALUE")
-    return {key.strip(): value.strip() for key, _, value in (text.partition("=") for text in options.set)}
 
 
 def train_and_score(

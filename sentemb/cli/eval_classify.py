@@ -66,9 +66,11 @@ def classify(
     data_dir: DataDir = None,
 ) -> None:
     """Train methods on labelled texts and compare them. Finished cells are kept and not run again."""
+    from sentemb.classification import ClassifierConfig
     from sentemb.classification.studies import run_protocol
-    from sentemb.evaluation.classification.methods import find_methods, parse_settings, with_options
+    from sentemb.evaluation.classification.methods import find_methods, with_options
     from sentemb.evaluation.classification.sets import ProtocolData
+    from sentemb.training import parse_settings, split_settings
 
     experiment = _experiment(protocol, values, train_size)
     experiment = replace(
@@ -81,7 +83,8 @@ def classify(
     names = [name.strip() for name in sets.split(",")] if sets else list(own)
     if not names:
         raise InputError("no labelled set", "name some with --sets, or give --train and --test")
-    options = parse_settings(setting or []) | ({} if base is None else {"base": base})
+    options = parse_settings(split_settings(setting or ()), ClassifierConfig)
+    options |= {} if base is None else {"base": base}
     records = run_protocol(
         experiment,
         with_options(find_methods(methods, methods_file), options),

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from sentemb.errors import InputError
 from sentemb.training.recipes import RECIPES, Recipe, get_recipe
 
 if TYPE_CHECKING:
@@ -81,7 +80,9 @@ def _command(recipe: Recipe) -> Callable[..., None]:
         if explain:
             _explain(recipe, preset or "paper")
             return
-        assignments = dict(_assignment(text) for text in setting or ())
+        from sentemb.training.settings import split_settings
+
+        assignments = split_settings(setting or ())
         if seeds is not None:
             assignments["seeds"] = seeds
         overrides: dict[str, Any] = {
@@ -163,10 +164,3 @@ def _explain(recipe: Recipe, preset: str) -> None:
     typer.echo(f"{recipe.name} ({preset}): {recipe.summary}")
     for key, default in sources.items():
         typer.echo(f"  {key:<{width}}  {default.value!s:<22}  {default.source}")
-
-
-def _assignment(text: str) -> tuple[str, str]:
-    key, equals, value = text.partition("=")
-    if not equals or not key:
-        raise InputError(f"--set {text}", "write --set KEY=VALUE")
-    return key.strip(), value.strip()

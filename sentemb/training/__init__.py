@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from sentemb.training.recipes import RECIPES, Recipe, get_recipe
     from sentemb.training.resolution import resolve
     from sentemb.training.run import SeedSummary, train, train_seeds
+    from sentemb.training.settings import parse_settings, split_settings
     from sentemb.training.stopping import StoppingCallback, StoppingRule
     from sentemb.training.trainer import SentembTrainer
 else:
@@ -23,6 +24,7 @@ else:
             "recipes": ["RECIPES", "Recipe", "get_recipe"],
             "resolution": ["resolve"],
             "run": ["SeedSummary", "train", "train_seeds"],
+            "settings": ["parse_settings", "split_settings"],
             "stopping": ["StoppingCallback", "StoppingRule"],
             "trainer": ["SentembTrainer"],
         },
@@ -39,7 +41,9 @@ __all__ = [
     "StoppingRule",
     "TrainConfig",
     "get_recipe",
+    "parse_settings",
     "resolve",
+    "split_settings",
     "train",
     "train_seeds",
 ]

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TypeVar, get_origin
+from typing import Any, TypeVar
 
 from sentemb.errors import InputError
 from sentemb.training.config import RunConfig, TrainConfig, field_types
 from sentemb.training.recipes import Recipe, get_recipe
-from sentemb.training.values import parsed, read_toml, unknown
+from sentemb.training.settings import option_tables, parse_settings
+from sentemb.training.values import read_toml, unknown
 
 Config = TypeVar("Config", bound=RunConfig)
 
@@ -63,15 +64,16 @@ def fill(
     """
     given = _read(kind, Path(file), recipe.name) if file is not None else {}
     layers = [given, {key: value for key, value in (overrides or {}).items() if value is not None}]
-    layers.append(_assigned(kind, assignments or {}))
+    layers.append(parse_settings(assignments or {}, kind))
     preset = next((layer["preset"] for layer in reversed(layers) if "preset" in layer), "paper")
     values = recipe.values(preset)
-    types, tables = field_types(kind), _tables(kind)
+    types, tables = field_types(kind), option_tables(kind)
     for layer in layers:
         for key, value in layer.items():
             if key not in types:
                 raise unknown("setting", key, types)
-            values[key] = {**values.get(key, {}), **value} if key in tables else value
+            joined = key in tables and isinstance(value, Mapping)
+            values[key] = {**values.get(key, {}), **value} if joined else value
     values["recipe"] = recipe.name
     if "output" not in values:
         raise InputError("no output folder", "name one with --output")
@@ -85,11 +87,6 @@ def fill(
         raise
 
 
-def _tables(kind: type[RunConfig]) -> list[str]:
-    """Fields that hold the options of something."""
-    return [name for name, inner in field_types(kind).items() if get_origin(inner) is Mapping]
-
-
 def _read(kind: type[RunConfig], file: Path, recipe: str) -> dict[str, Any]:
     given = read_toml(file)
     types = field_types(kind)
@@ -97,7 +94,7 @@ def _read(kind: type[RunConfig], file: Path, recipe: str) -> dict[str, Any]:
         if key not in types:
             hint = unknown("key", key, types)
             raise InputError(f"{file}: {hint.message}", hint.hint)
-    for table in _tables(kind):
+    for table in option_tables(kind):
         if not isinstance(given.get(table, {}), dict):
             raise InputError(f"{file}: {table} is no table", f"write [{table}] above its options")
     if given.get("recipe", recipe) != recipe:
@@ -106,23 +103,3 @@ def _read(kind: type[RunConfig], file: Path, recipe: str) -> dict[str, Any]:
             f"run sentemb train {given['recipe']}",
         )
     return given
-
-
-def _assigned(kind: type[RunConfig], assignments: Mapping[str, str]) -> dict[str, Any]:
-    values: dict[str, Any] = {}
-    types, tables = field_types(kind), _tables(kind)
-    for name, text in assignments.items():
-        table, _, option = name.partition(".")
-        if table in tables and option:
-            # The loss checks its own options; here a word is a word, a number a number, commas a list.
-            form = _OPTION_LIST if "," in text else _OPTION_TEXT
-            values.setdefault(table, {})[option] = parsed(name, text, form)
-        elif name in types and name not in tables:
-            values[name] = parsed(name, text, types[name])
-        else:
-            raise unknown("setting", name, [*types, "loss_options.temperature"])
-    return values
-
-
-_OPTION_TEXT = bool | int | float | str | None
-_OPTION_LIST = tuple[int | None, ...]

@@ -57,7 +57,8 @@ def parsed(name: str, text: str, kind: Any) -> Any:
 
     Args:
         name: What the value is called, for the message.
-        text: What the user wrote; a TOML value, or a bare word for a string; commas make a list.
+        text: What the user wrote; a TOML value, or a bare word for a string; commas make a list, also
+            without brackets.
         kind: The type that it must have.
 
     Returns:
@@ -69,15 +70,28 @@ def parsed(name: str, text: str, kind: Any) -> Any:
     kinds = get_args(kind) if get_origin(kind) in (Union, types.UnionType) else (kind,)
     if any(get_origin(inner) is tuple for inner in kinds):
         entry = next(get_args(inner)[0] for inner in kinds if get_origin(inner) is tuple)
+        if isinstance(value := toml_or_text(text), list):
+            return checked(name, value, kind)
         return checked(name, [parsed(name, part.strip(), entry) for part in text.split(",")], kind)
     texts_only = all(inner in (str, types.NoneType) or get_origin(inner) is Literal for inner in kinds)
     if texts_only:
         return checked(name, text, kind)
+    return checked(name, toml_or_text(text), kind)
+
+
+def toml_or_text(text: str) -> Any:
+    """Read a value of TOML; what is none is a bare word.
+
+    Args:
+        text: What the user wrote.
+
+    Returns:
+        The value, or the text.
+    """
     try:
-        value = tomllib.loads(f"value = {text}")["value"]
+        return tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:
-        value = text
-    return checked(name, value, kind)
+        return text
 
 
 def read_toml(path: Path) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -69,27 +69,6 @@ def with_options(methods: Iterable[Method], options: Mapping[str, Any]) -> list[
     return [Method(one.name, one.recipe, _joined(options, one.options)) for one in methods]
 
 
-def parse_settings(assignments: Sequence[str]) -> dict[str, Any]:
-    """Options as a command line gives them.
-
-    Args:
-        assignments: Such as `epochs=3` or `loss_options.dropouts=[0, 0.1]`; what is no TOML value is text.
-
-    Returns:
-        The options, those with a dot in tables.
-
-    Raises:
-        InputError: One has no equals sign or no name.
-    """
-    flat = {}
-    for assignment in assignments:
-        name, equals, text = (part.strip() for part in assignment.partition("="))
-        if not name or not equals:
-            raise InputError(f"--set {assignment} sets nothing", "write KEY=VALUE")
-        flat[name] = _value(text)
-    return nested(flat)
-
-
 def nested(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Options whose names say in which table they are.
 
@@ -109,13 +88,6 @@ def nested(settings: Mapping[str, Any]) -> dict[str, Any]:
     return options
 
 
-def _value(text: str) -> Any:
-    try:
-        return tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
-        return text
-
-
 def _read(file: Path) -> dict[str, Method]:
     try:
         tables = tomllib.loads(file.read_text(encoding="utf-8"))
@@ -126,6 +98,8 @@ def _read(file: Path) -> dict[str, Method]:
         if not isinstance(options, dict):
             raise InputError(f"{file}: {name} is no table", f"write [{name}] and its options below")
         recipe = options.pop("recipe", name)
+        if not isinstance(recipe, str):
+            raise InputError(f"{file}: the recipe of {name} is {recipe}", "name one")
         methods[name] = Method(name, recipe, options)
     return methods
 

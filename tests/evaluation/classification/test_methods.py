@@ -7,7 +7,7 @@ import pytest
 
 from sentemb.errors import InputError
 from sentemb.evaluation.classification import Method
-from sentemb.evaluation.classification.methods import find_methods, parse_settings, with_options
+from sentemb.evaluation.classification.methods import find_methods, with_options
 
 
 def test_names_are_recipes_groups_or_from_the_file(write_file: Callable[[str, str], Path]) -> None:
@@ -28,15 +28,6 @@ def test_table_1_of_supcl_seq() -> None:
     assert [one.options["batch_size"] for one in views] == [160, 160, 160, 160, 128]
 
 
-def test_settings_are_toml_values_or_text() -> None:
-    assert parse_settings(["epochs=3", "loss_options.dropouts=[0, 0.1]", "base = bert-mini", "clip=0.5"]) == {
-        "epochs": 3,
-        "loss_options": {"dropouts": [0, 0.1]},
-        "base": "bert-mini",
-        "clip": 0.5,
-    }
-
-
 def test_a_methods_own_options_come_first() -> None:
     own = Method("cold", "scl", {"loss_options": {"temperature": 0.1}})
     common = {"epochs": 3, "loss_options": {"temperature": 0.3, "weight": 0.5}}
@@ -48,9 +39,9 @@ def test_a_methods_own_options_come_first() -> None:
 def test_mistakes(write_file: Callable[[str, str], Path]) -> None:
     with pytest.raises(InputError, match="two methods of the study have one name"):
         find_methods(["ce", "scl", "ce"])
-    with pytest.raises(InputError, match="sets nothing; write KEY=VALUE"):
-        parse_settings(["epochs"])
     with pytest.raises(InputError, match=r"grid\.toml is not valid TOML"):
         find_methods(["ce"], write_file("grid.toml", "[ce\n"))
     with pytest.raises(InputError, match="epochs is no table"):
         find_methods(["ce"], write_file("grid.toml", "epochs = 3\n"))
+    with pytest.raises(InputError, match=r"the recipe of a is \['ce'\]"):
+        find_methods(["a"], write_file("grid.toml", '[a]\nrecipe = ["ce"]\n'))
