@@ -1,7 +1,8 @@
-"""What the losses on labelled texts share: their one text column, their labels, cross-entropy."""
+"""What the losses on labelled texts share: one text column, labels, a look at positives, cross-entropy."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable
 from typing import Any, Literal, get_args
 
@@ -12,6 +13,8 @@ from sentemb._compat import WeightedLayerPooling
 from sentemb.errors import InputError
 from sentemb.losses._options import check_choice
 from sentemb.losses.encoder import unwrap
+
+logger = logging.getLogger(__name__)
 
 Representation = Literal["sentence", "cls"]
 """`sentence` is the encoder's vector, `cls` the last hidden state of the first token whatever the pooling."""
@@ -128,6 +131,31 @@ def row_labels(labels: Tensor | None, *, rows: int, loss: str) -> Tensor:
             f"{loss} needs one label per row, {rows} rows came with labels of shape {tuple(labels.shape)}"
         )
     return labels.view(rows)
+
+
+class PositivesCheck:
+    """Warns once, in the first training step, when batches leave most anchors without a positive."""
+
+    def __init__(self) -> None:
+        self._done = False
+
+    def __call__(self, losses: Tensor, has_positive: Tensor) -> None:
+        """Look at a batch.
+
+        Args:
+            losses: The contrastive losses; a batch whose losses need no gradient is no training step.
+            has_positive: Whether an anchor has a positive, one entry per row, `(n,)`.
+        """
+        if self._done or not losses.requires_grad:
+            return
+        self._done = True
+        share = has_positive.float().mean().item()
+        if share < 0.5:
+            logger.warning(
+                "Only %.0f %% of the anchors of the first batch have a positive, and only those take part in "
+                "the contrastive loss. Raise the batch size, or set batch_sampler to 'group_by_label'.",
+                100 * share,
+            )
 
 
 def cross_entropy(logits: Tensor, labels: Tensor | None, *, loss: str) -> Tensor:

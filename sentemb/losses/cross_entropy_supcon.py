@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from sentemb.errors import InputError
 from sentemb.losses._options import check_choice, check_number
 from sentemb.losses.classification import (
+    PositivesCheck,
     Representation,
     check_representation,
     cross_entropy,
@@ -18,7 +19,7 @@ from sentemb.losses.classification import (
     row_labels,
     text_column,
 )
-from sentemb.losses.functional import supervised_contrastive
+from sentemb.losses.functional import positives_per_anchor, supervised_contrastive
 from sentemb.losses.gather import gather_rows
 from sentemb.losses.owned import OwnedWeights
 from sentemb.losses.supcon import Reduction
@@ -100,6 +101,7 @@ class CrossEntropySupConLoss(OwnedWeights):
         self.representation: Representation = representation
         self.reduction: Reduction = reduction
         self.gather_across_devices = gather_across_devices
+        self._check_positives = PositivesCheck()
 
     @property
     def scale(self) -> float:
@@ -147,6 +149,7 @@ class CrossEntropySupConLoss(OwnedWeights):
         losses = supervised_contrastive(
             rows, classes, temperature=self.temperature, anchors=anchors
         )  # (b, 1)
+        self._check_positives(losses, positives_per_anchor(classes, views=1) > 0)
         supcon = share * losses.mean()
         if self.reduction == "sum":
             supcon = len(rows) * supcon

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable
 from typing import Any, Literal
 
@@ -12,11 +11,9 @@ from torch import Tensor, nn
 from sentemb._compat import embed_columns
 from sentemb.errors import InputError
 from sentemb.losses._options import check_choice, check_number
-from sentemb.losses.classification import row_labels
+from sentemb.losses.classification import PositivesCheck, row_labels
 from sentemb.losses.functional import positives_per_anchor, supervised_contrastive
 from sentemb.losses.gather import gather_rows
-
-logger = logging.getLogger(__name__)
 
 Reduction = Literal["mean", "sum"]
 
@@ -92,7 +89,7 @@ class SupConLoss(nn.Module):
         self.reduction = reduction
         self.gather_across_devices = gather_across_devices
         self.preset = preset
-        self._positives_checked = False
+        self._check_positives = PositivesCheck()
 
     @property
     def scale(self) -> float:
@@ -187,16 +184,3 @@ class SupConLoss(nn.Module):
             return torch.arange(len(vectors), device=vectors.device)
         own = row_labels(labels, rows=len(embeddings[0]), loss=name).to(vectors.device)
         return gather_rows(own, across_devices=self.gather_across_devices).rows
-
-    def _check_positives(self, losses: Tensor, has_positive: Tensor) -> None:
-        """Warn once, in the first training step, when batches do not suit the loss."""
-        if self._positives_checked or not losses.requires_grad:
-            return
-        self._positives_checked = True
-        share = has_positive.float().mean().item()
-        if share < 0.5:
-            logger.warning(
-                "Only %.0f %% of the anchors of the first batch have a positive, and only those train the "
-                "encoder. Raise the batch size, or set batch_sampler to 'group_by_label'.",
-                100 * share,
-            )

@@ -66,6 +66,22 @@ def test_cls_is_compared_and_the_head_sees_the_sentence_vector(tiny_encoder, sen
     torch.testing.assert_close(by_sentence([features], labels), expected)
 
 
+def test_few_positives_are_warned_about_once_and_in_training_only(caplog) -> None:
+    logits, vectors = batch(6)
+    loss = CrossEntropySupConLoss(nn.Linear(1, 1), nn.Identity())
+    with torch.no_grad():
+        loss.compute_loss_from_embeddings([logits, vectors], torch.tensor([0, 0, 1, 2, 1, 0]))
+    assert not caplog.text
+    few = torch.tensor([0, 1])
+    for _ in range(2):
+        loss.compute_loss_from_embeddings([logits[:2], vectors[:2]], few)
+    assert caplog.text.count("Only 0 % of the anchors of the first batch have a positive") == 1
+    caplog.clear()
+    enough = CrossEntropySupConLoss(nn.Linear(1, 1), nn.Identity())
+    enough.compute_loss_from_embeddings([logits, vectors], torch.tensor([0, 0, 1, 1, 2, 0]))
+    assert not caplog.text
+
+
 def test_model_card_gets_options_and_citation(tiny_encoder) -> None:
     loss = CrossEntropySupConLoss(tiny_encoder, LinearHead(16, 2))
     config = loss.get_config_dict()
