@@ -20,24 +20,11 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from sentemb._vectors import cosine_similarity, full_precision
+
 ViewPooling = Literal["max", "mean"]
 
 _EVERY = slice(None)
-_TINY_NORM = 1e-8  # the floor of torch.nn.functional.cosine_similarity
-
-
-def cosine_similarity(first: Tensor, second: Tensor) -> Tensor:
-    """Cosine of every row of `first` with every row of `second`, as one matrix product.
-
-    Args:
-        first: `(n, d)`.
-        second: `(m, d)`.
-
-    Returns:
-        `(n, m)` in float32, or in float64 when the inputs are.
-    """
-    with torch.autocast(first.device.type, enabled=False):
-        return unit_vectors(first) @ unit_vectors(second).T  # (n, m)
 
 
 def info_nce(
@@ -235,32 +222,12 @@ def pool_tokens(hidden: Tensor, mask: Tensor, *, pooling: ViewPooling) -> Tensor
     Returns:
         `(n, d)` in float32, or in float64 when `hidden` is; zero where a row has no token at all.
     """
-    hidden = _full_precision(hidden)
+    hidden = full_precision(hidden)
     inside = mask.bool().unsqueeze(2)  # (n, t, 1)
     if pooling == "mean":
         return hidden.masked_fill(~inside, 0).sum(1) / inside.sum(1).clamp_min(1)  # (n, d)
     pooled = hidden.masked_fill(~inside, -torch.inf).amax(1)  # (n, d)
     return pooled.masked_fill(~inside.any(1), 0)
-
-
-def unit_vectors(vectors: Tensor) -> Tensor:
-    """Divide vectors by their length.
-
-    Args:
-        vectors: `(..., d)`.
-
-    Returns:
-        `(..., d)` in float32, or in float64 when `vectors` is; zero vectors stay zero and have gradient 0.
-    """
-    vectors = _full_precision(vectors)
-    norm = torch.linalg.vector_norm(vectors, dim=-1, keepdim=True)
-    # Without the mask a zero vector would receive a gradient of order 1 / _TINY_NORM.
-    unit: Tensor = (vectors / norm.clamp_min(_TINY_NORM)).masked_fill(norm == 0, 0)
-    return unit
-
-
-def _full_precision(vectors: Tensor) -> Tensor:
-    return vectors if vectors.dtype == torch.float64 else vectors.float()
 
 
 def _own(vectors: Tensor, anchors: slice) -> Tensor:

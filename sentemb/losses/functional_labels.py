@@ -13,7 +13,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from sentemb.losses.functional import cosine_similarity, unit_vectors
+from sentemb._vectors import cosine_similarity, unit_vectors
 
 Denominator = Literal["negatives", "infonce", "all"]
 Slices = Literal["renormalised", "global"]

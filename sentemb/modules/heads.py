@@ -198,6 +198,20 @@ def check_count(option: str, value: Any, *, least: int = 1) -> None:
         )
 
 
+def check_flag(option: str, value: Any) -> None:
+    """Refuse what is neither true nor false, such as a word of a configuration file.
+
+    Args:
+        option: Name for the message.
+        value: What the user gave.
+
+    Raises:
+        InputError: It is something else.
+    """
+    if not isinstance(value, bool):
+        raise InputError(f"{option} of a classification head is {value!r}", "give true or false")
+
+
 def check_temperature(value: Any) -> None:
     """Refuse what is no finite number above 0.
 

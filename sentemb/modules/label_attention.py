@@ -8,9 +8,10 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from sentemb.modules.heads import ClassificationHead, check_count, linear_layer
+from sentemb._vectors import full_precision
+from sentemb.modules.heads import ClassificationHead, check_count, check_flag, linear_layer
 from sentemb.modules.label_fusion import masked_softmax
-from sentemb.modules.labels import full_precision, label_table, token_states
+from sentemb.modules.labels import label_table, token_states
 
 
 class LsanHead(ClassificationHead):
@@ -54,6 +55,7 @@ class LsanHead(ClassificationHead):
         super().__init__()
         self.label_vectors = label_table(classes, width)
         check_count("hidden", hidden)
+        check_flag("train_labels", train_labels)
         self.width = width
         self.classes = classes
         self.hidden = hidden

@@ -8,9 +8,10 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
+from sentemb._vectors import cosine_similarity, full_precision
 from sentemb.errors import InputError
-from sentemb.modules.heads import ClassificationHead, check_count, check_probability, linear_layer
-from sentemb.modules.labels import LabelHead, cosine, full_precision, label_table, token_states
+from sentemb.modules.heads import ClassificationHead, check_count, check_flag, check_probability, linear_layer
+from sentemb.modules.labels import LabelHead, label_table, token_states
 
 
 class LabelAttention(nn.Module):
@@ -30,7 +31,7 @@ class LabelAttention(nn.Module):
         relu: Whether a ReLU follows the convolution, as in the code of Wang et al.
 
     Raises:
-        InputError: `window` is no odd number above 0.
+        InputError: `window` is no odd number above 0, or `relu` neither true nor false.
     """
 
     def __init__(self, classes: int, *, window: int, relu: bool = True) -> None:
@@ -40,6 +41,7 @@ class LabelAttention(nn.Module):
             raise InputError(
                 f"window of a classification head is {window}", "give an odd number, so that it has a middle"
             )
+        check_flag("relu", relu)
         self.window = window
         self.relu = relu
         self.convolution = nn.Conv1d(classes, classes, window, padding=window // 2)
@@ -58,7 +60,7 @@ class LabelAttention(nn.Module):
         Returns:
             z, `(b, d)`; zero for a text without a single token.
         """
-        similarity = cosine(states, label_vectors).mT  # (b, classes, t)
+        similarity = cosine_similarity(states, label_vectors).mT  # (b, classes, t)
         scores = self.convolution(similarity.to(self.convolution.weight.dtype))  # (b, classes, t)
         strongest = full_precision(scores.relu() if self.relu else scores).amax(1)  # (b, t)
         weights = masked_softmax(strongest, inside).to(states.dtype)  # (b, t)

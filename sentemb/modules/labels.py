@@ -8,17 +8,17 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
+from sentemb._vectors import cosine_similarity, full_precision
 from sentemb.errors import InputError
 from sentemb.modules.heads import (
     INITIAL_DEVIATION,
     ClassificationHead,
     check_count,
+    check_flag,
     check_temperature,
     check_width,
     linear_layer,
 )
-
-_TINY_NORM = 1e-8  # the floor of torch.nn.functional.cosine_similarity
 
 
 class LabelHead(ClassificationHead):
@@ -70,6 +70,7 @@ class LabelHead(ClassificationHead):
         super().__init__()
         self.label_vectors = label_table(classes, width)
         check_count("layers", layers, least=0)
+        check_flag("last_relu", last_relu)
         check_temperature(temperature)
         self.width = width
         self.classes = classes
@@ -118,7 +119,7 @@ class LabelHead(ClassificationHead):
         Returns:
             `(b, classes)` in float32, or in float64 when the head is.
         """
-        return cosine(self.embed(features), self.label_vectors) / self.temperature
+        return cosine_similarity(self.embed(features), self.label_vectors) / self.temperature
 
     def config(self) -> dict[str, Any]:
         """What `build_head` needs to make this head again.
@@ -178,30 +179,3 @@ def token_states(features: Mapping[str, Any], *, width: int) -> tuple[Tensor, Te
     inside = mask.bool()
     # Whatever padding holds, infinities too, must not reach a sum with weight 0.
     return full_precision(states).masked_fill(~inside.unsqueeze(2), 0), inside
-
-
-def cosine(first: Tensor, second: Tensor) -> Tensor:
-    """Cosine of every vector of `first` with every row of `second`.
-
-    Args:
-        first: `(..., d)`.
-        second: `(m, d)`.
-
-    Returns:
-        `(..., m)` in float32, or in float64 when `first` is; 0 with gradient 0 for a zero vector.
-    """
-    with torch.autocast(first.device.type, enabled=False):
-        return _unit(first) @ _unit(second).T.to(full_precision(first).dtype)
-
-
-def full_precision(vectors: Tensor) -> Tensor:
-    """Half precision as float32; float32 and float64 as they are."""
-    return vectors if vectors.dtype == torch.float64 else vectors.float()
-
-
-def _unit(vectors: Tensor) -> Tensor:
-    vectors = full_precision(vectors)
-    norm = torch.linalg.vector_norm(vectors, dim=-1, keepdim=True)
-    # Without the mask a zero vector would receive a gradient of order 1 / _TINY_NORM.
-    unit: Tensor = (vectors / norm.clamp_min(_TINY_NORM)).masked_fill(norm == 0, 0)
-    return unit

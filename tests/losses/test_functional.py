@@ -118,20 +118,13 @@ def test_duplicated_texts_stay_negatives_and_finite() -> None:
     )
 
 
-def test_zero_vectors_have_cosine_zero_and_receive_no_gradient() -> None:
+def test_zero_vectors_receive_no_gradient() -> None:
     u, v = torch.zeros(3, 8, requires_grad=True), torch.randn(3, 2, 8, requires_grad=True)
-    assert functional.cosine_similarity(u, v[:, 0]).eq(0).all()
     for losses in all_objectives(u, v):
         assert losses.isfinite().all()
         gradients = torch.autograd.grad(losses.sum(), (u, v), retain_graph=True)
         assert gradients[0].eq(0).all()
         assert gradients[1].isfinite().all()
-
-
-def test_cosine_matrix_equals_torch() -> None:
-    first, second = vectors(4, 8, seed=1), vectors(6, 8, seed=2)
-    expected = torch.nn.functional.cosine_similarity(first[:, None], second[None], dim=2)
-    torch.testing.assert_close(functional.cosine_similarity(first, second), expected)
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])

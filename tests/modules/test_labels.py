@@ -199,6 +199,12 @@ def test_a_zero_vector_has_logits_zero_and_no_gradient() -> None:
         ({"kind": "leam", "window": 0}, "window of a classification head is 0"),
         ({"kind": "leam", "dropout": 1.0}, "dropout of a classification head is 1.0"),
         ({"kind": "lsan", "hidden": 0}, "hidden of a classification head is 0"),
+        (
+            {"kind": "label", "last_relu": "no"},
+            "last_relu of a classification head is 'no'; give true or false",
+        ),
+        ({"kind": "label-fusion", "relu": 0}, "relu of a classification head is 0; give true or false"),
+        ({"kind": "lsan", "train_labels": 1}, "train_labels of a classification head is 1"),
     ],
 )
 def test_bad_options_are_one_line(options, message) -> None:
