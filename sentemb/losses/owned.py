@@ -16,7 +16,8 @@ class OwnedWeights(nn.Module):
 
     sentence-transformers saves, restores, clips and averages over ranks only the weights under `loss.model`.
     A trainer does the same for the weights that this class names. A subclass lists the child modules that
-    hold them in `owned_modules`; the encoder and frozen reference encoders are not among them.
+    hold them in `owned_modules`; the encoder and frozen reference encoders are not among them. What else a
+    resumed run has to find again, it adds in `head_state` and takes out in `load_head_state`.
     """
 
     owned_modules: ClassVar[tuple[str, ...]] = ()

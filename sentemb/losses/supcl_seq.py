@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
+import torch
 from torch import Tensor, nn
 
+from sentemb.errors import InputError
 from sentemb.losses.classification import Representation, check_representation, represent, text_column
 from sentemb.losses.dropout_views import check_dropouts, encode_views
+from sentemb.losses.owned import OwnedWeights
 from sentemb.losses.supcon import Reduction, SupConLoss
 
 _RELEASED_DEFAULT = 0.1  # def_drop_out of the authors' trainer
+_LEFT_BEHIND = "left_behind"
 
 
-class SupCLSeqLoss(SupConLoss):
+class SupCLSeqLoss(SupConLoss, OwnedWeights):
     """Contrastive loss of SupCL-Seq on dropout views (Sedghamiz et al., 2021, Eq. 2).
 
     Each of b sentences is encoded under every probability of `dropouts`, set in all of the encoder's
@@ -133,6 +137,36 @@ class SupCLSeqLoss(SupConLoss):
         if self.model.training:
             self._left_behind = left_behind
         return views
+
+    def head_state(self) -> dict[str, Tensor]:
+        """What a resumed run has to find again: the dropout that the last step left in the encoder.
+
+        Returns:
+            With `preset="released"` that probability in float64, or no number for the encoder's own; else
+            nothing.
+        """
+        state = super().head_state()
+        if self.preset == "released":
+            left = [] if self._left_behind is None else [self._left_behind]
+            state[_LEFT_BEHIND] = torch.tensor(left, dtype=torch.float64)
+        return state
+
+    def load_head_state(self, state: Mapping[str, Tensor]) -> None:
+        """Put back what `head_state` gave.
+
+        Args:
+            state: Names to values.
+
+        Raises:
+            InputError: The state is that of another loss, or of another preset.
+        """
+        if state.keys() != self.head_state().keys():
+            raise InputError(
+                f"the saved state of a {type(self).__name__} holds {', '.join(state) or 'nothing'}",
+                "build the loss with the preset of the run that saved it",
+            )
+        if self.preset == "released":
+            self._left_behind = next(iter(state[_LEFT_BEHIND].tolist()), None)
 
     def get_config_dict(self) -> dict[str, Any]:
         """Options for the model card."""

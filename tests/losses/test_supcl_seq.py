@@ -93,6 +93,19 @@ def test_released_is_stuck_in_training_steps_only(tiny_encoder, sentences) -> No
     assert loss.next_views() == (0.0, 0.0, 0.0)
 
 
+def test_what_a_released_step_leaves_behind_is_found_again(tiny_encoder) -> None:
+    first, second = (SupCLSeqLoss(tiny_encoder, dropouts=(0.0, 0.1), preset="released") for _ in range(2))
+    tiny_encoder.train()
+    for expected in ((None, 0.0, 0.0), (0.0, 0.0, 0.0)):
+        second.load_head_state(first.head_state())
+        assert second.next_views() == first.next_views() == expected
+    plain = SupCLSeqLoss(tiny_encoder)
+    assert not plain.head_state()
+    for loss, state in ((plain, first.head_state()), (first, {})):
+        with pytest.raises(InputError, match=r"saved state .* holds (left_behind|nothing); build the loss"):
+            loss.load_head_state(state)
+
+
 def test_released_scales_the_loss(encoder64) -> None:
     torch.manual_seed(0)
     views = torch.randn(4, 3, 16, dtype=torch.float64)

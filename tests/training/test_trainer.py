@@ -16,7 +16,7 @@ from transformers import TrainerCallback
 
 from sentemb._compat import BaseEvaluator
 from sentemb.errors import InputError
-from sentemb.losses import SelfGuidedLoss
+from sentemb.losses import SelfGuidedLoss, SupCLSeqLoss
 from sentemb.modules import build_encoder
 from sentemb.training import SentembTrainer
 from sentemb.training.checkpoints import checkpoints
@@ -43,7 +43,14 @@ class SelfGuided(SelfGuidedLoss):
         super().__init__(model, objective="opt1", projection_width=8)
 
 
-@pytest.mark.parametrize("loss", [HeadLoss, SelfGuided])
+class ReleasedViews(SupCLSeqLoss):
+    """Every step leaves a dropout probability to the next one."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__(model, dropouts=(0.0, 0.3, 0.1), preset="released")
+
+
+@pytest.mark.parametrize("loss", [HeadLoss, SelfGuided, ReleasedViews])
 def test_resuming_anywhere_equals_no_interruption_to_the_last_bit(
     tiny_bert: Path, tmp_path: Path, loss: type[nn.Module]
 ) -> None:
