@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from sentemb.classification.evaluator import ClassifierEvaluator
     from sentemb.classification.files import read_own_labelled, read_own_texts
     from sentemb.classification.fit import ClassifierRun, fit_classifier
-    from sentemb.classification.recipes import CLASSIFIER_RECIPES, resolve_classifier
+    from sentemb.classification.recipes import CLASSIFIER_RECIPES, optimization_of, resolve_classifier
 else:
     __getattr__ = lazy_exports(
         __name__,
@@ -22,7 +22,7 @@ else:
             "evaluator": ["ClassifierEvaluator"],
             "files": ["read_own_labelled", "read_own_texts"],
             "fit": ["ClassifierRun", "fit_classifier"],
-            "recipes": ["CLASSIFIER_RECIPES", "resolve_classifier"],
+            "recipes": ["CLASSIFIER_RECIPES", "optimization_of", "resolve_classifier"],
         },
     )
 
@@ -33,6 +33,7 @@ __all__ = [
     "ClassifierEvaluator",
     "ClassifierRun",
     "fit_classifier",
+    "optimization_of",
     "read_own_labelled",
     "read_own_texts",
     "resolve_classifier",

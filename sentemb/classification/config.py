@@ -26,6 +26,8 @@ class ClassifierConfig(RunConfig):
         head: Kind of the head, see `sentemb.modules.heads.HEADS`.
         head_options: Arguments of the head beside its width and classes.
         probe_options: Arguments of `ProbeOptions`, for the second stage.
+        self_supervised: Hide the labels from the loss, for which each text and its views are then a class of
+            their own; only the second stage sees them.
         metric: Metric of the validation set that chooses the weights.
         eval_steps: Optimizer steps between two evaluations, and between two checkpoints; None is once per
             epoch.
@@ -37,6 +39,7 @@ class ClassifierConfig(RunConfig):
     head: str = "linear"
     head_options: Mapping[str, OptionValue] = field(default_factory=dict)
     probe_options: Mapping[str, OptionValue] = field(default_factory=dict)
+    self_supervised: bool = False
     metric: Metric = "accuracy"
     eval_steps: int | None = None
 

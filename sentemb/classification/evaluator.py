@@ -69,16 +69,18 @@ class ClassifierEvaluator(BaseEvaluator):
         """Evaluate, in the way every sentence-transformers trainer calls it.
 
         Args:
-            model: The encoder; the training mode of every module is left as it was.
+            model: The encoder, also as trainers wrap it for several processes; the training mode of every
+                module is left as it was.
             output_path: Not used: the run's metrics have a file of their own.
-            epoch: Not used.
-            steps: Not used.
+            epoch: Where training stands; -1 outside training.
+            steps: Steps so far; -1 at the end of an epoch or outside training.
 
         Returns:
             The metrics, prefixed with the evaluator's name.
         """
+        encoder: SentenceTransformer = getattr(model, "module", model)  # of a wrapper such as DDP
         classifier = Classifier(
-            model,
+            encoder,
             self.head,
             self.data.label_names,
             pairs=self.data.pairs is not None,
@@ -86,6 +88,7 @@ class ClassifierEvaluator(BaseEvaluator):
         )
         metrics = score_classifier(classifier, self.data)
         prefixed: dict[str, float] = self.prefix_name_to_metrics(metrics, self.name)
+        self.store_metrics_in_model_card_data(encoder, prefixed, epoch, steps)
         return prefixed
 
     def scorer(self, vectors: Tensor) -> Callable[[], float]:

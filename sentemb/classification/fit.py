@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from pathlib import Path
 
 from sentemb.classification.classifier import Classifier
 from sentemb.classification.config import ClassifierConfig
+from sentemb.classification.options import check_options
 from sentemb.classification.session import ClassifierSession
 from sentemb.data.labelled import LabelledTexts
 from sentemb.errors import InputError
 from sentemb.training.folder import RunFolder
-from sentemb.training.objective import check_loss_options
 from sentemb.training.outcome import Run
 from sentemb.training.progress import ConsoleProgress, without_upstream_bars
 from sentemb.training.ranks import on_main
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -67,7 +70,7 @@ def fit_classifier(
             f"fit_classifier takes one seed, the configuration has {len(config.seeds)}",
             "call it once for each",
         )
-    check_loss_options(config)
+    check_options(config)
     check_sets(train, validation)
     on_main(lambda: RunFolder(Path(config.output)).check(config, resume=resume))
     with without_upstream_bars():
@@ -84,20 +87,24 @@ def check_sets(train: LabelledTexts, validation: LabelledTexts | None) -> None:
         validation: Texts to choose by.
 
     Raises:
-        InputError: The labels are scores, there is one class, a class has no example, or the two sets are of
-            different kinds or classes.
+        InputError: The labels are scores, one class alone has examples, or the two sets are of different
+            kinds or classes.
     """
     if not train.label_names:
         raise InputError(f"the labels of {train.name} are scores", "a classifier needs classes")
-    if len(train.label_names) == 1:
+    present = [name for name, count in train.class_counts.items() if count]
+    if len(present) == 1:
         raise InputError(
-            f"all rows of {train.name} {train.split} have the label {train.label_names[0]}",
+            f"all rows of {train.name} {train.split} have the label {present[0]}",
             "give examples of at least two classes",
         )
-    if absent := [name for name, count in train.class_counts.items() if count == 0]:
-        raise InputError(
-            f"{train.name} {train.split} has no example of {', '.join(absent[:5])}",
-            "add examples, or leave the class out of label_names",
+    if absent := [name for name in train.label_names if name not in present]:
+        # A few examples drawn from a whole set, as in few-shot learning, can miss a rare class.
+        logger.warning(
+            "%s %s has no example of %s: the classifier can name the class but will hardly do so",
+            train.name,
+            train.split,
+            ", ".join(absent[:5]),
         )
     if validation is None:
         return

@@ -54,27 +54,31 @@ def compute(
     function: Callable[[dict[str, Any]], Tensor],
     *,
     max_length: int | None,
+    dropout: bool = False,
 ) -> NDArray[np.float32]:
-    """Apply a function to what the encoder returns, in evaluation mode.
+    """Apply a function to what the encoder returns.
 
     Args:
         encoder: The encoder; every module's mode is left as it was.
         inputs: Texts or pairs, at least one.
         function: From the encoder's output dict to one row per input.
         max_length: Longest input in tokens; None is the encoder's own limit.
+        dropout: Leave the encoder's dropout on, which it is not otherwise.
 
     Returns:
-        `(len(inputs), columns)` in the order of `inputs`; equal inputs have equal rows.
+        `(len(inputs), columns)` in the order of `inputs`; without dropout equal inputs have equal rows.
     """
     places: dict[Input, int] = {}
     positions = [places.setdefault(one, len(places)) for one in inputs]
     unique = list(places)
+    if dropout:
+        positions, unique = list(range(len(inputs))), list(inputs)
     # Longest first: a batch that does not fit the memory fails at once.
     order = sorted(range(len(unique)), key=lambda place: -_characters(unique[place]))
     rows: list[NDArray[np.float32]] = []
     limit = {} if max_length is None else {"max_length": max_length}
     with training_flags_kept(encoder):
-        encoder.eval()
+        encoder.train(dropout)
         for start in range(0, len(order), _BATCH):
             batch = [unique[place] for place in order[start : start + _BATCH]]
             features = {

@@ -34,6 +34,7 @@ _COMMON = {
     "use_last": Default(False, "the best validation checkpoint"),
     "seeds": Default((1,), "the papers use ten seeds"),
 }
+_OPTIMIZATION = ("base", "batch_size", "epochs", "learning_rate", "weight_decay", "schedule", "warmup")
 _CE = {
     **_COMMON,
     "base": Default("bert-base-uncased", f"{DEVLIN}, section 3"),
@@ -64,6 +65,35 @@ _LABEL_VECTORS = {
     "loss_options.ler_weight": Default(0.5, f"{LACON}, section 4.4: a wide plateau over 0.1 to 1"),
 }
 _BASELINE = f"{LACON}, section 3.2"
+_SUPCL = {
+    **_COMMON,
+    "base": Default("bert-base-uncased", f"{SUPCL_PAPER}, section 3"),
+    "pooling": Default("cls-mlp", f"{SUPCL_CODE}: the pooler's output"),
+    "loss": Default("SupCLSeqLoss", f"{SUPCL_PAPER}, equation 2"),
+    "loss_options.dropouts": Default((0.0, 0.1, 0.2), f"{SUPCL_PAPER}, table 4: most tasks"),
+    "loss_options.temperature": Default(0.05, f"{SUPCL_PAPER}, table 4"),
+    "batch_size": Default(128, f"{SUPCL_PAPER}, table 4: CoLA and MRPC"),
+    "epochs": Default(5, f"{SUPCL_PAPER}, table 4: most tasks"),
+    "learning_rate": Default(5e-5, f"{SUPCL_PAPER}, table 4: CoLA"),
+    "weight_decay": Default(0.0, "not stated; library default"),
+    "warmup": Default(0.0, "not stated; library default"),
+    "head": Default("linear", f"{SUPCL_PAPER}, section 2"),
+    "head_options.dropout": Default(0.1, f"{SUPCL_CODE}: the library's BERT head"),
+    "probe_options.learning_rate": Default(1e-3, f"{SUPCL_CODE}, notebooks"),
+    "probe_options.weight_decay": Default(0.01, f"{SUPCL_CODE}, notebooks"),
+    "probe_options.warmup_steps": Default(50, f"{SUPCL_CODE}, notebooks; at most a tenth of the steps"),
+    "probe_options.epochs": Default(5, f"{SUPCL_CODE}, notebooks: 3 to 5"),
+    "probe_options.min_steps": Default(390, f"5 epochs of RTE, the smallest set {SUPCL_PAPER} gains on"),
+}
+_SUPCL_RELEASED = {
+    "loss_options.preset": Default("released", f"{SUPCL_CODE}: views and scale as computed"),
+    "batch_size": Default(32, f"{SUPCL_CODE}, notebooks"),
+    "epochs": Default(3, f"{SUPCL_CODE}, notebooks"),
+    "probe_options.min_steps": Default(0, f"{SUPCL_CODE}, notebooks"),
+    "probe_options.encoder_dropout": Default(
+        True, f"{SUPCL_CODE}: the frozen encoder stays in training mode"
+    ),
+}
 
 CLASSIFIER_RECIPES: dict[str, Recipe] = {
     recipe.name: recipe
@@ -104,29 +134,16 @@ CLASSIFIER_RECIPES: dict[str, Recipe] = {
         Recipe(
             "supcl-seq",
             "Supervised contrast of dropout views, then a linear head on the frozen encoder",
+            _SUPCL,
+            _SUPCL_RELEASED,
+        ),
+        Recipe(
+            "supcl-seq-self",
+            "Self-supervised contrast of dropout views, then a linear head on the frozen encoder",
             {
-                **_COMMON,
-                "base": Default("bert-base-uncased", f"{SUPCL_PAPER}, section 3"),
-                "pooling": Default("cls-mlp", f"{SUPCL_CODE}: the pooler's output"),
-                "loss": Default("SupCLSeqLoss", f"{SUPCL_PAPER}, equation 2"),
-                "loss_options.dropouts": Default((0.0, 0.1, 0.2), f"{SUPCL_PAPER}, table 4: most tasks"),
-                "loss_options.temperature": Default(0.05, f"{SUPCL_PAPER}, table 4"),
-                "batch_size": Default(128, f"{SUPCL_PAPER}, table 4: CoLA and MRPC"),
-                "epochs": Default(5, f"{SUPCL_PAPER}, table 4: most tasks"),
-                "learning_rate": Default(5e-5, f"{SUPCL_PAPER}, table 4: CoLA"),
-                "weight_decay": Default(0.0, "not stated; library default"),
-                "warmup": Default(0.0, "not stated; library default"),
-                "head": Default("linear", f"{SUPCL_PAPER}, section 2"),
-                "head_options.dropout": Default(0.1, f"{SUPCL_CODE}: the library's BERT head"),
-                "probe_options.learning_rate": Default(1e-3, f"{SUPCL_CODE}, notebooks"),
-                "probe_options.weight_decay": Default(0.01, f"{SUPCL_CODE}, notebooks"),
-                "probe_options.warmup_steps": Default(50, f"{SUPCL_CODE}, notebooks"),
-                "probe_options.epochs": Default(5, f"{SUPCL_CODE}, notebooks: 3 to 5"),
-            },
-            {
-                "loss_options.preset": Default("released", f"{SUPCL_CODE}: views and scale as computed"),
-                "batch_size": Default(32, f"{SUPCL_CODE}, notebooks"),
-                "epochs": Default(3, f"{SUPCL_CODE}, notebooks"),
+                **_SUPCL,
+                "self_supervised": Default(True, f"{SUPCL_PAPER}, section 3.3"),
+                "loss_options.dropouts": Default((0.1, 0.1), f"{SUPCL_PAPER}, section 3.3: as SimCSE's"),
             },
         ),
         Recipe(
@@ -184,10 +201,30 @@ def resolve_classifier(
     Raises:
         InputError: Unknown recipe, field or preset, a value of the wrong type, or no output.
     """
-    if recipe not in CLASSIFIER_RECIPES:
-        raise unknown("recipe", recipe, CLASSIFIER_RECIPES)
-    chosen = CLASSIFIER_RECIPES[recipe]
+    chosen = _recipe(recipe)
     config = fill(ClassifierConfig, chosen, file=file, overrides=overrides, assignments=assignments)
     if config.preset == "released" and not chosen.released:
         raise InputError(f"there is no released code for {recipe}", "leave the preset out")
     return config
+
+
+def optimization_of(recipe: str) -> dict[str, Any]:
+    """How a recipe trains, whatever its objective: what a fair comparison with it shares.
+
+    Args:
+        recipe: Name in `CLASSIFIER_RECIPES`.
+
+    Returns:
+        Base, batch size, epochs, learning rate and its course, and weight decay.
+
+    Raises:
+        InputError: There is no such recipe.
+    """
+    values = _recipe(recipe).values("paper")
+    return {name: values[name] for name in _OPTIMIZATION}
+
+
+def _recipe(name: str) -> Recipe:
+    if name not in CLASSIFIER_RECIPES:
+        raise unknown("recipe", name, CLASSIFIER_RECIPES)
+    return CLASSIFIER_RECIPES[name]

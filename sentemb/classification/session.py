@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import inspect
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -21,11 +20,11 @@ from sentemb.classification.classifier import Classifier
 from sentemb.classification.config import ClassifierConfig
 from sentemb.classification.evaluator import ClassifierEvaluator, inputs_of
 from sentemb.classification.inputs import compute
-from sentemb.classification.probe import ProbeOptions, fit_probe
+from sentemb.classification.options import takes_head
+from sentemb.classification.probe import fit_probe, probe_options
 from sentemb.classification.storage import write_classifier
 from sentemb.data.columns import LABEL
 from sentemb.data.labelled import LabelledTexts
-from sentemb.errors import InputError
 from sentemb.modules.heads import ClassificationHead, build_head
 from sentemb.training.objective import check_loss_options, loss_class
 from sentemb.training.outcome import Run
@@ -58,14 +57,9 @@ class ClassifierSession(Session):
         progress: ConsoleProgress | None,
     ) -> None:
         self.train, self.validation = train, validation
-        self.probe = ProbeOptions(**config.probe_options)  # type: ignore[arg-type]
+        self.probe = probe_options(config.probe_options)
         self.two_stages = not takes_head(config.loss)
-        if self.two_stages and config.head != "linear":
-            raise InputError(
-                f"{config.loss} trains no head, and {config.head} cannot be fitted to a frozen encoder",
-                "take the head linear, or another loss",
-            )
-        super().__init__(config, rows=_rows(train), progress=progress)
+        super().__init__(config, rows=_rows(train, labels=not config.self_supervised), progress=progress)
         self.eval_steps = config.eval_steps or -(-len(train) // self.rows_per_step)
         start_from_pooler(self.model)
         self.head = self._build_head()
@@ -160,54 +154,44 @@ class ClassifierSession(Session):
     def _fit_probe(self) -> list[float]:
         return fit_probe(
             self.head,
-            self._vectors(self.train),
+            lambda: self._vectors(self.train, dropout=self.probe.encoder_dropout),
             torch.from_numpy(self.train.labels).to(self.model.device),
             options=self.probe,
             score=None if self.judge is None else self.judge.scorer(self._vectors(self.judge.data)),
             keep_best=not self.config.use_last,
         )
 
-    def _vectors(self, data: LabelledTexts) -> Tensor:
+    def _vectors(self, data: LabelledTexts, *, dropout: bool = False) -> Tensor:
         """Vectors of the frozen encoder, `(n, d)`."""
         vectors = compute(
             self.model,
             inputs_of(data),
             lambda output: output["sentence_embedding"],
             max_length=self.max_length,
+            dropout=dropout,
         )
         return torch.from_numpy(vectors).to(self.model.device)
-
-
-def takes_head(loss: str) -> bool:
-    """Whether a loss trains a classification head with the encoder.
-
-    Args:
-        loss: Class name in `sentemb.losses`.
-
-    Returns:
-        True where its constructor demands one.
-    """
-    head = inspect.signature(loss_class(loss)).parameters.get("head")
-    return head is not None and head.default is head.empty
 
 
 def start_from_pooler(model: SentenceTransformer) -> None:
     """Let Dense + tanh after CLS begin as the checkpoint's pooler, as BERT's fine-tuning does.
 
     Args:
-        model: The encoder; one with other modules, or whose checkpoint has no pooler, is left as it is.
+        model: The encoder; one with other modules, with a Dense that was tuned before, or whose checkpoint has
+            no pooler, is left as it is.
     """
     pooler = getattr(getattr(getattr(model[0], "model", None), "pooler", None), "dense", None)
     head = model[-1]
-    # A pooler that the checkpoint lacks is loaded as zeros.
-    if isinstance(head, Dense) and isinstance(pooler, nn.Linear) and bool(pooler.weight.any()):
+    # A Dense whose biases are zero is a new one; a pooler that the checkpoint lacks is loaded as zeros.
+    new = isinstance(head, Dense) and head.linear.bias is not None and not head.linear.bias.any()
+    if new and isinstance(pooler, nn.Linear) and bool(pooler.weight.any()):
         head.linear.load_state_dict(pooler.state_dict())
 
 
-def _rows(data: LabelledTexts) -> Dataset:
+def _rows(data: LabelledTexts, *, labels: bool) -> Dataset:
     # Upstream's collator hands a pair over as it is, and the tokenizer joins its two texts.
     texts: list[Any] = [list(one) if isinstance(one, tuple) else one for one in inputs_of(data)]
-    return Dataset.from_dict({"text": texts, LABEL: data.labels.tolist()})
+    return Dataset.from_dict({"text": texts} | ({LABEL: data.labels.tolist()} if labels else {}))
 
 
 def _described(data: LabelledTexts) -> dict[str, Any]:

@@ -170,17 +170,17 @@ def is_plain_text_model(model: SentenceTransformer) -> bool:
 
 @contextmanager
 def training_flags_kept(model: nn.Module) -> Iterator[None]:
-    """Restore what `SentenceTransformer.encode` switches off: modules that were training train again.
+    """Leave every module in its mode, whatever encoding switches off or on.
 
     Args:
         model: The model.
     """
-    training = [module for module in model.modules() if module.training]
+    modes = [(module, module.training) for module in model.modules()]
     try:
         yield
     finally:
-        for module in training:
-            module.training = True
+        for module, training in modes:
+            module.training = training
 
 
 def _has_own_forward(module: nn.Module) -> bool:

@@ -39,7 +39,8 @@ class RunConfig:
         schedule: Course of the learning rate after the warm-up.
         warmup: Share of the steps over which the learning rate rises.
         clip: Largest global gradient norm over the model's and the loss's weights; 0 does not clip.
-        max_length: Longest training input in tokens. Evaluation and the saved model do not truncate to it.
+        max_length: Longest training input in tokens. An encoder is evaluated and saved with its own limit, a
+            classifier judges and predicts at this length.
         precision: `float32`, or `bfloat16` for automatic mixed precision with float32 weights.
         stopping: Stopping rule, see `StoppingRule`.
         stopping_limit: The count at which the rule stops.

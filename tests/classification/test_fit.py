@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import tomllib
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from transformers import TrainerCallback
 from sentemb.classification import (
     CLASSIFIER_RECIPES,
     Classifier,
+    ClassifierEvaluator,
     ClassifierRun,
     fit_classifier,
     resolve_classifier,
@@ -120,6 +122,10 @@ def test_the_head_begins_as_the_pooler_of_the_checkpoint(small_bert: Path) -> No
     assert not torch.equal(fresh, pooler.weight)
     start_from_pooler(encoder)
     assert torch.equal(encoder[-1].linear.weight, pooler.weight)
+    torch.nn.init.ones_(encoder[-1].linear.bias)  # as if tuned
+    tuned = encoder[-1].linear.weight.data.add_(1).clone()
+    start_from_pooler(encoder)
+    assert torch.equal(encoder[-1].linear.weight, tuned)
     bare = build_encoder(small_bert, pooling="cls-mlp", device="cpu")
     torch.nn.init.zeros_(bare[0].model.pooler.dense.weight)
     start_from_pooler(bare)
@@ -139,7 +145,7 @@ NAMES = TOY.label_names
     [
         (LabelledTexts("s", "train", ["a"], None, np.array([0.5]), ()), None, "are scores"),
         (LabelledTexts("s", "train", ["a"], None, np.array([0]), ("only",)), None, "all rows .* label only"),
-        (_with(TOY, (*NAMES, "absent")), None, "no example of absent"),
+        (_with(TOY.select([0, 3]), NAMES), None, "all rows .* label animal"),
         (TOY, toy_set(12, pairs=True), "one holds pairs"),
         (TOY, _with(TOY, (*NAMES[:2], "new")), "lacks: new"),
         (TOY, _with(TOY, NAMES[::-1]), "in another way"),
@@ -200,6 +206,42 @@ def test_the_released_preset_of_supcl_seq() -> None:
     config = resolve_classifier("supcl-seq", overrides={"output": "o", "preset": "released"})
     assert config.loss_options["preset"] == "released"
     assert (config.batch_size, config.epochs) == (32, 3)
+    assert config.probe_options["encoder_dropout"] is True
+
+
+def test_without_labels_only_the_second_stage_knows_them(small_bert: Path, tmp_path: Path) -> None:
+    changed = toy_set(24)
+    changed = replace(changed, labels=changed.labels[::-1].copy())
+    encoders = [
+        fit_classifier(
+            toy_config("supcl-seq-self", small_bert, tmp_path / str(number), epochs=1), data
+        ).classifier.encoder.state_dict()
+        for number, data in enumerate((toy_set(24), changed))
+    ]
+    assert all(torch.equal(encoders[0][name], encoders[1][name]) for name in encoders[0])
+
+
+def test_a_class_without_examples_can_still_be_judged(
+    small_bert: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    whole = toy_set(24)
+    train = whole.select(np.flatnonzero(whole.labels < 2))
+    done = fit_classifier(
+        toy_config("lacon", small_bert, tmp_path / "run", epochs=1), train, toy_set(24, seed=1)
+    )
+    assert "has no example of thing" in caplog.text
+    assert done.classifier.labels == whole.label_names
+    assert done.classifier.logits(["red apple"]).shape == (1, 3)
+
+
+def test_the_evaluator_keeps_its_scores_for_the_model_card(trained: ClassifierRun) -> None:
+    classifier, dev = trained.classifier, toy_set(24, seed=1, split="dev")
+    evaluator = ClassifierEvaluator(classifier.head, dev)
+    scores = evaluator(torch.nn.DataParallel(classifier.encoder), epoch=1, steps=7)
+    assert scores["validation_accuracy"] == trained.run.dev_score
+    kept = classifier.encoder.model_card_data.eval_results_dict
+    assert kept is not None
+    assert kept[evaluator] == scores
 
 
 def test_questions_are_told_apart_by_the_bundled_model(shared_data: Path, tmp_path: Path) -> None:

@@ -42,7 +42,7 @@ def toy_config(recipe: str, base: Path, output: Path, **overrides: Any) -> Class
         "learning_rate": 1e-2,
         "max_length": 16,
     }
-    if recipe == "supcl-seq":
+    if recipe.startswith("supcl-seq"):
         values["probe_options"] = {"learning_rate": 0.1, "warmup_steps": 0, "epochs": 10}
     return resolve_classifier(recipe, overrides=values | overrides)
 

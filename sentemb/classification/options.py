@@ -1,0 +1,49 @@
+"""The options of a classifier's parts, checked before anything is read or trained."""
+
+from __future__ import annotations
+
+import inspect
+
+from sentemb.classification.config import ClassifierConfig
+from sentemb.classification.probe import probe_options
+from sentemb.errors import InputError
+from sentemb.training.objective import check_loss_options, loss_class
+
+
+def check_options(config: ClassifierConfig) -> None:
+    """Check names and types of all options, and that they are of use to the loss.
+
+    Args:
+        config: The configuration.
+
+    Raises:
+        InputError: Unknown loss or option, a value of the wrong type, or options that nothing would read.
+    """
+    check_loss_options(config)
+    if takes_head(config.loss):
+        if config.probe_options:
+            raise InputError(
+                f"{config.loss} trains the head itself, there is no second stage for probe_options",
+                "leave them out, or take the recipe supcl-seq",
+            )
+        if config.self_supervised:
+            raise InputError(f"{config.loss} needs the labels", "leave self_supervised out")
+    elif config.head != "linear":
+        raise InputError(
+            f"{config.loss} trains no head, and {config.head} cannot be fitted to a frozen encoder",
+            "take the head linear, or another loss",
+        )
+    probe_options(config.probe_options)
+
+
+def takes_head(loss: str) -> bool:
+    """Whether a loss trains a classification head with the encoder.
+
+    Args:
+        loss: Class name in `sentemb.losses`.
+
+    Returns:
+        True where its constructor demands one.
+    """
+    head = inspect.signature(loss_class(loss)).parameters.get("head")
+    return head is not None and head.default is head.empty
