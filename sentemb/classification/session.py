@@ -177,8 +177,8 @@ def start_from_pooler(model: SentenceTransformer) -> None:
     """Let Dense + tanh after CLS begin as the checkpoint's pooler, as BERT's fine-tuning does.
 
     Args:
-        model: The encoder; one with other modules, with a Dense that was tuned before, or whose checkpoint has
-            no pooler, is left as it is.
+        model: The encoder; one with other modules, with a Dense that was tuned before, or whose checkpoint
+            has no pooler, is left as it is.
     """
     pooler = getattr(getattr(getattr(model[0], "model", None), "pooler", None), "dense", None)
     head = model[-1]

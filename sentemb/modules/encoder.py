@@ -14,6 +14,7 @@ from sentemb.errors import InputError
 from sentemb.modules.poolings import (
     Poolings,
     freeze_fixed_layer_weights,
+    has_cls_mlp,
     needs_hidden_states,
     pooling_modules,
 )
@@ -34,8 +35,10 @@ def build_encoder(
     """Load a base model as an encoder whose saved folder plain sentence-transformers can load.
 
     A sentence-transformers model keeps its own modules unless a pooling is named; then its transformer (with
-    its prompts) goes on with that pooling alone. A raw transformer has no pooling of its own, so one must be
-    named; only the published SimCSE checkpoints, whose pooling their paper settles, are recognised.
+    its prompts) goes on with that pooling alone. For `cls-mlp` that is the model's own Dense + tanh where it
+    has one after CLS, since it was tuned together with the transformer. A raw transformer has no pooling of
+    its own, so one must be named; only the published SimCSE checkpoints, whose pooling their paper settles,
+    are recognised.
 
     Args:
         base: Folder or hub id of a transformers or a sentence-transformers model.
@@ -64,19 +67,34 @@ def build_encoder(
         freeze_fixed_layer_weights(model)
     else:
         reads_pooler = pooling == "cls-mlp" and has_published_head(source)
-        transformer, options = _load_transformer(source, needs_pooler=reads_pooler)
+        (transformer, *own), options = _load_modules(source, needs_pooler=reads_pooler)
         transformer.model.config.output_hidden_states = needs_hidden_states(pooling)
-        modules: list[nn.Module] = [transformer, *pooling_modules(transformer, pooling)]
-        if pooling == "cls-mlp":
-            load_head(modules[-1], transformer, source)
+        modules = [transformer, *_pooled_by(pooling, transformer, own, source)]
         model = SentenceTransformer(modules=modules, device=device, **options)
     if max_length is not None:
         _limit_length(model, max_length)
     return model
 
 
-def _load_transformer(source: ModelSource, *, needs_pooler: bool) -> tuple[Transformer, dict[str, Any]]:
-    """Load the transformer of a model and the options that belong to its text, not to its pooling."""
+def _pooled_by(
+    pooling: Poolings, transformer: Transformer, own: list[nn.Module], source: ModelSource
+) -> list[nn.Module]:
+    """What is to follow a transformer that `own` followed so far."""
+    if pooling == "cls-mlp" and has_cls_mlp(own):
+        kept = 2
+        modules = own[:kept]
+    else:
+        kept = 0
+        modules = pooling_modules(transformer, pooling)
+        if pooling == "cls-mlp":
+            load_head(modules[-1], transformer, source)
+    if dropped := [type(module).__name__ for module in own[kept:]]:
+        logger.info("%s: its own %s gives way to %s", source.address, ", ".join(dropped), pooling)
+    return modules
+
+
+def _load_modules(source: ModelSource, *, needs_pooler: bool) -> tuple[list[Any], dict[str, Any]]:
+    """Load a transformer, with what follows it in the model, and the options that belong to its text."""
     if not source.has_modules:
         options = {"revision": source.revision}
         weights = {**options, "key_mapping": mapping} if (mapping := head_key_mapping(source)) else options
@@ -84,7 +102,7 @@ def _load_transformer(source: ModelSource, *, needs_pooler: bool) -> tuple[Trans
             transformer = Transformer(
                 source.address, model_kwargs=weights, processor_kwargs=options, config_kwargs=options
             )
-        return transformer, {}
+        return [transformer], {}
     with loading(source.address, needs_pooler=needs_pooler):
         model = SentenceTransformer(source.address, device="cpu", revision=source.revision)
     if not isinstance(model[0], Transformer):
@@ -92,11 +110,7 @@ def _load_transformer(source: ModelSource, *, needs_pooler: bool) -> tuple[Trans
             f"{source.address} starts with {type(model[0]).__name__}, not with a transformer",
             "leave the pooling out to use the model as it is",
         )
-    dropped = [type(module).__name__ for module in list(model)[1:]]
-    logger.info(
-        "%s: its own %s gives way to the pooling asked for", source.address, ", ".join(dropped) or "nothing"
-    )
-    return model[0], {"prompts": model.prompts, "default_prompt_name": model.default_prompt_name}
+    return list(model), {"prompts": model.prompts, "default_prompt_name": model.default_prompt_name}
 
 
 def _limit_length(model: SentenceTransformer, max_length: int) -> None:

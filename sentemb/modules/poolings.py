@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
 import torch
@@ -53,6 +54,26 @@ def pooling_modules(transformer: Transformer, pooling: Poolings) -> list[nn.Modu
             Pooling(width, "mean"),
         ]
     return [Pooling(width, pooling)]
+
+
+def has_cls_mlp(modules: Sequence[nn.Module]) -> bool:
+    """Whether the modules of a model are, or begin with, those of `cls-mlp`.
+
+    Args:
+        modules: What follows the transformer.
+
+    Returns:
+        True for a CLS pooling and a Dense with tanh.
+    """
+    if len(modules) < 2:
+        return False
+    pooling, dense = modules[:2]
+    return (
+        isinstance(pooling, Pooling)
+        and pooling.pooling_mode == "cls"
+        and isinstance(dense, Dense)
+        and isinstance(dense.activation_function, nn.Tanh)
+    )
 
 
 def freeze_fixed_layer_weights(model: nn.Module) -> None:

@@ -15,7 +15,9 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 from sentence_transformers import SentenceTransformer
+from torch import nn
 
+from sentemb._compat import Normalize
 from sentemb.errors import InputError
 from sentemb.modules import Poolings, build_encoder
 
@@ -105,6 +107,27 @@ def test_another_pooling_takes_the_flag_away_and_keeps_the_prompts(tiny_bert: Pa
     assert [type(module).__name__ for module in again] == ["Transformer", "Pooling"]
     assert not again[0].model.config.output_hidden_states
     assert (again.prompts["query"], again.default_prompt_name) == ("the ", "query")
+
+
+def test_cls_mlp_keeps_a_dense_that_was_tuned_after_cls_and_replaces_any_other(
+    tiny_bert: Path, tmp_path: Path
+) -> None:
+    tuned = build_encoder(tiny_bert, pooling="cls-mlp", device="cpu")
+    folders = {name: str(tmp_path / name) for name in ("tuned", "normalised", "linear", "mean")}
+    tuned.save(folders["tuned"])
+    SentenceTransformer(modules=[*tuned, Normalize()], device="cpu").save(folders["normalised"])
+    tuned[2].activation_function = nn.Identity()
+    tuned.save(folders["linear"])
+    tuned[2].activation_function, tuned[1].pooling_mode = nn.Tanh(), "mean"
+    tuned.save(folders["mean"])
+    for name, folder in folders.items():
+        again = build_encoder(folder, pooling="cls-mlp", device="cpu")
+        assert [type(module).__name__ for module in again] == ["Transformer", "Pooling", "Dense"]
+        assert again[1].pooling_mode == "cls"
+        same = torch.equal(again[2].linear.weight, tuned[2].linear.weight)
+        assert same == (name in ("tuned", "normalised")), name
+    cls = build_encoder(folders["tuned"], pooling="cls", device="cpu")
+    assert [type(module).__name__ for module in cls] == ["Transformer", "Pooling"]
 
 
 def test_layer_weights_are_fixed_also_after_loading(tiny_bert: Path, tmp_path: Path) -> None:
