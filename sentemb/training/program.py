@@ -4,14 +4,38 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from sentemb.errors import InputError
-from sentemb.training import Run, TrainConfig, train, train_seeds
+from sentemb.training import Interrupted, Run, TrainConfig, train, train_seeds
+
+Result = TypeVar("Result")
+
+
+def base_parser(description: str | None, *, base: str | None) -> argparse.ArgumentParser:
+    """Make a parser with the options of every program, whatever it trains.
+
+    Args:
+        description: The program's docstring.
+        base: Base model of the paper, None where it depends on other options.
+
+    Returns:
+        The parser, to be given the program's own options.
+    """
+    parser = argparse.ArgumentParser(
+        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--base", default=base, help="base model: folder or hub id; that of the paper by default"
+    )
+    parser.add_argument("--output", required=True, help="folder for the model and the run")
+    parser.add_argument("--data-dir", help="folder of local data sets; SENTEMB_DATA by default")
+    parser.add_argument("--resume", action="store_true", help="go on with an interrupted run")
+    return parser
 
 
 def program_parser(description: str | None, *, data: str | None, seeds: str) -> argparse.ArgumentParser:
-    """Make a parser with the options that all methods have.
+    """Make a parser with the options of the programs that train encoders on text.
 
     Args:
         description: The program's docstring.
@@ -21,27 +45,21 @@ def program_parser(description: str | None, *, data: str | None, seeds: str) -> 
     Returns:
         The parser, to be given the method's own options.
     """
-    parser = argparse.ArgumentParser(
-        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--base", default="bert-base-uncased", help="base model: folder or hub id")
+    parser = base_parser(description, base="bert-base-uncased")
     parser.add_argument(
         "--data", default=data, help="file, folder, hub id or catalogue name; the paper's data by default"
     )
-    parser.add_argument("--output", required=True, help="folder for the model and the run")
     parser.add_argument("--dev", default="stsb", help="dev set: stsb, a file of scored pairs, or none")
-    parser.add_argument("--data-dir", help="folder of local data sets; SENTEMB_DATA by default")
     parser.add_argument("--preset", choices=("paper", "released"), default="paper")
     parser.add_argument("--seeds", default=seeds, help="one run each: 1,2,3")
     parser.add_argument("--max-steps", type=int, help="stop early, to try things out")
-    parser.add_argument("--resume", action="store_true", help="go on with an interrupted run")
     return parser
 
 
 def run_program(
     parser: argparse.ArgumentParser, configure: Callable[[argparse.Namespace], TrainConfig]
 ) -> Run | dict[str, Any]:
-    """Read the command line and train; a mistake is one line and exit code 2.
+    """Read the command line and train an encoder.
 
     Args:
         parser: The program's parser.
@@ -50,11 +68,32 @@ def run_program(
     Returns:
         The run, or the statistics of several seeds.
     """
-    options = parser.parse_args()
-    try:
+
+    def run(options: argparse.Namespace) -> Run | dict[str, Any]:
         config = configure(options)
         if len(config.seeds) > 1:
             return train_seeds(config, resume=options.resume).statistics()
         return train(config, resume=options.resume)
+
+    return run_with_options(parser, run)
+
+
+def run_with_options(
+    parser: argparse.ArgumentParser, action: Callable[[argparse.Namespace], Result]
+) -> Result:
+    """Read the command line and do something; a mistake is one line and exit code 2, Ctrl-C one line and 130.
+
+    Args:
+        parser: The program's parser.
+        action: What to do with the command line.
+
+    Returns:
+        What the action returns.
+    """
+    options = parser.parse_args()
+    try:
+        return action(options)
+    except Interrupted as interruption:
+        parser.exit(130, f"{interruption.folder}: {interruption}\n")
     except (InputError, OSError) as error:
         parser.exit(2, f"error: {error}\n")

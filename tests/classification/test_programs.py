@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import csv
 import runpy
 import sys
@@ -11,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from sentemb.classification import ClassifierRun
+from sentemb.classification import Classifier, ClassifierRun
 from sentemb.cli.main import run
+from sentemb.data import load_labelled
 from tests.classification.toy import toy_set
 
 PROGRAMS = Path(__file__).resolve().parents[2] / "training"
@@ -45,7 +47,8 @@ def run_program(small_bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     [
         ("supcl_seq.py", (), {"recipe": "supcl-seq", "loss": "SupCLSeqLoss"}),
         ("supcl_seq.py", ("--preset", "released"), {"preset": "released", "epochs": 3}),
-        ("scl.py", (), {"recipe": "scl", "learning_rate": 1e-5, "batch_size": 16}),
+        ("supcl_seq.py", ("--objective", "supcl-seq-self"), {"self_supervised": True, "batch_size": 128}),
+        ("scl.py", ("--objective", "ce"), {"recipe": "ce", "learning_rate": 1e-5, "batch_size": 16}),
         ("lacon.py", ("--objective", "lacon-fusion"), {"recipe": "lacon-fusion", "epochs": 10}),
     ],
 )
@@ -76,11 +79,45 @@ def test_a_task_has_the_values_and_splits_of_its_paper(
     assert (output / "classifier" / "config.json").exists()
 
 
-def test_the_table_of_supcl_seq_is_that_of_the_paper(run_program: RunProgram, shared_data: Path) -> None:
-    output = run_program("supcl_seq.py", "--task", "wnli", "--data-dir", str(shared_data))
-    settings = tomllib.loads((output / "run" / "config.toml").read_text())
-    assert (settings["learning_rate"], settings["batch_size"]) == (1e-4, 320)
-    assert settings["loss_options"] == {"dropouts": [0.0, 0.1, 0.2], "temperature": 0.05}
+@pytest.mark.parametrize(
+    ("arguments", "expected", "dropouts"),
+    [
+        (("wnli",), {"learning_rate": 1e-4, "batch_size": 320, "epochs": 5}, [0.0, 0.1, 0.2]),
+        (("qnli",), {"learning_rate": 5e-5, "batch_size": 48, "epochs": 2}, [0.0, 0.2]),
+        (("rte", "--objective", "ce-views"), {"recipe": "ce", "epochs": 3}, [0.0, 0.1, 0.2]),
+        (("rte", "--objective", "ce"), {"recipe": "ce", "batch_size": 32}, None),
+        (("mrpc", "--objective", "supcl-seq-self"), {"self_supervised": True, "batch_size": 128}, [0.1, 0.1]),
+        (("mrpc", "--preset", "released"), {"batch_size": 32, "epochs": 3}, [0.0, 0.1, 0.2]),
+    ],
+)
+def test_the_table_of_supcl_seq_is_that_of_the_paper(
+    arguments: tuple[str, ...], expected: dict[str, object], dropouts: list[float] | None
+) -> None:
+    program = runpy.run_path(str(PROGRAMS / "supcl_seq.py"))
+    options = argparse.Namespace(
+        base="b", output="o", objective="supcl-seq", preset="paper", seed=1, set=[], task=arguments[0]
+    )
+    vars(options).update(zip((name[2:] for name in arguments[1::2]), arguments[2::2], strict=True))
+    values = program["configure"](options).values()
+    assert values.items() >= expected.items()
+    assert values["loss_options"].get("dropouts") == dropouts
+
+
+def test_grades_are_classes_and_judged_as_grades(
+    run_program: RunProgram,
+    shared_data: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    whole = load_labelled("stsb-glue", split="dev", data_dir=shared_data)
+    few = whole.select(range(0, 60))
+    monkeypatch.setattr("sentemb.data.load_labelled", lambda *arguments, **options: few)
+    output = run_program("supcl_seq.py", "--task", "stsb", "--data-dir", str(shared_data))
+    line = capsys.readouterr().out.splitlines()[-2].split()
+    assert line[:3] == ["test", "60", "rows"]
+    assert line[3::2] == ["pearson", "spearman"]
+    labels = Classifier.load(output, device="cpu").labels
+    assert list(labels) == sorted({str(round(float(grade), 1)) for grade in few.labels}, key=float)
 
 
 @pytest.mark.parametrize(
@@ -91,6 +128,10 @@ def test_the_table_of_supcl_seq_is_that_of_the_paper(run_program: RunProgram, sh
         (("--train", "{table}", "--set", "epochs"), "write --set KEY=VALUE"),
         (("--train", "{table}", "--columns", "a,b,c"), "text columns a, b, c"),
         ((), "one of the arguments --task --train is required"),
+        (("--task", "cola", "--validation", "{table}"), "--validation goes with --train"),
+        (("--task", "cola", "--label", "kind"), "--task cola brings its own rows; leave --label out"),
+        (("--task", "cola", "--columns", "text"), "--columns goes with --train"),
+        (("--train", "{table}", "--set", "probe_options.epochs=3"), "no second stage"),
     ],
 )
 def test_a_mistake_is_one_line(

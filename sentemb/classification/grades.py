@@ -1,0 +1,56 @@
+"""Graded pairs for classifiers: every grade is a class, and predictions are judged as grades again."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from sentemb.classification.classifier import Classifier
+from sentemb.classification.evaluator import inputs_of
+from sentemb.data.label_values import score_classes
+from sentemb.data.labelled import LabelledTexts
+from sentemb.errors import InputError
+from sentemb.evaluation.classification.metrics import Task
+
+
+def grade_classes(data: LabelledTexts, *, decimals: int | None = 1) -> LabelledTexts:
+    """Make a class of each grade, as SupCL-Seq does for STS-B (footnote 3).
+
+    Args:
+        data: Texts or pairs with scores.
+        decimals: Grades that are equal when rounded to so many decimals are one class; None takes them as
+            they are, as the released code does.
+
+    Returns:
+        The same rows; the classes are named by their grades and in their order.
+
+    Raises:
+        InputError: The labels are classes already.
+    """
+    if data.label_names:
+        raise InputError(
+            f"the labels of {data.name} are classes", "give a set with scores, such as stsb-glue"
+        )
+    grades = data.labels if decimals is None else np.round(data.labels, decimals)
+    names = tuple(str(float(grade)) for grade in np.unique(grades))
+    return replace(data, labels=score_classes(data.labels, decimals=decimals), label_names=names)
+
+
+def score_grades(classifier: Classifier, data: LabelledTexts) -> dict[str, float]:
+    """Correlate predicted grades with those of a set.
+
+    The predicted grade is the mean of all grades under the predicted probabilities; the paper does not say
+    how it makes one of classes.
+
+    Args:
+        classifier: Trained on what `grade_classes` gave.
+        data: Texts or pairs with scores.
+
+    Returns:
+        `pearson` and `spearman`, as fractions.
+    """
+    grades = np.array([float(name) for name in classifier.labels])
+    predicted = classifier.predict_proba(inputs_of(data)) @ grades  # (n,)
+    judge = Task(data.name, "spearman", data.pairs is not None, 0, "SupCL-Seq, table 2")
+    return dict(judge.scores(data.labels, predicted))
