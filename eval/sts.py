@@ -9,7 +9,10 @@ since published rows mix the three.
     python eval/sts.py sg-bert-base unsup-simcse --data-dir data --output eval/results
     python eval/sts.py bert-base-uncased --pooling cls --data-dir data --output eval/results
 
-Every model leaves a result record (JSON) and its prediction for every pair in the output folder.
+Every model leaves a result record (JSON) and its prediction for every pair in the output folder. Without a model
+the tables are made of all the records there, the seeds of a method in one row:
+
+    python eval/sts.py --output eval/results
 """
 
 from __future__ import annotations
@@ -24,8 +27,9 @@ from sentemb.encoding import load_encoder
 from sentemb.errors import InputError
 from sentemb.evaluation import PROTOCOLS
 from sentemb.evaluation.judge import judge_sts
-from sentemb.evaluation.records import prepare_folder, write_record
+from sentemb.evaluation.records import prepare_folder, read_records, write_record
 from sentemb.evaluation.result import ResultRecord
+from sentemb.evaluation.seed_table import seed_table
 from sentemb.evaluation.sts import load_sets
 from sentemb.evaluation.table import sts_table
 
@@ -44,7 +48,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("models", nargs="+", help="folder, hub id or word-vector file")
+    parser.add_argument("models", nargs="*", help="folder, hub id or word-vector file")
     parser.add_argument("--data-dir", type=Path, help="folder with SentEval's data (default: SENTEMB_DATA)")
     parser.add_argument("--output", type=Path, required=True, help="folder for result records")
     parser.add_argument("--pooling", help="for a raw transformer: cls, mean, first-last, ...")
@@ -53,12 +57,16 @@ def main() -> None:
     arguments = parser.parse_args()
     try:
         prepare_folder(arguments.output)
-        pairs = load_sets(data_dir=arguments.data_dir)
-        records = [judge(model, pairs, arguments) for model in arguments.models]
+        if arguments.models:
+            pairs = load_sets(data_dir=arguments.data_dir)
+            records = [judge(model, pairs, arguments) for model in arguments.models]
+        else:
+            records = read_records(arguments.output)
     except (InputError, OSError) as error:
         parser.exit(2, f"error: {error}\n")
     for protocol in PROTOCOLS:
-        print(sts_table(records, protocol).markdown())
+        table = sts_table if arguments.models else seed_table
+        print(table(records, protocol).markdown())
 
 
 if __name__ == "__main__":
