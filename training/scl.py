@@ -1,4 +1,4 @@
-"""SCL: cross-entropy and supervised contrastive learning in fine-tuning (Gunel et al., ICLR 2021).
+r"""SCL: cross-entropy and supervised contrastive learning in fine-tuning (Gunel et al., ICLR 2021).
 
 The paper's runs from RoBERTa-large on GLUE, with half of the dev split as test set and about 500 rows of the
 rest to choose by; its baseline; and its loss as printed, in which the contrastive term grows with the batch:

@@ -1,4 +1,4 @@
-"""SupCL-Seq: supervised contrastive learning on dropout views (Sedghamiz et al., Findings of EMNLP 2021).
+r"""SupCL-Seq: supervised contrastive learning on dropout views (Sedghamiz et al., Findings of EMNLP 2021).
 
 The paper's runs from BERT-base on GLUE, with the hyper-parameters of its Table 4; the linear head of the
 second stage is fitted in seconds. As in the authors' notebooks nothing is chosen, the dev split is scored:

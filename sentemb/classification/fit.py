@@ -39,6 +39,7 @@ def fit_classifier(
     validation: LabelledTexts | None = None,
     *,
     resume: bool = False,
+    in_memory: bool = False,
     progress: ConsoleProgress | None = None,
 ) -> ClassifierRun:
     """Train a classifier with one seed, and leave it in a folder that loads with and without sentemb.
@@ -51,6 +52,8 @@ def fit_classifier(
         validation: The same kind of texts and the same classes, to choose the weights by; without it the last
             weights are kept.
         resume: Go on with the interrupted run in the output folder, if there is one.
+        in_memory: Write no record, no checkpoints and no model, for a classifier that is used and forgotten;
+            the output folder serves as a place for temporary files.
         progress: Where to show progress.
 
     Returns:
@@ -75,7 +78,7 @@ def fit_classifier(
     on_main(lambda: RunFolder(Path(config.output)).check(config, resume=resume))
     with without_upstream_bars():
         session = ClassifierSession(config, train, validation, progress=progress)
-        run = session.run(resume=resume)
+        run = session.run_in_memory() if in_memory else session.run(resume=resume)
         return ClassifierRun(session.classifier, run)
 
 

@@ -94,7 +94,8 @@ class InterruptCallback(TrainerCallback):
     """Turns the first Ctrl-C (or SIGTERM) into a checkpoint and a stop after the step; a second acts at once.
 
     Use it as a context manager around the training. Outside the main thread, where Python takes no signals,
-    it does nothing.
+    it does nothing, and a signal that the process ignores, as one under nohup or a worker of a study does,
+    stays ignored.
     """
 
     def __init__(self) -> None:
@@ -104,7 +105,8 @@ class InterruptCallback(TrainerCallback):
     def __enter__(self) -> InterruptCallback:
         if threading.current_thread() is threading.main_thread():
             for number in (signal.SIGINT, signal.SIGTERM):
-                self._previous[number] = signal.signal(number, self._note)
+                if signal.getsignal(number) != signal.SIG_IGN:
+                    self._previous[number] = signal.signal(number, self._note)
         return self
 
     def __exit__(self, *exception: object) -> None:

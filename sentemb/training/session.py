@@ -27,6 +27,7 @@ from sentemb.training.outcome import Interrupted, Run
 from sentemb.training.progress import ConsoleProgress
 from sentemb.training.ranks import on_main, ranks
 from sentemb.training.record import describe_environment
+from sentemb.training.run_trainers import MemoryTrainer, RunTrainer
 from sentemb.training.stopping import StoppingCallback, StoppingRule, dev_scores
 from sentemb.training.trainer import SentembTrainer
 
@@ -133,6 +134,20 @@ class Session(ABC):
             on_main(lambda: stack.enter_context(self.folder.claimed(self.config, resume=resume)))
             return self._run()
 
+    def run_in_memory(self) -> Run:
+        """Train without a record, checkpoints and a published model: for weights that are used and forgotten.
+
+        Returns:
+            The finished run; its folder is absent, or empty.
+
+        Raises:
+            InputError: The loss or a score is not a number.
+            Interrupted: The user stopped the run.
+        """
+        trainer = self._trainer(fresh=True, kind=MemoryTrainer)
+        self._train(trainer, None)
+        return self.finish(self._keep(trainer))
+
     def _run(self) -> Run:
         saved = checkpoints(self.folder.checkpoints)
         step, checkpoint = saved[-1] if saved else (-1, None)
@@ -160,17 +175,21 @@ class Session(ABC):
         finally:
             if self.progress is not None:
                 self.progress.close()
-        if interrupt.interrupted and trainer.state.global_step < trainer.state.max_steps:
+        # Also after the last step, whose checkpoint resumption publishes: whatever would follow, a further
+        # run among it, is not wanted.
+        if interrupt.interrupted:
             raise Interrupted(self.folder.path, trainer.state.global_step)
 
-    def _trainer(self, *, fresh: bool) -> SentembTrainer:
-        callbacks: list[Any] = [self.speed, MetricsCallback(self.folder, speed=self.speed)]
+    def _trainer(self, *, fresh: bool, kind: type[SentembTrainer] = RunTrainer) -> SentembTrainer:
+        callbacks: list[Any] = [self.speed]
+        if kind is RunTrainer:
+            callbacks.append(MetricsCallback(self.folder, speed=self.speed))
         if self.evaluator is not None:
             callbacks.append(StoppingCallback(self.evaluator.best_metric_key, rule=self.rule))
         if self.progress is not None and ranks().is_main_process:
             self.progress.speed = self.speed
             callbacks.append(self.progress)
-        trainer = _RunTrainer(
+        trainer = kind(
             self.model,
             training_arguments(
                 self.config,
@@ -291,17 +310,6 @@ class Session(ABC):
             logger.info(text)
         else:
             self.progress.announce(text)
-
-
-class _RunTrainer(SentembTrainer):
-    """Leaves upstream's model card out: the run writes one of its own."""
-
-    def add_model_card_callback(self, default_args_dict: dict[str, Any]) -> None:
-        """Add nothing.
-
-        Args:
-            default_args_dict: Not used.
-        """
 
 
 def _warn_of_slow_precision(config: RunConfig) -> None:

@@ -103,6 +103,28 @@ def test_an_interrupted_run_resumes_to_the_same_weights(
     assert whole.run.dev_score == parts.run.dev_score
 
 
+@pytest.mark.parametrize("recipe", ["lacon", "supcl-seq"])
+def test_a_run_in_memory_ends_with_the_weights_of_one_with_a_folder(
+    recipe: str, small_bert: Path, tmp_path: Path
+) -> None:
+    # A learning rate with which the last weights are not the best.
+    runs = [
+        fit_classifier(
+            toy_config(recipe, small_bert, tmp_path / name, epochs=6, eval_steps=2, learning_rate=0.05),
+            toy_set(),
+            toy_set(24, seed=1, split="dev"),
+            in_memory=name == "memory",
+        )
+        for name in ("folder", "memory")
+    ]
+    assert replace(runs[0].run, output=Path(), sentences_per_second=0.0) == replace(
+        runs[1].run, output=Path(), sentences_per_second=0.0
+    )
+    texts = toy_set(30, seed=2).texts
+    assert np.array_equal(*(one.classifier.logits(texts) for one in runs))
+    assert not [path for path in (tmp_path / "memory").rglob("*") if path.is_file()]
+
+
 def test_resuming_on_other_data_is_refused(
     small_bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

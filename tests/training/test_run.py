@@ -143,13 +143,13 @@ def test_bfloat16_trains_float32_weights(configure: Configure) -> None:
     assert {tensor.dtype for tensor in weights.values() if tensor.is_floating_point()} == {torch.float32}
 
 
-def stop_at(monkeypatch: pytest.MonkeyPatch, step: int) -> None:
-    """Send this process a Ctrl-C in the middle of a step, as a terminal would."""
+def stop_at(monkeypatch: pytest.MonkeyPatch, step: int, number: signal.Signals = signal.SIGINT) -> None:
+    """Send this process a signal in the middle of a step, as a terminal would on Ctrl-C."""
 
     class Stop(TrainerCallback):
         def on_optimizer_step(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
             if state.global_step == step - 1:
-                os.kill(os.getpid(), signal.SIGINT)
+                os.kill(os.getpid(), number)
 
     build = Session._trainer
 
@@ -182,6 +182,31 @@ def test_ctrl_c_leaves_a_run_that_resumes_to_the_same_weights(
     assert_equal(model_weights(Path(whole.output)), model_weights(Path(config.output)))
     steps = [entry["step"] for entry in read_metrics(config.output) if "contrast" in entry]
     assert steps == list(range(1, 13))
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_stop_in_the_last_step_is_not_forgotten(
+    number: signal.Signals, configure: Configure, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = configure("simcse", max_steps=3)
+    with monkeypatch.context() as patch:
+        stop_at(patch, 3, number)
+        with pytest.raises(Interrupted, match="stopped at step 3"):
+            train(config)
+    assert not (Path(config.output) / "modules.json").exists()
+    assert train(config, resume=True).steps == 3
+    assert (Path(config.output) / "modules.json").exists()
+
+
+def test_an_ignored_signal_stays_ignored(configure: Configure, monkeypatch: pytest.MonkeyPatch) -> None:
+    handler = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with monkeypatch.context() as patch:
+            stop_at(patch, 2)
+            assert train(configure("simcse", max_steps=3)).steps == 3
+        assert signal.getsignal(signal.SIGINT) == signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGINT, handler)
 
 
 def test_changed_data_is_not_resumed_on(

@@ -1,0 +1,48 @@
+"""The trainers of a run: one with a folder, one that leaves nothing behind."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor, nn
+
+from sentemb.training.trainer import SentembTrainer
+
+
+class RunTrainer(SentembTrainer):
+    """Leaves upstream's model card out: the run writes one of its own."""
+
+    def add_model_card_callback(self, default_args_dict: dict[str, Any]) -> None:
+        """Add nothing.
+
+        Args:
+            default_args_dict: Not used.
+        """
+
+
+class MemoryTrainer(RunTrainer):
+    """Keeps the weights of the best evaluation in memory in place of checkpoints."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:  # the upstream signature, unchanged
+        super().__init__(*args, **kwargs)
+        self._best: tuple[dict[str, Tensor], dict[str, Tensor]] | None = None
+
+    def _save_checkpoint(self, model: nn.Module, trial: Any) -> None:
+        if self.state.best_global_step == self.state.global_step:
+            self._best = _copied(self.model.state_dict()), _copied(self.owned.state())
+
+    def restore(self, checkpoint: Path) -> None:
+        """Load the weights of the best evaluation.
+
+        Args:
+            checkpoint: Not used: there is one state only.
+        """
+        if self._best is not None:
+            model, owned = self._best
+            self.model.load_state_dict(model)
+            self.owned.load(owned)
+
+
+def _copied(weights: dict[str, Tensor]) -> dict[str, Tensor]:
+    return {name: tensor.detach().clone() for name, tensor in weights.items()}
