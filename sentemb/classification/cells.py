@@ -47,7 +47,7 @@ def fit_predict(
         overrides = {**options, "seeds": (seed,), "output": output}
         config = resolve_classifier(recipe, overrides=overrides)
         started = time.perf_counter()
-        fitted = fit_classifier(config, train, validation)
+        fitted = fit_classifier(config, train, validation, in_memory=True)
         trained = time.perf_counter()
         logits = torch.from_numpy(fitted.classifier.logits(inputs_of(test)))
         predicted = time.perf_counter()
