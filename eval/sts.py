@@ -9,8 +9,8 @@ since published rows mix the three.
     python eval/sts.py sg-bert-base unsup-simcse --data-dir data --output eval/results
     python eval/sts.py bert-base-uncased --pooling cls --data-dir data --output eval/results
 
-Every model leaves a result record (JSON) and its prediction for every pair in the output folder. Without a model
-the tables are made of all the records there, the seeds of a method in one row:
+Every model leaves a result record (JSON) and its prediction for every pair in the output folder. Without a
+model the tables are made of all the records there, the seeds of a method in one row:
 
     python eval/sts.py --output eval/results
 """
