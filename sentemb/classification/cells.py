@@ -12,10 +12,15 @@ import torch
 
 from sentemb.classification.evaluator import inputs_of
 from sentemb.classification.fit import fit_classifier
+from sentemb.classification.options import check_options, takes_head
 from sentemb.classification.recipes import resolve_classifier
+from sentemb.classification.session import start_from_pooler
 from sentemb.data.labelled import LabelledTexts
+from sentemb.encoding.fingerprint import fingerprint_of
 from sentemb.errors import InputError
-from sentemb.evaluation.classification.cell import Method, Outcome
+from sentemb.evaluation.classification.cell import Outcome
+from sentemb.modules import build_encoder, build_head
+from sentemb.training.objective import check_loss_options, loss_class
 
 
 def fit_predict(
@@ -53,26 +58,40 @@ def fit_predict(
         predicted = time.perf_counter()
     if fitted.run.dev_score is None:
         raise InputError(f"{recipe} was not judged on {validation.name} {validation.split}")
-    settings = {name: value for name, value in config.values().items() if name not in ("output", "seeds")}
     return Outcome(
         predictions=logits.argmax(dim=1).numpy(),
         probabilities=logits.softmax(dim=1).numpy(),
         validation_score=fitted.run.dev_score,
         seconds={"train": trained - started, "predict": predicted - trained},
-        options=settings,
     )
 
 
-def check_method(method: Method) -> None:
-    """Refuse a method whose options are wrong, before anything is trained.
+def describe(recipe: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """All settings of a training, once everything about it but its data was tried.
+
+    The base is loaded, and the head and the loss are made for it, so that what they refuse is refused before
+    anything is trained.
 
     Args:
-        method: The method.
+        recipe: A name in `CLASSIFIER_RECIPES`.
+        options: Fields of `ClassifierConfig`.
+
+    Returns:
+        The fields of the configuration but seeds and output, and `start_fingerprint`, that of the encoder from
+        which training starts: the base with the pooling's modules.
 
     Raises:
-        InputError: There is no such recipe or option, or a value is out of range.
+        InputError: There is no such recipe, option or base, or a value is out of range.
     """
-    try:
-        resolve_classifier(method.recipe, overrides={**method.options, "output": "unused"})
-    except InputError as error:
-        raise InputError(f"{method.name}: {error.message}", error.hint) from error
+    config = resolve_classifier(recipe, overrides={**options, "output": "unused"})
+    check_options(config)
+    with torch.random.fork_rng():
+        torch.manual_seed(0)  # layers that the base lacks are the same at each call
+        encoder = build_encoder(config.base, pooling=config.pooling)  # type: ignore[arg-type]
+        start_from_pooler(encoder)
+        fingerprint = fingerprint_of(encoder)
+        head = {"kind": config.head, "width": encoder.get_embedding_dimension(), "classes": 2}
+        heads = [build_head({**head, **config.head_options})] if takes_head(config.loss) else []
+        loss_class(config.loss)(encoder, *heads, **check_loss_options(config))
+    settings = {name: value for name, value in config.values().items() if name not in ("output", "seeds")}
+    return {**settings, "start_fingerprint": fingerprint}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -10,17 +9,17 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from sentemb._files import write_bytes
 from sentemb.cli.data import DataDir
+from sentemb.cli.eval_tables import Baseline, Best, Figures, draw
 from sentemb.errors import InputError
 
 if TYPE_CHECKING:
     from sentemb.data.augmented import Copy
     from sentemb.data.labelled import LabelledTexts
     from sentemb.evaluation.classification.protocols import Protocol
-    from sentemb.evaluation.classification.records import CellRecord
 
 Name = Literal["full", "few-shot", "few-shot-per-class", "transfer", "imbalance", "noise", "classes"]
+Rule = Literal["scl", "lacon", "sg-bert", "published"]
 
 
 def classify(
@@ -30,29 +29,43 @@ def classify(
         typer.Argument(help="Recipes, such as ce scl lacon; supcl-seq-views; or names in --methods."),
     ],
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder for records and tables.")],
-    sets: Annotated[str | None, typer.Option(help="Labelled sets: cola,mrpc,rte.")] = None,
+    sets: Annotated[
+        str | None, typer.Option(help="Labelled sets: cola,mrpc,rte; SET/SPLIT trains on that split.")
+    ] = None,
     base: Annotated[str | None, typer.Option(help="Base model of every method.")] = None,
+    base_for: Annotated[
+        list[str] | None, typer.Option(help="Base model on one set: SET=BASE; repeat it for more.")
+    ] = None,
     values: Annotated[
         str | None, typer.Option(help="Other values than the paper's, such as 20,100 examples.")
     ] = None,
-    train_size: Annotated[
-        int | None, typer.Option(min=2, help="Train on a stratified subset (experiment full).")
+    rows: Annotated[
+        int | None,
+        typer.Option(min=2, help="Train on a stratified subset, the same for every method and seed (full)."),
+    ] = None,
+    test_rows: Annotated[
+        int | None, typer.Option(min=2, help="Test on a stratified subset, the same for every seed.")
+    ] = None,
+    source: Annotated[
+        str | None, typer.Option(help="The set on which models are tuned first (transfer).")
     ] = None,
     seeds: Annotated[str | None, typer.Option(help="One run each: 1,2,3.")] = None,
     rule: Annotated[
-        Literal["scl", "lacon", "sg-bert", "published"] | None,
+        Rule | None,
         typer.Option(help="How validation and test rows are made; the experiment's own by default."),
     ] = None,
-    best: Annotated[
-        int | None, typer.Option(min=1, help="Report so many runs, the best by validation.")
+    paper: Annotated[
+        Literal["scl", "lacon"] | None,
+        typer.Option(help="Whose metrics and optimization; by default those of the rule."),
     ] = None,
+    best: Best = None,
     methods_file: Annotated[
         Path | None, typer.Option("--methods", help="TOML file: a table of options for each method.")
     ] = None,
     setting: Annotated[
         list[str] | None, typer.Option("--set", help="For every method: KEY=VALUE, loss_options.KEY=VALUE.")
     ] = None,
-    baseline: Annotated[str, typer.Option(help="The method that others are compared with.")] = "ce",
+    baseline: Baseline = "ce",
     jobs: Annotated[int, typer.Option(min=1, help="Processes that run cells.")] = 1,
     copies: Annotated[
         list[str] | None, typer.Option(help="Back-translations: SET=FILE (experiment noise).")
@@ -62,52 +75,83 @@ def classify(
     test: Annotated[Path | None, typer.Option(help="Your own test rows.")] = None,
     column: Annotated[list[str] | None, typer.Option(help="Text column; repeat it for pairs.")] = None,
     label: Annotated[str, typer.Option(help="Label column.")] = "label",
-    figures: Annotated[bool, typer.Option("--figures", help="Draw scores against the values.")] = False,
+    figures: Figures = False,
     data_dir: DataDir = None,
+    allow_count_mismatch: Annotated[
+        bool, typer.Option("--allow-count-mismatch", help="Use sets with missing or extra rows.")
+    ] = False,
 ) -> None:
-    """Train methods on labelled texts and compare them. Finished cells are kept and not run again."""
+    """Train methods on labelled texts and compare them. Finished cells are kept and not run again.
+
+    All methods share base, epochs, batch size, learning rate and schedule, unless a table of --methods gives
+    one its own; the notes below the scores say which.
+    """
     from sentemb.classification import ClassifierConfig
     from sentemb.classification.studies import run_protocol
-    from sentemb.evaluation.classification.methods import find_methods, with_options
+    from sentemb.classification.transfer import tune_on_source
+    from sentemb.evaluation.classification.methods import find_methods, joined
     from sentemb.evaluation.classification.sets import ProtocolData
     from sentemb.training import parse_settings, split_settings
 
-    experiment = _experiment(protocol, values, train_size)
-    experiment = replace(
-        experiment,
-        seeds=tuple(int(seed) for seed in _numbers("seeds", seeds) or experiment.seeds),
-        best=best or experiment.best,
-        rule=rule or experiment.rule,
-    )
     own = _own({"train": train, "dev": dev, "test": test}, column or ["text"], label)
     names = [name.strip() for name in sets.split(",")] if sets else list(own)
     if not names:
         raise InputError("no labelled set", "name some with --sets, or give --train and --test")
     options = parse_settings(split_settings(setting or ()), ClassifierConfig)
     options |= {} if base is None else {"base": base}
-    records = run_protocol(
+    experiment = _experiment(protocol, values, rows)
+    experiment = replace(
         experiment,
-        with_options(find_methods(methods, methods_file), options),
-        names,
-        data=ProtocolData(data_dir, rule=experiment.rule, own=own, copies=_copies(copies or [])),
-        folder=output,
-        baseline=baseline,
-        jobs=jobs,
-        say=lambda line: typer.echo(line, err=True),
-        command=sys.argv,
+        seeds=_seeds(seeds) or experiment.seeds,
+        best=best or experiment.best,
+        rule=rule or experiment.rule,
+        paper=paper or experiment.paper,
+        options=joined(experiment.options, options),
+        bases=dict(_assignment("base-for", one) for one in base_for or ()),
     )
-    typer.echo((output / "tables.md").read_text(encoding="utf-8"), nl=False)
+    data = ProtocolData(
+        data_dir,
+        rule=experiment.rule,
+        own=own,
+        copies=_copies(copies or []),
+        test_rows=test_rows,
+        check_rows=not allow_count_mismatch,
+    )
+    chosen = find_methods(methods, methods_file)
+    place = {"data": data, "folder": output, "say": lambda line: typer.echo(line, err=True)}
+    if source is not None:
+        chosen = tune_on_source(experiment, chosen, source, rows=rows, **place)
+    path = run_protocol(experiment, chosen, names, baseline=baseline, jobs=jobs, **place)
+    typer.echo(path.read_text(encoding="utf-8"), nl=False)
     if figures:
-        _draw(experiment, records, output)
+        draw(experiment, output)
 
 
-def _experiment(name: str, values: str | None, train_size: int | None) -> Protocol:
+def _experiment(name: str, values: str | None, rows: int | None) -> Protocol:
     from sentemb.evaluation.classification.protocols import PROTOCOLS
 
-    if train_size is not None and name != "full":
-        raise InputError("--train-size is for the experiment full", "give --values")
-    figures = (train_size,) if train_size is not None else _numbers("values", values)
+    if rows is not None and (name not in ("full", "transfer") or values is not None):
+        raise InputError(
+            "--rows is for the experiment full, and for the source of transfer", "give --values alone"
+        )
+    figures = (rows,) if rows is not None and name == "full" else _numbers("values", values)
     return PROTOCOLS[name]() if figures is None else PROTOCOLS[name](figures)
+
+
+def _seeds(text: str | None) -> tuple[int, ...] | None:
+    if text is None:
+        return None
+    parts = [part.strip() for part in text.split(",")]
+    if not all(part.isdecimal() for part in parts) or len({int(part) for part in parts}) < len(parts):
+        raise InputError(f"--seeds {text} is no list of different whole numbers from 0", "write 1,2,3")
+    return tuple(int(part) for part in parts)
+
+
+def _assignment(option: str, text: str) -> tuple[str, str]:
+    name, equals, value = (part.strip() for part in text.partition("="))
+    if not name or not equals or not value:
+        raise InputError(f"--{option} {text} says nothing", f"write --{option} SET=...")
+    return name, value
 
 
 def _numbers(option: str, text: str | None) -> tuple[float, ...] | None:
@@ -144,24 +188,7 @@ def _copies(arguments: Sequence[str]) -> dict[str, list[Copy]]:
 
     found = {}
     for argument in arguments:
-        name, equals, path = argument.partition("=")
-        if not equals:
-            raise InputError(f"--copies {argument} names no file", "write SET=FILE")
+        name, path = _assignment("copies", argument)
         pair = "augmented_pair" if name in TASKS and TASKS[name].pair else None
         found[name] = read_copies(path, pair=pair, temperature="temperature")
     return found
-
-
-def _draw(protocol: Protocol, records: Sequence[CellRecord], folder: Path) -> None:
-    from sentemb.evaluation.classification import curves, summarize
-    from sentemb.evaluation.classification.tables import METRIC_NAMES, figure_name
-    from sentemb.report.figures import png_of
-    from sentemb.report.studies import band_figure
-
-    metrics = {record.cell.data: METRIC_NAMES[record.cell.metric] for record in records}
-    for data, lines in curves(summarize(records, best=protocol.best)).items():
-        label = f"{data}, {metrics[data]} x 100"
-        figure = band_figure(lines, x_label=figure_name(protocol.points[0]), y_label=label)
-        path = folder / f"{data}.png"
-        write_bytes(path, png_of(figure))
-        typer.echo(str(path), err=True)

@@ -51,11 +51,11 @@ def find_overlap(train: LabelledTexts, test: LabelledTexts, *, examples: int = 3
         The counts.
     """
     labels: dict[tuple[str, ...], set[Any]] = {}
-    for key, label in zip(_keys(train), train.labels.tolist(), strict=True):
+    for key, label in zip(text_keys(train), train.labels.tolist(), strict=True):
         labels.setdefault(key, set()).add(label)
     repeated = [
         (row, label in labels[key])
-        for row, (key, label) in enumerate(zip(_keys(test), test.labels.tolist(), strict=True))
+        for row, (key, label) in enumerate(zip(text_keys(test), test.labels.tolist(), strict=True))
         if key in labels
     ]
     return Overlap(
@@ -68,6 +68,14 @@ def find_overlap(train: LabelledTexts, test: LabelledTexts, *, examples: int = 3
     )
 
 
-def _keys(data: LabelledTexts) -> list[tuple[str, ...]]:
+def text_keys(data: LabelledTexts) -> list[tuple[str, ...]]:
+    """What makes two rows the same text, or pair of texts: all but letter case and white space.
+
+    Args:
+        data: The rows.
+
+    Returns:
+        A key for each row.
+    """
     columns = [data.texts, *([data.pairs] if data.pairs else [])]
     return [tuple(" ".join(text.split()).casefold() for text in row) for row in zip(*columns, strict=True)]

@@ -57,6 +57,8 @@ class Splits:
         train: Rows to train on.
         validation: Rows to choose by.
         test: Rows to report.
+        left_out: Training rows that could not be drawn, by reason.
+        minority: The class that is made rare on purpose, where one is.
 
     Raises:
         InputError: The three have different classes.
@@ -65,6 +67,8 @@ class Splits:
     train: LabelledTexts
     validation: LabelledTexts
     test: LabelledTexts
+    left_out: Mapping[str, int] = field(default_factory=dict)
+    minority: int | None = None
 
     def __post_init__(self) -> None:
         if not self.train.label_names == self.validation.label_names == self.test.label_names:
@@ -108,21 +112,24 @@ class Cell:
         """The method's settings and the metric that it is to choose by."""
         return {"metric": self.metric, **self.method.options}
 
-    def file_name(self, splits: Splits) -> str:
+    def file_name(self, splits: Splits, settings: Mapping[str, Any]) -> str:
         """Name of the cell's record; another setting, or another row of data, gives another name.
 
         Args:
             splits: The cell's data.
+            settings: Everything that the method is trained with, from `Describe`. What the base is called
+                does not count, its fingerprint does.
 
         Returns:
             A name such as `scl.cola.shots-20.1f8a09c3.seed-4.json`.
 
         Raises:
-            InputError: An option is no JSON value.
+            InputError: A setting is no JSON value.
         """
-        settings = [self.method.recipe, self.options, self.data, str(self.point), splits.checksums]
+        deciding = {name: value for name, value in settings.items() if name != "base"}
+        content = [self.method.recipe, deciding, self.data, str(self.point), splits.checksums]
         try:
-            written = json.dumps(settings, sort_keys=True, allow_nan=False)
+            written = json.dumps(content, sort_keys=True, allow_nan=False)
         except (TypeError, ValueError) as error:
             raise InputError(f"{self}: the options cannot be recorded: {error}") from None
         key = hashlib.sha256(written.encode()).hexdigest()[:8]
@@ -139,14 +146,12 @@ class Outcome:
         validation_score: The cell's metric on the validation rows, as a fraction; what runs and settings are
             chosen by.
         seconds: Wall time of each part, such as `train` and `predict`.
-        options: All settings that it was trained with, defaults included.
     """
 
     predictions: npt.NDArray[Any]
     probabilities: npt.NDArray[np.floating] | None
     validation_score: float
     seconds: Mapping[str, float]
-    options: Mapping[str, Any]
 
 
 FitPredict = Callable[
@@ -156,6 +161,11 @@ FitPredict = Callable[
 """`fit_predict(recipe, train, validation, test, seed, options)`; `options` holds the metric to choose by.
 
 A function of a module, so that other processes can run it. It never looks at the labels of the test rows."""
+
+Describe = Callable[[str, Mapping[str, Any]], Mapping[str, Any]]
+"""`describe(recipe, options)`: all settings of a training, defaults included, as JSON values.
+
+`base` is what the base is called, `start_fingerprint` what it holds. Refuses what cannot be trained."""
 
 
 def checked(outcome: Outcome, splits: Splits) -> Outcome:
@@ -188,9 +198,7 @@ def checked(outcome: Outcome, splits: Splits) -> Outcome:
     for values in (predictions, probabilities, outcome.validation_score):
         if values is not None and not np.isfinite(values).all():
             raise ValueError("predictions, probabilities or a validation score that are not finite")
-    return Outcome(
-        predictions, probabilities, float(outcome.validation_score), outcome.seconds, outcome.options
-    )
+    return Outcome(predictions, probabilities, float(outcome.validation_score), outcome.seconds)
 
 
 def _checksum(data: LabelledTexts) -> str:

@@ -66,7 +66,7 @@ def with_options(methods: Iterable[Method], options: Mapping[str, Any]) -> list[
     Returns:
         The methods.
     """
-    return [Method(one.name, one.recipe, _joined(options, one.options)) for one in methods]
+    return [Method(one.name, one.recipe, joined(options, one.options)) for one in methods]
 
 
 def nested(settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -104,9 +104,18 @@ def _read(file: Path) -> dict[str, Method]:
     return methods
 
 
-def _joined(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
-    joined = dict(below)
+def joined(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    """Lay options over others.
+
+    Args:
+        below: Options.
+        above: Options that come first.
+
+    Returns:
+        All of them; tables of options are joined.
+    """
+    both = dict(below)
     for key, value in above.items():
-        both = isinstance(value, Mapping) and isinstance(joined.get(key), Mapping)
-        joined[key] = _joined(joined[key], value) if both else value
-    return joined
+        tables = isinstance(value, Mapping) and isinstance(both.get(key), Mapping)
+        both[key] = joined(both[key], value) if tables else value
+    return both

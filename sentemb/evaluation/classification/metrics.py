@@ -176,6 +176,18 @@ def headline_of(name: str, paper: Paper | None = None) -> Metric:
     return _PAPERS[paper].get(name, TASKS[name].headline) if paper else TASKS[name].headline
 
 
+def paper_of(rule: str | None) -> Paper | None:
+    """The paper whose metrics go with a rule for validation and test rows.
+
+    Args:
+        rule: The rule, None where each set has its own.
+
+    Returns:
+        SCL or LaCon for their rules; None for others, where the sets' own metrics are the papers' too.
+    """
+    return next((paper for paper in _PAPERS if paper == rule), None)
+
+
 @dataclass(frozen=True)
 class BestRuns:
     """What is reported of several runs.

@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from sentemb._files import write_text
 from sentemb.errors import InputError
 from sentemb.evaluation.classification.cell import Cell, Method, Point
-from sentemb.evaluation.classification.methods import with_options
-from sentemb.evaluation.classification.metrics import TASKS, Paper, headline_of
+from sentemb.evaluation.classification.draws import Rule
+from sentemb.evaluation.classification.fairness import check_options, shared_settings
+from sentemb.evaluation.classification.methods import joined, with_options
+from sentemb.evaluation.classification.metrics import TASKS, Metric, Paper, headline_of, paper_of
 from sentemb.evaluation.classification.records import CellRecord
-from sentemb.evaluation.classification.sets import Rule
 from sentemb.evaluation.classification.summary import summarize
-from sentemb.evaluation.classification.tables import class_table, comparison_table, judge, study_table
+from sentemb.evaluation.classification.tables import (
+    average_table,
+    class_table,
+    comparison_table,
+    study_table,
+)
+from sentemb.evaluation.classification.verdicts import judge
 from sentemb.evaluation.table import Table
 
 
@@ -24,16 +32,21 @@ class Protocol:
     """An experiment.
 
     Attributes:
+        name: What it is called, and its files of tables.
         title: What its table shows.
         points: What is done to the training sets, one after the other.
         rule: Where validation and test rows come from, see `ProtocolData`.
         seeds: One run each.
         best: Report so many runs, the best by validation; all by default.
-        paper: Whose metrics it is judged by; the sets' own by default.
-        options: Options of every method.
+        paper: Whose metrics it is judged by, and whose optimization all methods share; by default that of the
+            rule, else the sets' own metrics and LaCon's optimization.
+        options: Options of every method, over the shared ones.
+        bases: The base of every method on some sets, such as those of another language.
         by_class: Report F1 of minority and majority too.
+        average: Report the average over the points too.
     """
 
+    name: str
     title: str
     points: tuple[Point, ...]
     rule: Rule | None = None
@@ -41,7 +54,9 @@ class Protocol:
     best: int | None = None
     paper: Paper | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
+    bases: Mapping[str, str] = field(default_factory=dict)
     by_class: bool = False
+    average: bool = False
 
     def cells(self, methods: Sequence[Method], sets: Sequence[str]) -> list[Cell]:
         """The cells, a whole seed before the next, so that an interrupted study can be compared.
@@ -54,18 +69,25 @@ class Protocol:
             The cells, those of the same data side by side.
 
         Raises:
-            InputError: There is no method, set or point; or fewer seeds than are to be reported.
+            InputError: There is no method, set, point or seed, fewer seeds than are to be reported, or a method
+                has an option that the study decides.
         """
-        if not methods or not sets or not self.points:
-            raise InputError("a study needs a method, a set and a point of its protocol")
+        if not methods or not sets or not self.points or not self.seeds:
+            raise InputError("a study needs a method, a set, a seed and a point of its protocol")
         if self.best is not None and len(self.seeds) < self.best:
             raise InputError(f"{len(self.seeds)} seeds have no best {self.best}", "give more --seeds")
+        if absent := [name for name in self.bases if name not in sets]:
+            raise InputError(f"a base for {absent[0]}, which is no set of the study", "name it with --sets")
+        for method in methods:
+            check_options(method)
+        paper = self.paper or paper_of(self.rule)
+        shared = joined(shared_settings(paper), self.options)
         return [
-            Cell(method, name, point, seed, headline_of(name, self.paper) if name in TASKS else "accuracy")
+            Cell(method, name, point, seed, _metric(name, paper))
             for seed in self.seeds
             for name in sets
             for point in self.points
-            for method in with_options(methods, self.options)
+            for method in _portable(with_options(methods, shared | _base(self.bases.get(name))))
         ]
 
     def tables(self, records: Sequence[CellRecord], *, baseline: str = "ce") -> list[Table]:
@@ -80,12 +102,28 @@ class Protocol:
         """
         summaries = summarize(records, best=self.best)
         verdicts = judge(summaries, baseline)
+        if not records:
+            raise InputError(f"there is no record of the experiment {self.name}")
         tables = [study_table(summaries, verdicts, baseline=baseline, title=self.title, best=self.best)]
         if verdicts:
             tables.append(comparison_table(summaries, verdicts, baseline))
         if self.by_class:
             tables.append(class_table(summaries))
+        if self.average:
+            tables.append(average_table(summaries))
         return tables
+
+    def own(self, records: Iterable[CellRecord]) -> list[CellRecord]:
+        """Those of its records.
+
+        Args:
+            records: Records of any experiments.
+
+        Returns:
+            Its own, in the order in which they were made.
+        """
+        found = [one for one in records if _EXPERIMENTS[one.cell.point.protocol] == self.name]
+        return sorted(found, key=lambda one: one.date)
 
 
 def full(train_sizes: Sequence[int] = ()) -> Protocol:
@@ -98,6 +136,7 @@ def full(train_sizes: Sequence[int] = ()) -> Protocol:
         The experiment.
     """
     return Protocol(
+        name="full",
         title="Classification" if train_sizes else "Classification, all training rows",
         points=tuple(Point("train", size) for size in train_sizes) or (Point("full"),),
     )
@@ -113,6 +152,7 @@ def few_shot_scl(shots: Sequence[int] = (20, 100, 1000)) -> Protocol:
         The experiment.
     """
     return Protocol(
+        name="few-shot",
         title="Few-shot classification, by the number of examples",
         points=tuple(Point("shots", count) for count in shots),
         rule="scl",
@@ -132,6 +172,7 @@ def few_shot_lacon(shots: Sequence[int] = (20,)) -> Protocol:
         The experiment.
     """
     return Protocol(
+        name="few-shot-per-class",
         title="Few-shot classification, by the number of examples of each class",
         points=tuple(Point("per-class", count) for count in shots),
         rule="lacon",
@@ -153,8 +194,9 @@ def transfer(shots: Sequence[int] = (20,)) -> Protocol:
         The experiment.
     """
     return Protocol(
+        name="transfer",
         title="Transfer to a related task",
-        points=tuple(Point("per-class", count) for count in shots),
+        points=tuple(Point("transfer", count) for count in shots),
         seeds=tuple(range(10)),
         best=3,
         paper="scl",
@@ -171,6 +213,7 @@ def imbalance(ratios: Sequence[int] = (1, 3, 5, 10, 20)) -> Protocol:
         The experiment.
     """
     return Protocol(
+        name="imbalance",
         title="Classification, by the imbalance of the training set",
         points=tuple(Point("rho", ratio) for ratio in ratios),
         rule="lacon",
@@ -189,12 +232,14 @@ def noise(temperatures: Sequence[float] = (0, 0.3, 0.5, 0.7, 0.9)) -> Protocol:
         The experiment.
     """
     return Protocol(
+        name="noise",
         title="Classification, by the temperature of noisy copies",
         points=tuple(Point("noise", temperature) for temperature in temperatures),
         rule="scl",
         seeds=tuple(range(10)),
         best=3,
         paper="scl",
+        average=True,
     )
 
 
@@ -208,6 +253,7 @@ def growing_classes(counts: Sequence[int] = tuple(range(2, 15))) -> Protocol:
         The experiment.
     """
     return Protocol(
+        name="classes",
         title="Classification, by the number of classes",
         points=tuple(Point("classes", count) for count in counts),
         seeds=tuple(range(10)),
@@ -225,14 +271,69 @@ PROTOCOLS: Mapping[str, Callable[..., Protocol]] = {
     "classes": growing_classes,
 }
 """The experiments by name; each takes other values than the paper's."""
+_EXPERIMENTS = {
+    "full": "full",
+    "train": "full",
+    "shots": "few-shot",
+    "per-class": "few-shot-per-class",
+    "transfer": "transfer",
+    "rho": "imbalance",
+    "noise": "noise",
+    "classes": "classes",
+}
 
 
-def write_tables(tables: Sequence[Table], folder: Path) -> None:
-    """Write tables beside the records that they were made from.
+def write_tables(
+    protocol: Protocol, records: Sequence[CellRecord], folder: Path, *, baseline: str = "ce"
+) -> Path:
+    """Make the tables of an experiment anew, of all its records.
 
     Args:
-        tables: The tables.
-        folder: The folder; gets `tables.md` and `tables.tex`.
+        protocol: The experiment.
+        records: Records, also of other experiments.
+        folder: Gets a markdown and a LaTeX file of the experiment's name.
+        baseline: The method that the others are compared with.
+
+    Returns:
+        The markdown file.
+
+    Raises:
+        InputError: There is no record of the experiment, or two of one seed that differ in their data.
     """
-    write_text(folder / "tables.md", "\n".join(table.markdown() for table in tables))
-    write_text(folder / "tables.tex", "\n".join(table.latex() for table in tables))
+    tables = protocol.tables(protocol.own(records), baseline=baseline)
+    path = folder / f"{protocol.name}.md"
+    write_text(path, "\n".join(table.markdown() for table in tables))
+    write_text(path.with_suffix(".tex"), "\n".join(table.latex() for table in tables))
+    return path
+
+
+def experiments_of(records: Iterable[CellRecord]) -> list[str]:
+    """The experiments that records are of.
+
+    Args:
+        records: The records.
+
+    Returns:
+        Their names, in the order of `PROTOCOLS`.
+    """
+    found = {_EXPERIMENTS[one.cell.point.protocol] for one in records}
+    return [name for name in PROTOCOLS if name in found]
+
+
+def _metric(data: str, paper: Paper | None) -> Metric:
+    name = data.partition("/")[0]
+    return headline_of(name, paper) if name in TASKS else "accuracy"
+
+
+def _portable(methods: Iterable[Method]) -> list[Method]:
+    """The methods, with paths of bases relative to this folder: a record names no machine's folders."""
+    return [
+        replace(one, options={**one.options, "base": os.path.relpath(one.options["base"])})
+        if Path(str(one.options["base"])).is_absolute()
+        else one
+        for one in methods
+    ]
+
+
+def _base(name: str | None) -> dict[str, str]:
+    return {} if name is None else {"base": name}

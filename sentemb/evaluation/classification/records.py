@@ -25,7 +25,7 @@ from sentemb.evaluation.record_files import (
 )
 
 FORMAT = "sentemb-classification"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 _HINT = "remove the file and run the study again"
 
 
@@ -43,13 +43,14 @@ class CellRecord:
         probabilities: (n, classes) float32, or None.
         sizes: Rows of `train`, `validation` and `test`.
         class_counts: Training rows of each class; empty where labels are scores.
+        left_out: Rows of the training split that could not be drawn, by reason.
+        minority: The class that was made rare on purpose, None where none was.
         checksums: SHA-256 of each part's texts and labels.
-        settings: All settings that the method was trained with.
+        settings: All settings that the method was trained with, and the fingerprint of its base.
         seconds: Wall time of each part, `total` among them.
         versions: Versions of Python and the libraries.
         hardware: The machine.
         date: When, ISO 8601 in UTC.
-        command: The command line, None from Python.
     """
 
     cell: Cell
@@ -61,13 +62,14 @@ class CellRecord:
     probabilities: npt.NDArray[np.float32] | None
     sizes: Mapping[str, int]
     class_counts: Mapping[str, int]
+    left_out: Mapping[str, int]
+    minority: str | None
     checksums: Mapping[str, str]
     settings: Mapping[str, Any]
     seconds: Mapping[str, float]
     versions: Mapping[str, str]
     hardware: Mapping[str, Any]
     date: str
-    command: tuple[str, ...] | None
 
     @property
     def score(self) -> float:
@@ -80,9 +82,9 @@ def record_of(
     splits: Splits,
     outcome: Outcome,
     *,
+    settings: Mapping[str, Any],
     scores: Mapping[str, float],
     total_seconds: float,
-    command: Sequence[str] | None = None,
 ) -> CellRecord:
     """Make the record of a cell, with this machine and this moment.
 
@@ -90,9 +92,9 @@ def record_of(
         cell: What was run.
         splits: Its data.
         outcome: What came of it.
+        settings: All settings of the training.
         scores: All metrics of the task.
         total_seconds: Wall time of the whole cell.
-        command: The command line.
 
     Returns:
         The record.
@@ -107,13 +109,14 @@ def record_of(
         probabilities=outcome.probabilities,
         sizes=splits.sizes,
         class_counts=splits.train.class_counts,
+        left_out=splits.left_out,
+        minority=None if splits.minority is None else splits.train.label_names[splits.minority],
         checksums=splits.checksums,
-        settings=outcome.options,
+        settings=settings,
         seconds={**outcome.seconds, "total": total_seconds},
         versions=library_versions(),
         hardware=hardware(),
         date=datetime.now(UTC).isoformat(timespec="seconds"),
-        command=None if command is None else tuple(command),
     )
 
 
@@ -170,7 +173,7 @@ def read_cell(path: Path) -> CellRecord:
     seconds = fields.numbers("seconds")
     if "total" not in seconds:
         raise fields.fail("seconds", "there is no total")
-    command = fields.optional("command", list)
+    left_out = fields.object("left_out")
     return CellRecord(
         cell=cell,
         scores=scores,
@@ -181,13 +184,14 @@ def read_cell(path: Path) -> CellRecord:
         probabilities=tensors.get("probabilities"),
         sizes=sizes,
         class_counts={name: fields.object("class_counts").get(name, int) for name in names},
+        left_out={reason: left_out.get(reason, int) for reason in left_out.values},
+        minority=fields.optional("minority", str),
         checksums=fields.get("checksums", dict),
         settings=fields.get("settings", dict),
         seconds=seconds,
         versions=fields.get("versions", dict),
         hardware=fields.get("hardware", dict),
         date=fields.get("date", str),
-        command=None if command is None else tuple(str(word) for word in command),
     )
 
 
@@ -242,6 +246,8 @@ def _to_json(record: CellRecord, predictions: str, checksum: str) -> dict[str, A
         "label_names": list(record.label_names),
         "sizes": dict(record.sizes),
         "class_counts": dict(record.class_counts),
+        "left_out": dict(record.left_out),
+        "minority": record.minority,
         "checksums": dict(record.checksums),
         "predictions": {"file": predictions, "sha256": checksum},
         "settings": dict(record.settings),
@@ -249,5 +255,4 @@ def _to_json(record: CellRecord, predictions: str, checksum: str) -> dict[str, A
         "versions": dict(record.versions),
         "hardware": dict(record.hardware),
         "date": record.date,
-        "command": None if record.command is None else list(record.command),
     }

@@ -1,34 +1,24 @@
-"""The data of a cell: sets that are read once, and what each protocol makes of them."""
+"""The data of a cell: sets that are read once, and their training, validation and test rows."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
-from typing import Literal
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
-from sentemb.data.augmented import Copy, add_copies
+from sentemb.data.augmented import Copy
 from sentemb.data.catalogue import get
 from sentemb.data.labelled import LabelledTexts, load_labelled
-from sentemb.data.sampling import (
-    LACON_WHOLE,
-    Rows,
-    cap_per_class,
-    few_shot_per_class,
-    imbalanced,
-    stratified_sample,
-)
-from sentemb.data.splits import lacon_train_split, scl_dev_split, sg_bert_dev_split
+from sentemb.data.overlap import text_keys
+from sentemb.data.sampling import Rows, stratified_sample
+from sentemb.data.splits import scl_dev_split, sg_bert_dev_split
 from sentemb.errors import InputError
 from sentemb.evaluation.classification.cell import Cell, Splits
+from sentemb.evaluation.classification.draws import Pool, Rule, draw
 
-Rule = Literal["scl", "lacon", "sg-bert", "published"]
-"""Where validation and test rows come from, see `ProtocolData`."""
-NOISE_ROWS = 100
-"""Labelled rows below the noisy copies (SCL, section 5.3)."""
-# Which rows are drawn must not depend on what else was: each use of a seed is another stream.
-_SUBSET, _HELD_OUT = 0, 1
+_TEST_SHARE, _TEST_SEED = 0.2, 2
 
 
 class ProtocolData:
@@ -40,17 +30,22 @@ class ProtocolData:
     - `sg-bert`: the first tenth of dev is validation, the rest is tested on (SG-BERT, table 10).
     - `lacon`: dev is tested on; validation is part of the training rows (LaCon, section 3.1). Training rows
       are at most 5,000 of a class, 1,000 with more than two, drawn anew for each seed.
-    - `published`: validation is dev or, where there is none, part of train; so it is with the first two where
-      test labels are published.
+    - `published`: validation is dev or, where there is none, 5 % of train and at most 500 rows, the same for
+      every seed; so it is with the first two where test labels are published.
 
-    Without a rule it is `published` where test labels are, else `scl`.
+    Without a rule it is `scl` for a set that has dev but no test labels, else `published`. A set of one
+    split, such as MR, is tested on a fifth of it.
+
+    Training rows are drawn from the training split without repeated texts, of which the first counts, and
+    without the texts that are validation or test rows too. Of two parts of dev with a common text, it belongs
+    to the test rows.
 
     Points of protocols, by name:
 
     - `full`: all training rows. `train`: so many in all, the same ones for every seed.
     - `shots`: so many in all, drawn anew for each seed (SCL, table 4).
     - `per-class`: so many of each class, and others for validation where the rule has none (LaCon, section
-      4.1).
+      4.1); `transfer`: the same (SCL, section 5.4).
     - `rho`: 32 rows of the rarest class, rho times as many of the others; drawn in the same way from the
       rest, validation rows (LaCon, section 4.2, which does not name them).
     - `noise`: 100 rows with three noisy copies each at that temperature, 0 for the rows alone (SCL, table 5).
@@ -61,6 +56,7 @@ class ProtocolData:
         rule: Where validation and test rows come from.
         own: The user's own sets, by name and split.
         copies: Noisy copies by set, for `noise`.
+        test_rows: Test on a stratified subset of so many rows, the same for every seed; on all by default.
         check_rows: Refuse copies of sets with missing or extra rows.
     """
 
@@ -71,125 +67,103 @@ class ProtocolData:
         rule: Rule | None = None,
         own: Mapping[str, Mapping[str, LabelledTexts]] | None = None,
         copies: Mapping[str, Sequence[Copy]] | None = None,
+        test_rows: int | None = None,
         check_rows: bool = True,
     ) -> None:
         self._data_dir = data_dir
         self._rule = rule
         self._own = own or {}
         self._copies = copies or {}
+        self._test_rows = test_rows
         self._check_rows = check_rows
-        self._read: dict[tuple[str, str], LabelledTexts] = {}
+        self._pools: dict[str, Pool] = {}
 
     def __call__(self, cell: Cell) -> Splits:
         """The data of one cell.
 
         Args:
-            cell: The cell.
+            cell: The cell; its set may name the split to train on: `ocnli/train-3k`, `agnews/test`.
 
         Returns:
             Training, validation and test rows.
 
         Raises:
-            InputError: A set or split is not there, or has too few rows for the point.
+            InputError: A set or split is not there.
+            ImpossibleDraw: The set has not the rows that the point needs.
         """
-        if cell.point.protocol not in _PROTOCOLS:
-            raise InputError(f"no protocol is called {cell.point.protocol!r}")
-        return _PROTOCOLS[cell.point.protocol](self, cell)
+        pool = self.pool(cell.data)
+        if cell.point.protocol == "noise" and cell.point.value:
+            pool = replace(pool, copies=self._copies_of(cell.data))
+        return draw(pool, cell.point, cell.seed)
 
-    def rule_of(self, name: str) -> Rule:
-        """The rule for a set.
+    def pool(self, data: str) -> Pool:
+        """Read a set and hold its validation and test rows out.
 
         Args:
-            name: The set.
+            data: The set, or the set and the split to train on.
 
         Returns:
-            The given one, or what the set's splits allow.
-        """
-        return self._rule or ("published" if "test" in self._splits(name) else "scl")
-
-    def load(self, name: str, split: str) -> LabelledTexts:
-        """Read a split once.
-
-        Args:
-            name: The set.
-            split: The split.
-
-        Returns:
-            Its rows.
+            What protocols draw from.
 
         Raises:
-            InputError: The set has no such split with labels, or it is not there.
+            InputError: The set or a split is not there, or has too few rows to be divided.
         """
-        if name in self._own:
-            if split not in self._own[name]:
-                raise InputError(f"{name} has no {split} split", f"it has {', '.join(self._own[name])}")
-            return self._own[name][split]
-        if (name, split) not in self._read:
-            self._read[name, split] = load_labelled(
-                name, split=split, data_dir=self._data_dir, check_rows=self._check_rows
-            )
-        return self._read[name, split]
+        if data not in self._pools:
+            self._pools[data] = self._pool(data)
+        return self._pools[data]
 
-    def copies_of(self, name: str) -> Sequence[Copy]:
-        """The noisy copies of a set.
+    def _pool(self, data: str) -> Pool:
+        name, _, chosen = data.partition("/")
+        splits = self._splits(name)
+        split = chosen or _training_split(name, splits)
+        train = self._load(name, split)
+        others = [other for other in splits if other != split]
+        rule = self._rule or ("scl" if "dev" in others and "test" not in others else "published")
+        rows = _first_of_each_text(train)
+        left_out = {"repeated": len(train) - len(rows)}
+        if "dev" not in others and "test" not in others:
+            test_rows = rows[
+                stratified_sample(train.labels[rows], round(_TEST_SHARE * len(rows)), seed=_TEST_SEED)
+            ]
+            rows, validation = np.setdiff1d(rows, test_rows), None
+            test = train.select(test_rows, split=f"{split}: test")
+        else:
+            validation, test = self._held_out(name, rule, split, others)
+            apart = _without(train, rows, [part for part in (validation, test) if part is not None])
+            left_out["held out"], rows = len(rows) - len(apart), apart
+        if self._test_rows is not None and self._test_rows < len(test):
+            test = test.select(stratified_sample(test.labels, self._test_rows, seed=_TEST_SEED))
+        pool = Pool(name, rule, train, rows, validation, test, left_out)
+        return pool if rule == "lacon" else pool.reserved()
 
-        Args:
-            name: The set.
-
-        Returns:
-            The copies.
-
-        Raises:
-            InputError: None were given.
-        """
-        if name not in self._copies:
-            raise InputError(
-                f"no noisy copies of {name}", f"give a file of back-translations: --copies {name}=FILE"
-            )
-        return self._copies[name]
-
-    def held_out(self, name: str) -> tuple[LabelledTexts | None, LabelledTexts]:
-        """Validation and test rows, as far as they come from other splits than train.
-
-        Args:
-            name: The set.
-
-        Returns:
-            Validation rows, None where the rule takes them from the training rows; and test rows.
-
-        Raises:
-            InputError: A split is not there.
-        """
-        rule, splits = self.rule_of(name), self._splits(name)
+    def _held_out(
+        self, name: str, rule: Rule, split: str, others: Sequence[str]
+    ) -> tuple[LabelledTexts | None, LabelledTexts]:
+        """Validation rows, None where they come from the training rows, and test rows."""
         if rule == "lacon":
-            return None, self.load(name, "test" if "test" in splits else "dev")
-        if rule == "published" or "test" in splits:
-            return self.load(name, "dev") if "dev" in splits else None, self.load(name, "test")
-        dev = self.load(name, "dev")
-        parts = scl_dev_split(dev.labels) if rule == "scl" else sg_bert_dev_split(len(dev))
-        return dev.select(parts.validation, split="dev: validation"), dev.select(
-            parts.test, split="dev: test"
-        )
+            return None, self._load(name, "test" if "test" in others else "dev")
+        # A fold of FewCLUE has its own dev split.
+        dev = split.replace("train-", "dev-") if split.replace("train-", "dev-") in others else "dev"
+        if rule == "published" or "test" in others:
+            return self._load(name, dev) if dev in others else None, self._load(name, "test")
+        whole = self._load(name, dev)
+        parts = scl_dev_split(whole.labels) if rule == "scl" else sg_bert_dev_split(len(whole))
+        test = whole.select(parts.test, split=f"{dev}: test")
+        return whole.select(_without(whole, parts.validation, [test]), split=f"{dev}: validation"), test
 
-    def complete(self, name: str, train: LabelledTexts, seed: int) -> Splits:
-        """Training rows with the validation and test rows of the rule.
+    def _load(self, name: str, split: str) -> LabelledTexts:
+        if name not in self._own:
+            return load_labelled(name, split=split, data_dir=self._data_dir, check_rows=self._check_rows)
+        if split not in self._own[name]:
+            raise InputError(f"{name} has no {split} split", f"it has {', '.join(self._own[name])}")
+        return self._own[name][split]
 
-        Args:
-            name: The set.
-            train: The rows that are left to train on.
-            seed: Draws the validation rows where they come from these.
-
-        Returns:
-            The data of a cell.
-
-        Raises:
-            InputError: A split is not there, or too small.
-        """
-        validation, test = self.held_out(name)
-        if validation is not None:
-            return Splits(train, validation, test)
-        parts = lacon_train_split(train.labels, seed=seed)
-        return Splits(train.select(parts.train), train.select(parts.validation, split="validation"), test)
+    def _copies_of(self, data: str) -> Sequence[Copy]:
+        if data not in self._copies:
+            raise InputError(
+                f"no noisy copies of {data}", f"give a file of back-translations: --copies {data}=FILE"
+            )
+        return self._copies[data]
 
     def _splits(self, name: str) -> Sequence[str]:
         if name in self._own:
@@ -198,86 +172,25 @@ class ProtocolData:
         return [split for split in entry.splits if split not in entry.unlabelled]
 
 
-def _full(data: ProtocolData, cell: Cell) -> Splits:
-    train = data.load(cell.data, "train")
-    if data.rule_of(cell.data) == "lacon" and cell.data not in LACON_WHOLE:
-        train = train.select(cap_per_class(train.labels, seed=cell.seed))
-    return data.complete(cell.data, train, cell.seed)
+def _training_split(name: str, splits: Sequence[str]) -> str:
+    if "train" in splits:
+        return "train"
+    if parts := [split for split in splits if split.startswith("train-")]:
+        return parts[-1]
+    if len(splits) == 1:
+        return splits[0]
+    raise InputError(f"{name} has no split to train on", f"name one of its others as {name}/SPLIT")
 
 
-def _train(data: ProtocolData, cell: Cell) -> Splits:
-    train = data.load(cell.data, "train")
-    rows = stratified_sample(train.labels, min(_count(cell), len(train)), seed=_SUBSET)
-    return data.complete(cell.data, train.select(rows), cell.seed)
+def _first_of_each_text(data: LabelledTexts) -> Rows:
+    first: dict[tuple[str, ...], int] = {}
+    for row, key in enumerate(text_keys(data)):
+        first.setdefault(key, row)
+    return np.array(list(first.values()), dtype=np.int64)
 
 
-def _shots(data: ProtocolData, cell: Cell) -> Splits:
-    train = data.load(cell.data, "train")
-    return data.complete(cell.data, train.select(_sampled(train, _count(cell), cell.seed)), cell.seed)
-
-
-def _per_class(data: ProtocolData, cell: Cell) -> Splits:
-    train = data.load(cell.data, "train")
-    parts = few_shot_per_class(train.labels, seed=cell.seed, shots=_count(cell))
-    drawn = train.select(parts.train)
-    validation, test = data.held_out(cell.data)
-    if validation is None:
-        validation = train.select(parts.validation, split="validation")
-    return Splits(drawn, validation, test)
-
-
-def _rho(data: ProtocolData, cell: Cell) -> Splits:
-    train = data.load(cell.data, "train")
-    ratio = _count(cell)
-    counts = np.bincount(train.labels.astype(np.int64), minlength=len(train.label_names))
-    rarest = int(np.argmin(np.where(counts > 0, counts, len(train))))
-    rows = imbalanced(train.labels, ratio=ratio, seed=cell.seed, minority=rarest)
-    rest = np.setdiff1d(np.arange(len(train)), rows)
-    held_out = imbalanced(train.labels[rest], ratio=ratio, seed=(cell.seed, _HELD_OUT), minority=rarest)
-    _, test = data.held_out(cell.data)
-    return Splits(train.select(rows), train.select(rest[held_out], split="validation"), test)
-
-
-def _noise(data: ProtocolData, cell: Cell) -> Splits:
-    train = data.load(cell.data, "train")
-    rows = _sampled(train, NOISE_ROWS, cell.seed)
-    noisy = train.select(rows)
-    if cell.point.value:
-        copies = data.copies_of(cell.data)
-        noisy = add_copies(train, rows, copies, seed=cell.seed, temperature=cell.point.value)
-    return data.complete(cell.data, noisy, cell.seed)
-
-
-def _classes(data: ProtocolData, cell: Cell) -> Splits:
-    count = _count(cell)
-    train = data.load(cell.data, "train").first_classes(count)
-    drawn = train.select(cap_per_class(train.labels, seed=cell.seed, limit=1000))
-    validation, test = data.held_out(cell.data)
-    test = test.first_classes(count)
-    if validation is not None:
-        return Splits(drawn, validation.first_classes(count), test)
-    parts = lacon_train_split(drawn.labels, seed=cell.seed)
-    return Splits(drawn.select(parts.train), drawn.select(parts.validation, split="validation"), test)
-
-
-_PROTOCOLS: Mapping[str, Callable[[ProtocolData, Cell], Splits]] = {
-    "full": _full,
-    "train": _train,
-    "shots": _shots,
-    "per-class": _per_class,
-    "rho": _rho,
-    "noise": _noise,
-    "classes": _classes,
-}
-
-
-def _sampled(train: LabelledTexts, size: int, seed: int) -> Rows:
-    """The training set of a seed: the `seed`-th of `few_shot_sets`."""
-    return stratified_sample(train.labels, size, seed=(0, seed))
-
-
-def _count(cell: Cell) -> int:
-    value = cell.point.value
-    if value is None or value < 1 or value != int(value):
-        raise InputError(f"{cell.point.protocol} takes a whole number, not {value}")
-    return int(value)
+def _without(data: LabelledTexts, rows: Rows, parts: Sequence[LabelledTexts]) -> Rows:
+    """The rows whose text is in none of the parts."""
+    taken = {key for part in parts for key in text_keys(part)}
+    keys = text_keys(data)
+    return np.array([row for row in rows.tolist() if keys[row] not in taken], dtype=np.int64)

@@ -41,20 +41,19 @@ def summarize(records: Iterable[CellRecord], *, best: int | None = None) -> list
 
     Args:
         records: The records.
-        best: Report only so many seeds, the best ones on validation rows (SCL: 3 of 10); all by default.
+        best: Report only so many seeds, the best ones on validation rows (SCL: 3 of 10); all by default, and
+            all where there are fewer.
 
     Returns:
         In the order of the records.
 
     Raises:
-        InputError: A method has two records of one seed, which differ in their data; or fewer than `best`.
+        InputError: A method has two records of one seed, which differ in their data.
     """
     records = list(records)
-    labels = _labels(records)
     groups: dict[tuple[str, str, Point], list[CellRecord]] = defaultdict(list)
-    for record in records:
-        cell = record.cell
-        groups[labels[_variant(record)], cell.data, cell.point].append(record)
+    for record, label in zip(records, _labels(records), strict=True):
+        groups[label, record.cell.data, record.cell.point].append(record)
     return [_summary(*key, runs, best) for key, runs in groups.items()]
 
 
@@ -94,12 +93,8 @@ def _summary(label: str, data: str, point: Point, runs: list[CellRecord], best: 
             "keep the studies in two folders",
         )
     scores = [run.score for run in runs]
-    if best is None:
+    if best is None or len(runs) < best:
         return Summary(label, data, point, tuple(runs), fmean(scores), _deviation(scores))
-    if len(runs) < best:
-        raise InputError(
-            f"{label} on {data} at {point} has {len(runs)} runs, fewer than the best {best}", "run more seeds"
-        )
     chosen = best_runs([run.validation_score for run in runs], scores, best=best)
     return Summary(label, data, point, tuple(runs), chosen.mean, chosen.standard_deviation)
 
@@ -108,29 +103,38 @@ def _deviation(scores: Sequence[float]) -> float | None:
     return stdev(scores) if len(scores) > 1 else None
 
 
-def _variant(record: CellRecord) -> str:
-    method = record.cell.method
-    return json.dumps([method.name, method.recipe, method.options], sort_keys=True)
+def _labels(records: Sequence[CellRecord]) -> list[str]:
+    """What tables call the method of each record: its name, and what sets its variants apart.
+
+    Variants are records of one method with other settings on the same data; the fingerprint of the base is
+    one of the settings.
+    """
+    settings = [_settings(record) for record in records]
+    groups: dict[tuple[str, str, Point], list[Mapping[str, str]]] = defaultdict(list)
+    for record, one in zip(records, settings, strict=True):
+        groups[record.cell.method.name, record.cell.data, record.cell.point].append(one)
+    differing: dict[str, set[str]] = defaultdict(set)
+    for (name, _, _), found in groups.items():
+        keys = {key for one in found for key in one}
+        differing[name] |= {key for key in keys if len({one.get(key) for one in found}) > 1}
+    return [
+        _label(record.cell.method.name, one, sorted(differing[record.cell.method.name]))
+        for record, one in zip(records, settings, strict=True)
+    ]
 
 
-def _labels(records: Sequence[CellRecord]) -> dict[str, str]:
-    """What tables call each variant: the method's name, and what sets it apart where that is not enough."""
-    variants: dict[str, dict[str, dict[str, str]]] = defaultdict(dict)
-    for record in records:
-        method = record.cell.method
-        settings = {"recipe": method.recipe, **_flat(method.options)}
-        variants[method.name].setdefault(_variant(record), settings)
-    return {
-        variant: name if len(of_name) == 1 else f"{name} ({_differing(settings, list(of_name.values()))})"
-        for name, of_name in variants.items()
-        for variant, settings in of_name.items()
-    }
+def _label(name: str, settings: Mapping[str, str], keys: Sequence[str]) -> str:
+    shown = ", ".join(f"{key}={settings.get(key, 'default')}" for key in keys)
+    return f"{name} ({shown})" if shown else name
 
 
-def _differing(settings: Mapping[str, str], others: Sequence[Mapping[str, str]]) -> str:
-    keys = sorted({key for other in others for key in other})
-    shown = [key for key in keys if len({other.get(key) for other in others}) > 1]
-    return ", ".join(f"{key}={settings.get(key, 'default')}" for key in shown)
+def _settings(record: CellRecord) -> Mapping[str, str]:
+    flat = {"recipe": record.cell.method.recipe, **_flat(record.settings)}
+    # A digest's beginning tells two apart; the name of one base may be written in two ways.
+    if "start_fingerprint" in flat:
+        flat["start_fingerprint"] = flat["start_fingerprint"].strip('"')[:8]
+        flat.pop("base", None)
+    return flat
 
 
 def _flat(options: Mapping[str, Any], prefix: str = "") -> dict[str, str]:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from statistics import fmean
 
 from sentemb.evaluation.classification.cell import Point
 from sentemb.evaluation.classification.metrics import Metric, f1_per_class
-from sentemb.evaluation.classification.significance import Comparison, compare, holm
+from sentemb.evaluation.classification.notes import study_notes
+from sentemb.evaluation.classification.records import CellRecord
 from sentemb.evaluation.classification.summary import Summary
+from sentemb.evaluation.classification.verdicts import Key, Verdict
 from sentemb.evaluation.table import ABSENT, Table
 
-LEVEL = 0.05
 METRIC_NAMES: Mapping[Metric, str] = {
     "accuracy": "accuracy",
     "f1": "F1",
@@ -29,60 +29,6 @@ _FIGURES = {
     "noise": "temperature",
     "classes": "classes",
 }
-_RULE = (
-    f"↑ ↓: better or worse than {{baseline}} at {LEVEL:g}, by the larger p-value of a permutation over test "
-    "rows (exchanging all seeds of a row) and a paired t-test over seeds, Holm-corrected over the methods of "
-    "a column"
-)
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """A method against the baseline, among the other methods of its column.
-
-    Attributes:
-        comparison: The two alone; None where they cannot be compared.
-        p: The corrected p-value; None of a single seed.
-    """
-
-    comparison: Comparison | None
-    p: float | None
-
-    @property
-    def marker(self) -> str:
-        """An arrow where the difference is significant."""
-        if self.comparison is None or self.p is None or self.p >= LEVEL:
-            return ""
-        return " ↑" if self.comparison.difference > 0 else " ↓"
-
-
-Key = tuple[str, str, Point]
-
-
-def judge(summaries: Sequence[Summary], baseline: str) -> dict[Key, Verdict]:
-    """Compare every method with the baseline, over all seeds, whatever a table reports.
-
-    Args:
-        summaries: The summaries.
-        baseline: Label of the baseline.
-
-    Returns:
-        Verdicts by label, data set and point; those of the baseline, and where it is not, are left out.
-    """
-    verdicts: dict[Key, Verdict] = {}
-    for base in summaries:
-        if base.label != baseline:
-            continue
-        others = [
-            one
-            for one in summaries
-            if (one.data, one.point) == (base.data, base.point) and one.label != baseline
-        ]
-        found = {_key(one): compare(one.records, base.records) for one in others}
-        raw = {key: one.p for key, one in found.items() if one is not None and one.p is not None}
-        corrected = dict(zip(raw, holm(list(raw.values())), strict=True))
-        verdicts |= {key: Verdict(one, corrected.get(key)) for key, one in found.items()}
-    return verdicts
 
 
 def study_table(
@@ -126,7 +72,7 @@ def study_table(
             *(f"{data} {METRIC_NAMES[_metric(data, summaries)]}" for data in sets),
         ),
         rows=tuple(rows),
-        notes=tuple(_notes(summaries, verdicts, baseline, best)),
+        notes=tuple(study_notes(summaries, verdicts, baseline=baseline, best=best)),
         best=frozenset(
             (number, column + index)
             for point in points
@@ -180,19 +126,46 @@ def class_table(summaries: Sequence[Summary]) -> Table:
         summaries: The summaries of sets with classes.
 
     Returns:
-        The table; the rarest is the class with the fewest training rows.
+        The table; the rarest is the class that was made rare, else that with the fewest training rows.
     """
     rows = []
     for one in summaries:
-        counts = list(one.records[0].class_counts.values())
-        rare = counts.index(min(counts))
-        scores = [f1_per_class(run.gold, run.predictions, classes=len(counts)) for run in one.records]
+        names = one.records[0].label_names
+        rare = names.index(_minority(one.records[0]))
+        scores = [f1_per_class(run.gold, run.predictions, classes=len(names)) for run in one.records]
         minor = fmean(each[rare] for each in scores)
         major = fmean(fmean(each[:rare] + each[rare + 1 :]) for each in scores)
         rows.append((one.label, one.data, str(one.point), f"{100 * minor:.1f}", f"{100 * major:.1f}"))
     return Table(
         title="F1 x 100 of the minority and of the majority, mean over seeds",
         header=("method", "set", "point", "minority", "majority"),
+        rows=tuple(rows),
+    )
+
+
+def average_table(summaries: Sequence[Summary]) -> Table:
+    """Methods and sets by points, with the average over the points that change something (SCL, table 5).
+
+    Args:
+        summaries: The summaries of one protocol with several points.
+
+    Returns:
+        Means x 100; the average leaves the point 0 out, and is a dash where a point is missing.
+    """
+    points = sorted({one.point for one in summaries}, key=lambda point: point.value or 0.0)
+    means = {_key(one): 100 * one.mean for one in summaries}
+    rows = []
+    for label, data in dict.fromkeys((one.label, one.data) for one in summaries):
+        found = {point: means.get((label, data, point)) for point in points}
+        changed = [mean for point, mean in found.items() if point.value]
+        whole = [mean for mean in changed if mean is not None]
+        average = f"{fmean(whole):.1f}" if whole and len(whole) == len(changed) else ABSENT
+        cells = [ABSENT if mean is None else f"{mean:.1f}" for mean in found.values()]
+        rows.append((label, data, *cells, average))
+    name = figure_name(points[0])
+    return Table(
+        title=f"Mean x 100 by {name}, and the average without {name} 0",
+        header=("method", "set", *(_figure(point) for point in points), "average"),
         rows=tuple(rows),
     )
 
@@ -207,6 +180,10 @@ def figure_name(point: Point) -> str:
         The name, for the head of a column or the axis of a drawing.
     """
     return _FIGURES.get(point.protocol, point.protocol)
+
+
+def _minority(record: CellRecord) -> str:
+    return record.minority or min(record.class_counts, key=lambda name: record.class_counts[name])
 
 
 def _key(summary: Summary) -> Key:
@@ -242,28 +219,3 @@ def _best_rows(
 
 def _metric(data: str, summaries: Sequence[Summary]) -> Metric:
     return next(one.records[0].cell.metric for one in summaries if one.data == data)
-
-
-def _notes(
-    summaries: Sequence[Summary], verdicts: Mapping[Key, Verdict], baseline: str, best: int | None
-) -> list[str]:
-    runs = max(len(one.records) for one in summaries)
-    reported = f"the best {best} of {runs} by validation" if best is not None else f"{runs} seeds"
-    notes = [f"x 100, mean ± sample standard deviation over {reported}"]
-    if any(verdict.p is not None for verdict in verdicts.values()):
-        notes.append(_RULE.format(baseline=baseline) + (", over all seeds" if best is not None else ""))
-    for one in summaries:
-        if len(one.records) < runs:
-            notes.append(f"{one.label} on {one.data} at {one.point}: {len(one.records)} seeds")
-        if (verdict := verdicts.get(_key(one))) and verdict.comparison is None:
-            notes.append(f"{one.label} on {one.data} at {one.point}: not compared with {baseline}")
-    for data in dict.fromkeys(one.data for one in summaries):
-        sizes = [run.sizes for one in summaries if one.data == data for run in one.records]
-        parts = [f"{_range([size[part] for size in sizes])} {part}" for part in sizes[0]]
-        notes.append(f"{data}: {', '.join(parts)} rows")
-    return notes
-
-
-def _range(values: Sequence[int]) -> str:
-    low, high = min(values), max(values)
-    return f"{low:,}" if low == high else f"{low:,}–{high:,}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import tempfile
 import threading
 import time
 from collections.abc import Generator, Iterable
@@ -56,7 +57,10 @@ def run_in_processes(
     context = get_context("spawn")
     theirs, ours = context.Pipe(duplex=False)
     threads = max(1, _cores() // jobs)
-    pool = ProcessPoolExecutor(jobs, mp_context=context, initializer=_start, initargs=(theirs, threads))
+    # What a process leaves there when it is ended goes with the folder.
+    scratch = tempfile.TemporaryDirectory(prefix="sentemb-study-", ignore_cleanup_errors=True)
+    arguments = (theirs, threads, scratch.name)
+    pool = ProcessPoolExecutor(jobs, mp_context=context, initializer=_start, initargs=arguments)
     waiting = iter(tasks)
     running: dict[Future[tuple[Outcome, float]], Task] = {}
     try:
@@ -76,6 +80,7 @@ def run_in_processes(
     finally:
         ours.close()
         pool.shutdown(cancel_futures=True)
+        scratch.cleanup()
 
 
 def _run(fit_predict: FitPredict, cell: Cell, splits: Splits) -> tuple[Outcome, float]:
@@ -92,9 +97,10 @@ def _run(fit_predict: FitPredict, cell: Cell, splits: Splits) -> tuple[Outcome, 
     return outcome, time.perf_counter() - started
 
 
-def _start(pipe: Connection, threads: int) -> None:
+def _start(pipe: Connection, threads: int, scratch: str) -> None:
     import torch
 
+    tempfile.tempdir = scratch
     torch.set_num_threads(threads)
     # Ctrl-C reaches every process of the terminal; the first one decides what happens.
     signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -8,8 +9,8 @@ import pytest
 
 from sentemb.data.augmented import Copy
 from sentemb.errors import InputError
-from sentemb.evaluation.classification import Cell, Point, ProtocolData, Splits
-from tests.evaluation.classification.toy import CE, protocol_data
+from sentemb.evaluation.classification import Cell, ImpossibleDraw, Point, ProtocolData, Splits
+from tests.evaluation.classification.toy import CE, protocol_data, texts
 
 
 def splits(data: str, protocol: str, value: float | None = None, seed: int = 1, **options: Any) -> Splits:
@@ -32,7 +33,7 @@ def test_lacon_tests_on_dev_and_validates_on_training_rows() -> None:
 def test_sg_bert_validates_on_the_first_tenth() -> None:
     one = splits("toy", "full", rule="sg-bert")
     assert one.sizes == {"train": 400, "validation": 40, "test": 360}
-    assert one.test.texts == protocol_data().load("toy", "dev").texts[40:]
+    assert one.test.texts == texts("dev", 400, 2).texts[40:]
 
 
 def test_a_published_test_split_is_tested_on() -> None:
@@ -42,12 +43,12 @@ def test_a_published_test_split_is_tested_on() -> None:
 
 def test_a_subset_is_the_same_for_every_seed_and_keeps_the_shares() -> None:
     one, other = splits("rare", "train", 100), splits("rare", "train", 100, seed=2)
-    whole = protocol_data().load("rare", "train").labels.mean()
-    drawn = np.concatenate([one.train.labels, one.validation.labels])
-    assert len(drawn) == 100 and abs(drawn.mean() - whole) < 0.01
-    assert sorted(one.train.texts + one.validation.texts) == sorted(
-        other.train.texts + other.validation.texts
-    )
+    whole = texts("train", 800, 3, rare=0.2).labels.mean()
+    assert one.sizes == {"train": 100, "validation": 40, "test": 200}
+    assert abs(one.train.labels.mean() - whole) < 0.01
+    assert one.checksums == other.checksums
+    lacon = [splits("rare", "train", 100, seed=seed, rule="lacon") for seed in (1, 2)]
+    assert lacon[0].checksums == lacon[1].checksums and len(lacon[0].train) == 100
 
 
 def test_shots_are_drawn_anew_for_each_seed() -> None:
@@ -58,7 +59,7 @@ def test_shots_are_drawn_anew_for_each_seed() -> None:
 
 
 def test_per_class_validates_on_as_many_others_unless_dev_does() -> None:
-    lacon = splits("three", "per-class", 20)
+    lacon = splits("three", "per-class", 20, rule="lacon")
     assert set(lacon.train.class_counts.values()) == {20} == set(lacon.validation.class_counts.values())
     assert len(lacon.test) == 150 and not set(lacon.train.texts) & set(lacon.validation.texts)
     scl = splits("toy", "per-class", 20, rule="scl")
@@ -69,6 +70,7 @@ def test_per_class_validates_on_as_many_others_unless_dev_does() -> None:
 def test_rho_makes_the_rare_class_the_minority(ratio: int) -> None:
     one = splits("rare", "rho", ratio)
     counts = {"class-0": 32 * ratio, "class-1": 32}
+    assert one.minority == 1
     assert one.train.class_counts == counts == one.validation.class_counts
     assert not set(one.train.texts) & set(one.validation.texts)
     assert one.sizes["test"] == 200
@@ -87,6 +89,10 @@ def test_noise_adds_three_copies_to_each_of_a_hundred_rows() -> None:
     assert len(alone.train) == 100 and len(noisy.train) == 400
     assert noisy.train.texts[:100] == alone.train.texts
     np.testing.assert_array_equal(noisy.train.labels[100:], np.repeat(alone.train.labels, 3))
+    # Where validation rows come from the training split, they are neither rows nor copies of rows.
+    lacon = splits("toy", "noise", 0.9, copies=copies, rule="lacon")
+    assert lacon.sizes["train"] == 400 and not any("x" in text for text in lacon.validation.texts)
+    assert not set(lacon.validation.texts) & set(lacon.train.texts)
     assert alone.checksums["test"] == noisy.checksums["test"]
     with pytest.raises(InputError, match=r"no noisy copies of toy; .*--copies toy=FILE"):
         splits("toy", "noise", 0.9)
@@ -98,6 +104,53 @@ def test_classes_grow_in_training_validation_and_test() -> None:
     assert set(one.test.labels.tolist()) == {0, 1}
     with pytest.raises(InputError, match="3 classes, not 4"):
         splits("three", "classes", 4)
+
+
+def test_repeated_texts_are_drawn_once_and_never_where_they_are_validated_or_tested_on() -> None:
+    train, dev = texts("train", 60, 1), texts("dev", 80, 2)
+    doubled = train.select([*range(60), 10, 11, 12])
+    leaking = replace(doubled, texts=[*dev.texts[:5], *doubled.texts[5:]])
+    twice = dev.select([*range(80), 7, 8])
+    data = ProtocolData(own={"toy": {"train": leaking, "dev": twice}})
+    for point in (Point("full"), Point("train", 20), Point("per-class", 10), Point("rho", 1)):
+        try:
+            one = data(Cell(CE, "toy", point, 1, "accuracy"))
+        except ImpossibleDraw:
+            assert point.protocol == "rho"
+            continue
+        parts = [set(part.texts) for part in (one.train, one.validation, one.test)]
+        assert not parts[0] & parts[1] and not parts[0] & parts[2] and not parts[1] & parts[2]
+        assert len(parts[0]) == len(one.train)
+        assert one.left_out == {"repeated": 3, "held out": 5}
+
+
+def test_a_set_of_one_split_is_tested_on_a_fifth_of_it() -> None:
+    one, other = splits("single", "full"), splits("single", "full", seed=2)
+    assert one.sizes == {"train": 228, "validation": 12, "test": 60} and one.checksums == other.checksums
+
+
+def test_the_split_to_train_on_can_be_named(shared_data: Path) -> None:
+    data = ProtocolData(shared_data)
+
+    def sizes(name: str) -> tuple[int, ...]:
+        return tuple(data(Cell(CE, name, Point("full"), 1, "accuracy")).sizes.values())
+
+    assert sizes("ocnli/train-3k") == (2994, 500, 1475)
+    assert sizes("yelp-sample")[2] == 200
+    with pytest.raises(InputError, match="mnli-mm"):
+        sizes("mnli-mm/train")
+
+
+def test_a_stated_number_of_test_rows() -> None:
+    one, other = splits("toy", "full", test_rows=50), splits("toy", "shots", 20, seed=2, test_rows=50)
+    assert len(one.test) == 50 and one.checksums["test"] == other.checksums["test"]
+
+
+def test_what_a_set_does_not_allow_is_no_mistake_of_the_users() -> None:
+    with pytest.raises(ImpossibleDraw, match="rare at rho-20: class 0 has"):
+        splits("rare", "rho", 20)
+    with pytest.raises(ImpossibleDraw, match="toy at per-class-500"):
+        splits("toy", "per-class", 500)
 
 
 def test_mistakes_name_what_is_wrong() -> None:
@@ -114,14 +167,14 @@ def test_mistakes_name_what_is_wrong() -> None:
 @pytest.mark.parametrize(
     ("name", "rule", "sizes"),
     [
-        ("cola", None, (8551, 500, 521)),
-        ("rte", None, (2490, 139, 138)),
-        ("rte", "lacon", (2366, 124, 277)),
+        ("cola", None, (8515, 498, 521)),
+        ("rte", None, (2488, 139, 138)),
+        ("rte", "lacon", (2364, 124, 277)),
         ("mrpc", "sg-bert", (3668, 40, 368)),
-        ("trec", None, (5179, 273, 500)),
-        ("trec", "lacon", (4576, 241, 500)),
-        ("eprstmt", None, (160, 160, 610)),
-        ("eprstmt", "lacon", (152, 8, 610)),
+        ("trec", None, (5101, 268, 500)),
+        ("trec", "lacon", (4525, 238, 500)),
+        ("eprstmt", None, (131, 160, 610)),
+        ("eprstmt", "lacon", (124, 7, 610)),
     ],
 )
 def test_sizes_of_the_papers_sets(

@@ -39,13 +39,14 @@ def record(
         probabilities=None,
         sizes={"train": 10, "validation": 5, "test": len(gold)},
         class_counts={f"class-{number}": 5 + number for number in range(classes)},
+        left_out={},
+        minority=None,
         checksums={"train": "a", "validation": "b", "test": test},
         settings={},
         seconds={"total": 1.0},
         versions={},
         hardware={},
         date="2026-01-01T00:00:00+00:00",
-        command=None,
     )
 
 

@@ -14,16 +14,24 @@ import numpy as np
 import pytest
 
 from sentemb.errors import InputError
-from sentemb.evaluation.classification import Cell, Method, Outcome, Study, read_cell, read_cells
-from tests.evaluation.classification.toy import BLIND, CE, SMOOTH, cells, fit_predict, protocol_data
+from sentemb.evaluation.classification import Cell, Method, Outcome, Point, Study, read_cell, read_cells
+from tests.evaluation.classification.toy import (
+    BLIND,
+    CE,
+    SMOOTH,
+    cells,
+    describe,
+    fit_predict,
+    protocol_data,
+)
 
 RUN = """
 import sys
 from pathlib import Path
 from sentemb.evaluation.classification import Study
-from tests.evaluation.classification.toy import CE, SMOOTH, cells, protocol_data, slow_fit_predict
+from tests.evaluation.classification.toy import CE, SMOOTH, cells, describe, protocol_data, slow_fit_predict
 if __name__ == "__main__":
-    study = Study(Path(sys.argv[1]), slow_fit_predict, protocol_data(), jobs=int(sys.argv[2]))
+    study = Study(Path(sys.argv[1]), slow_fit_predict, describe, protocol_data(), jobs=int(sys.argv[2]))
     study.run(cells(CE, SMOOTH, seeds=10))
 """
 
@@ -40,12 +48,12 @@ class Counting:
 
 
 def study(folder: Path, run: Any = fit_predict, **options: Any) -> Study:
-    return Study(folder, run, protocol_data(), **options)
+    return Study(folder, run, describe, protocol_data(), **options)
 
 
 def test_each_cell_has_a_record_with_everything_that_decided_it(tmp_path: Path) -> None:
     lines: list[str] = []
-    records = study(tmp_path, say=lines.append, command=["sentemb"]).run(cells(CE, BLIND))
+    records = study(tmp_path, say=lines.append).run(cells(CE, BLIND))
     assert [(run.cell.method.name, run.cell.seed) for run in records] == [
         (name, seed) for seed in range(3) for name in ("ce", "blind")
     ]
@@ -58,7 +66,7 @@ def test_each_cell_has_a_record_with_everything_that_decided_it(tmp_path: Path) 
     assert records[1].probabilities is None and records[1].score == np.mean(first.gold == 0)
     assert {"accuracy", "f1", "macro_f1", "matthews"} == set(first.scores)
     assert {"torch", "sentemb"} <= set(first.versions) and first.hardware["cores"] >= 1
-    assert first.seconds["total"] >= first.seconds["train"] and first.command == ("sentemb",)
+    assert first.seconds["total"] >= first.seconds["train"]
     assert lines[0] == "6 cells, 0 of them finished before"
     assert lines[1].startswith("[1/6] ce toy shots-60 seed 0: accuracy ") and lines[1].endswith(" left")
     assert "left" not in lines[6]
@@ -86,10 +94,44 @@ def test_finished_cells_are_not_run_again_and_changed_ones_are(tmp_path: Path) -
     other = Method("ce", "characters", {"C": 2.0})
     study(tmp_path, counting).run(cells(other, seeds=1))
     assert counting.calls[-1] == ("characters", 0, {"metric": "accuracy", "C": 2.0})
+    assert len(counting.calls) == 4 and len(read_cells([tmp_path])) == 4
+
+
+def test_the_base_counts_by_its_content_and_not_by_its_name(tmp_path: Path) -> None:
+    counting = Counting()
+
+    def run(name: str, fingerprint: str) -> None:
+        def based(recipe: str, options: Mapping[str, Any]) -> dict[str, Any]:
+            return {**describe(recipe, options), "base": name, "start_fingerprint": fingerprint}
+
+        Study(tmp_path, counting, based, protocol_data()).run(cells(CE, seeds=1))
+
+    run("here/bert", "a")
+    run("there/bert", "a")
+    assert len(counting.calls) == 1
+    run("here/bert", "b")
+    assert len(counting.calls) == 2 and len(read_cells([tmp_path])) == 2
+
+
+def test_a_folder_of_other_rows_or_another_metric_is_refused_before_training(tmp_path: Path) -> None:
+    counting = Counting()
+    study(tmp_path, counting).run(cells(CE, seeds=1))
     by_f1 = [dataclasses.replace(cell, metric="f1") for cell in cells(CE, seeds=1)]
-    study(tmp_path, counting).run(by_f1)
-    Study(tmp_path, counting, protocol_data(rule="sg-bert")).run(cells(CE, seeds=1))
-    assert len(counting.calls) == 6 and len(read_cells([tmp_path])) == 6
+    with pytest.raises(InputError, match="other rows or another metric; take another --output"):
+        study(tmp_path, counting).run(by_f1)
+    with pytest.raises(InputError, match="other rows or another metric"):
+        Study(tmp_path, counting, describe, protocol_data(rule="sg-bert")).run(cells(CE, seeds=1))
+    assert len(counting.calls) == 1
+
+
+def test_what_a_set_does_not_allow_is_said_and_left_out(tmp_path: Path) -> None:
+    lines: list[str] = []
+    plan = [cell for value in (3, 20) for cell in cells(CE, data="rare", point=Point("rho", value), seeds=1)]
+    records = study(tmp_path, say=lines.append).run(plan)
+    assert [run.cell.point.value for run in records] == [3]
+    assert lines[0].startswith("left out: rare rho-20 seed 0: rare at rho-20: class 0 has ")
+    with pytest.raises(InputError, match="no cell of the study is possible"):
+        study(tmp_path).run(plan[1:])
 
 
 def test_a_method_sees_no_test_label_in_its_options_and_every_method_the_same_rows(tmp_path: Path) -> None:
@@ -100,10 +142,22 @@ def test_a_method_sees_no_test_label_in_its_options_and_every_method_the_same_ro
     assert len({run.checksums["test"] for run in records}) == 1
 
 
+def test_a_wrong_method_is_refused_before_the_first_cell_runs(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"typo: no recipe charcters; take characters"):
+        study(tmp_path).run(cells(CE, Method("typo", "charcters")))
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_failure_names_its_cell_and_keeps_the_others(tmp_path: Path) -> None:
-    wrong = Method("typo", "charcters")
-    with pytest.raises(InputError, match=r"typo toy shots-60 seed 0: no recipe charcters; take characters"):
-        study(tmp_path).run(cells(CE, wrong))
+    def run(recipe: str, *arguments: Any) -> Outcome:
+        if recipe == "constant":
+            raise InputError("the data is too hard", "take easier data")
+        return fit_predict(recipe, *arguments)
+
+    with pytest.raises(
+        InputError, match=r"blind toy shots-60 seed 0: the data is too hard; take easier data"
+    ):
+        study(tmp_path, run).run(cells(CE, BLIND))
     assert [run.cell.method.name for run in read_cells([tmp_path])] == ["ce"]
 
 

@@ -45,14 +45,20 @@ def fit_predict(
         probabilities = model.predict_proba(counter.transform(test.texts))
         assert probabilities.shape[1] == classes
     else:
-        raise InputError(f"no recipe {recipe}", "take characters")
+        raise InputError(f"{recipe} cannot be trained")
     return Outcome(
         predictions,
         probabilities,
         task_of(validation).scores(validation.labels, chosen)[options["metric"]],
         {"train": time.perf_counter() - started},
-        {"C": 1.0, **options},
     )
+
+
+def describe(recipe: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """All settings of a method."""
+    if recipe not in ("characters", "constant"):
+        raise InputError(f"no recipe {recipe}", "take characters")
+    return {"C": 1.0, **options}
 
 
 def slow_fit_predict(*arguments: Any) -> Outcome:
@@ -81,6 +87,7 @@ def texts(split: str, size: int, seed: int, classes: int = 2, rare: float = 0.5)
 def protocol_data(**options: Any) -> ProtocolData:
     own = {
         "toy": {"train": texts("train", 400, 1), "dev": texts("dev", 400, 2)},
+        "single": {"train": texts("train", 300, 7)},
         "rare": {"train": texts("train", 800, 3, rare=0.2), "test": texts("test", 200, 4, rare=0.2)},
         "three": {"train": texts("train", 300, 5, 3), "test": texts("test", 150, 6, 3)},
     }

@@ -1,0 +1,206 @@
+"""What each protocol draws from the rows of a set."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+
+from sentemb.data.augmented import Copy, add_copies
+from sentemb.data.labelled import LabelledTexts
+from sentemb.data.sampling import (
+    LACON_WHOLE,
+    Rows,
+    cap_per_class,
+    few_shot_per_class,
+    imbalanced,
+    stratified_sample,
+)
+from sentemb.data.splits import lacon_train_split
+from sentemb.errors import InputError
+from sentemb.evaluation.classification.cell import Point, Splits
+
+Rule = Literal["scl", "lacon", "sg-bert", "published"]
+"""Where validation and test rows come from, see `ProtocolData`."""
+NOISE_ROWS = 100
+"""Labelled rows below the noisy copies (SCL, section 5.3)."""
+_RESERVED, _LARGEST = 0.05, 500  # LaCon's share, SCL's number
+# Which rows are drawn must not depend on what else was: each use of a seed is another stream.
+_SUBSET, _HELD_OUT = 0, 1
+
+
+class ImpossibleDraw(InputError):
+    """A set has not the rows that a point of a protocol needs; a study leaves the point out."""
+
+
+@dataclass(frozen=True, eq=False)
+class Pool:
+    """A set before a protocol draws from it.
+
+    Attributes:
+        name: The set.
+        rule: Where validation and test rows come from.
+        train: The split to train on, as published.
+        usable: Its rows that may be drawn: each text once, none that is a validation or test row too.
+        validation: Rows to choose by; None where they are drawn from the usable ones.
+        test: Rows to report.
+        left_out: Rows of the split that may not be drawn, by reason.
+        copies: Noisy copies of the split's rows.
+    """
+
+    name: str
+    rule: Rule
+    train: LabelledTexts
+    usable: Rows
+    validation: LabelledTexts | None
+    test: LabelledTexts
+    left_out: Mapping[str, int]
+    copies: Sequence[Copy] = ()
+
+    @property
+    def labels(self) -> Rows:
+        """Class numbers of the usable rows."""
+        return self.train.labels[self.usable].astype(np.int64)
+
+    def reserved(self) -> Pool:
+        """The pool with validation rows of its own.
+
+        Returns:
+            The same pool where it has some; else 5 % of its usable rows, at most 500, become validation rows,
+            the same ones for every seed.
+        """
+        if self.validation is not None:
+            return self
+        size = min(_LARGEST, max(1, round(_RESERVED * len(self.usable))))
+        chosen = self.usable[stratified_sample(self.labels, size, seed=_HELD_OUT)]
+        validation = self.train.select(chosen, split="validation")
+        return replace(self, usable=np.setdiff1d(self.usable, chosen), validation=validation)
+
+    def splits(self, train: Rows | LabelledTexts, validation: Rows | None = None) -> Splits:
+        """The data of a cell.
+
+        Args:
+            train: Rows of the training split, or what was made of them.
+            validation: Rows of the training split; the pool's own by default.
+
+        Returns:
+            The data.
+        """
+        chosen = self.validation if validation is None else self.train.select(validation, split="validation")
+        if chosen is None:
+            raise ValueError(f"{self.name}: no validation rows were drawn")
+        drawn = train if isinstance(train, LabelledTexts) else self.train.select(train)
+        return Splits(drawn, chosen, self.test, self.left_out)
+
+
+def draw(pool: Pool, point: Point, seed: int) -> Splits:
+    """Draw the data of a cell.
+
+    Args:
+        pool: The set.
+        point: A point of a protocol.
+        seed: The cell's seed.
+
+    Returns:
+        Training, validation and test rows.
+
+    Raises:
+        InputError: There is no such protocol, or its figure is none.
+        ImpossibleDraw: The set has not the rows that the point needs, or all drawn are of one class.
+    """
+    if point.protocol not in _DRAWS:
+        raise InputError(f"no protocol is called {point.protocol!r}")
+    if point.protocol not in ("full", "noise"):
+        _check_count(point)
+    try:
+        splits = _DRAWS[point.protocol](pool, point, seed)
+    except InputError as error:
+        raise ImpossibleDraw(f"{pool.name} at {point}: {error.message}", error.hint) from error
+    if np.count_nonzero(list(splits.train.class_counts.values())) < 2:
+        raise ImpossibleDraw(f"{pool.name} at {point}: all rows are of one class", "ask for more rows")
+    return splits
+
+
+def _full(pool: Pool, point: Point, seed: int) -> Splits:
+    if pool.rule != "lacon":
+        return pool.splits(pool.usable)
+    rows = pool.usable
+    if pool.name not in LACON_WHOLE:
+        rows = rows[cap_per_class(pool.labels, seed=seed)]
+    return _validated(pool, rows, seed)
+
+
+def _train(pool: Pool, point: Point, seed: int) -> Splits:
+    pool = pool.reserved()
+    size = min(_count(point), len(pool.usable))
+    return pool.splits(pool.usable[stratified_sample(pool.labels, size, seed=_SUBSET)])
+
+
+def _shots(pool: Pool, point: Point, seed: int) -> Splits:
+    pool = pool.reserved()
+    return pool.splits(_training_set(pool, _count(point), seed))
+
+
+def _per_class(pool: Pool, point: Point, seed: int) -> Splits:
+    parts = few_shot_per_class(pool.labels, seed=seed, shots=_count(point))
+    others = pool.usable[parts.validation] if pool.validation is None else None
+    return pool.splits(pool.usable[parts.train], others)
+
+
+def _rho(pool: Pool, point: Point, seed: int) -> Splits:
+    counts = np.bincount(pool.labels, minlength=len(pool.train.label_names))
+    rarest = int(np.argmin(np.where(counts > 0, counts, len(pool.train))))
+    drawn = imbalanced(pool.labels, ratio=_count(point), seed=seed, minority=rarest)
+    rows, rest = pool.usable[drawn], np.delete(pool.usable, drawn)
+    others = imbalanced(pool.train.labels[rest], ratio=_count(point), seed=(seed, _HELD_OUT), minority=rarest)
+    return replace(pool.splits(rows, rest[others]), minority=rarest)
+
+
+def _noise(pool: Pool, point: Point, seed: int) -> Splits:
+    pool = pool.reserved()
+    rows = _training_set(pool, NOISE_ROWS, seed)
+    if not point.value:
+        return pool.splits(rows)
+    return pool.splits(add_copies(pool.train, rows, pool.copies, seed=seed, temperature=point.value))
+
+
+def _classes(pool: Pool, point: Point, seed: int) -> Splits:
+    count = _count(point)
+    pool = pool.reserved()
+    pool = replace(pool, usable=pool.usable[pool.labels < count])
+    whole = pool.splits(pool.usable[cap_per_class(pool.labels, seed=seed, limit=1000)])
+    parts = (part.first_classes(count) for part in (whole.train, whole.validation, whole.test))
+    return Splits(*parts, left_out=pool.left_out)
+
+
+_DRAWS: Mapping[str, Callable[[Pool, Point, int], Splits]] = {
+    "full": _full,
+    "train": _train,
+    "shots": _shots,
+    "per-class": _per_class,
+    "transfer": _per_class,
+    "rho": _rho,
+    "noise": _noise,
+    "classes": _classes,
+}
+
+
+def _validated(pool: Pool, rows: Rows, seed: int) -> Splits:
+    parts = lacon_train_split(pool.train.labels[rows], seed=seed)
+    return pool.splits(rows[parts.train], rows[parts.validation])
+
+
+def _training_set(pool: Pool, size: int, seed: int) -> Rows:
+    """The training set of a seed: the `seed`-th of `few_shot_sets`."""
+    return pool.usable[stratified_sample(pool.labels, size, seed=(0, seed))]
+
+
+def _count(point: Point) -> int:
+    return int(point.value or 0)
+
+
+def _check_count(point: Point) -> None:
+    if point.value is None or point.value < 1 or point.value != int(point.value):
+        raise InputError(f"{point.protocol} takes a whole number, not {point.value}")
