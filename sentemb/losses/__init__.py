@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from sentemb.losses.lacon import LaConLoss
     from sentemb.losses.leam import LeamLoss
     from sentemb.losses.owned import OwnedWeights
+    from sentemb.losses.paraphrase_contrast import ParaphraseContrastLoss
     from sentemb.losses.self_guided import SelfGuidedLoss
     from sentemb.losses.simcse import SimCSELoss
     from sentemb.losses.supcl_seq import SupCLSeqLoss
@@ -30,6 +31,7 @@ else:
             "lacon": ["LaConLoss"],
             "leam": ["LeamLoss"],
             "owned": ["OwnedWeights"],
+            "paraphrase_contrast": ["ParaphraseContrastLoss"],
             "self_guided": ["SelfGuidedLoss"],
             "simcse": ["SimCSELoss"],
             "supcl_seq": ["SupCLSeqLoss"],
@@ -47,6 +49,7 @@ __all__ = [
     "LaConLoss",
     "LeamLoss",
     "OwnedWeights",
+    "ParaphraseContrastLoss",
     "SelfGuidedLoss",
     "SimCSELoss",
     "SupCLSeqLoss",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import nn
 
-_INITIAL_DEVIATION = 0.02  # BERT's initializer_range, which both papers' code draws the heads from
+_INITIAL_DEVIATION = 0.02  # BERT's initializer_range, which the papers' code draws the heads from
 
 
 def projection_head(width: int, projection_width: int) -> nn.Sequential:
@@ -37,6 +37,20 @@ def train_only_head(width: int) -> nn.Sequential:
         A module from `(n, width)` to `(n, width)`.
     """
     return _initialised(nn.Sequential(nn.Linear(width, width), nn.Tanh()))
+
+
+def contrast_head(width: int) -> nn.Sequential:
+    """Head of the CS224N project's contrastive training: two linear layers (its section 4.1).
+
+    The paper does not name what lies between them; SimCLR, to which it refers, has a ReLU.
+
+    Args:
+        width: Width d of the sentence vectors; 768 in the paper.
+
+    Returns:
+        A module from `(n, width)` to `(n, width)`.
+    """
+    return _initialised(nn.Sequential(nn.Linear(width, width), nn.ReLU(), nn.Linear(width, width)))
 
 
 def _initialised(head: nn.Sequential) -> nn.Sequential:

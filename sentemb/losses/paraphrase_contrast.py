@@ -1,0 +1,266 @@
+"""Contrastive learning on pairs that are labelled as paraphrases or as none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, ClassVar, Literal, get_args
+
+import torch
+from torch import Tensor, nn
+
+from sentemb._compat import embed_columns
+from sentemb.errors import InputError
+from sentemb.losses._options import check_choice, check_number
+from sentemb.losses.encoder import dtype_of, unwrap
+from sentemb.losses.functional_pairs import own_pair, pair_contrast, same_component
+from sentemb.losses.gather import gather_rows
+from sentemb.losses.heads import contrast_head
+from sentemb.losses.owned import OwnedWeights
+
+Negatives = Literal["signed", "denominator", "ignored"]
+
+
+class ParaphraseContrastLoss(OwnedWeights):
+    """Contrastive loss of labelled pairs (Chen, Stanford CS224N; its section 4.1).
+
+    With h_i and h'_i the head's outputs for the texts of pair i and phi(x, y) = exp(cos(x, y) / temperature),
+    the loss of a pair is InfoNCE over all N second texts of the batch, those of non-paraphrases among them::
+
+        loss_i = -log( phi(h_i, h'_i) / sum_j phi(h_i, h'_j) )
+
+    Paraphrases minimise it. The paper says of the other pairs that their loss "is maximized instead", and
+    `negatives` offers that and two readings besides:
+
+    * `signed`: the mean over all pairs of s_i loss_i, s_i = 1 for a paraphrase and -`negative_weight` for any
+      other pair. It is usually below 0, and never below -(2 / temperature + log N) * `negative_weight`. The
+      gradient of a maximised term does not fade before the pair has the cosine -1; `clamp` ends it at a loss.
+    * `denominator`: the mean over the paraphrases alone. The other pairs are negatives in their denominators:
+      their second texts as all others, and the similarity phi(h_k, h'_k) of the pair itself, without which
+      it would not be pushed apart.
+    * `ignored`: the mean over the paraphrases among themselves, as if the other pairs were not there (table
+      4, "No Negative Pairs").
+
+    A batch holds texts that ask the same without being each other's pair. Where labels come with the
+    components of the graph of paraphrases, such a text leaves the denominator; `statistics` has the share of
+    in-batch negatives for which that is so. A batch without paraphrases has loss 0 with gradient 0 under
+    `denominator` and `ignored`; a single pair has loss 0 under `signed` and `ignored`.
+
+    Inputs:
+        +----------------------------+-----------------------------------------------------------------+
+        | Texts                      | Labels                                                          |
+        +============================+=================================================================+
+        | first text, second text    | 1 for a paraphrase, 0 for none                                  |
+        +----------------------------+-----------------------------------------------------------------+
+        | first text, second text    | [1 or 0, component of the first text, component of the second]  |
+        +----------------------------+-----------------------------------------------------------------+
+
+    Args:
+        model: The encoder to train.
+        temperature: Divides the cosine; 0.05 in the paper (section 5.3).
+        negatives: What a pair that is no paraphrase does: `signed`, `denominator` or `ignored`.
+        negative_weight: Factor of the maximised terms; the paper has none, which is 1.
+        clamp: Loss above which a term is not maximised any further; None for no end, as in the paper.
+        head: `train-only` puts two fresh linear layers on the encoder's vector, which belong to the loss, so
+            that no saved model contains them (section 4.1). None takes the encoder's vectors as they are.
+        gather_across_devices: Take in-batch negatives from all processes.
+
+    Attributes:
+        statistics: What the last batch counted, for the log: `false_negatives`, the share of in-batch
+            negatives of the counted anchors that are known to be paraphrases; empty without components.
+
+    Raises:
+        InputError: An option is out of range, or without use for `negatives`.
+
+    Example:
+        >>> loss = ParaphraseContrastLoss(encoder)
+        >>> rows = Dataset.from_dict({"first": ..., "second": ..., "label": [1, 0, ...]})
+        >>> trainer = SentembTrainer(model=encoder, train_dataset=rows, loss=loss)
+
+    Reference:
+        Chen: Contrastive Learning for Generalizable Sentence Embeddings. Stanford CS224N default project.
+        The objective is that of Gao, Yao and Chen: SimCSE. EMNLP 2021.
+        https://aclanthology.org/2021.emnlp-main.552
+    """
+
+    owned_modules: ClassVar[tuple[str, ...]] = ("head",)
+
+    def __init__(
+        self,
+        model: nn.Module,
+        *,
+        temperature: float = 0.05,
+        negatives: Negatives = "signed",
+        negative_weight: float = 1.0,
+        clamp: float | None = None,
+        head: Literal["train-only"] | None = "train-only",
+        gather_across_devices: bool = True,
+    ) -> None:
+        super().__init__()
+        name = type(self).__name__
+        check_number(name, "temperature", temperature, low=0)
+        check_choice(name, "negatives", negatives, get_args(Negatives))
+        check_number(name, "negative_weight", negative_weight, low=0, inclusive=True)
+        if clamp is not None:
+            check_number(name, "clamp", clamp, low=0)
+        check_choice(name, "head", head, ("train-only", None))
+        if negatives != "signed" and (negative_weight != 1 or clamp is not None):
+            raise InputError(
+                f"negative_weight and clamp of {name} are for terms that are maximised",
+                "take negatives='signed', or leave them out",
+            )
+        self.model = model
+        self.temperature = temperature
+        self.negatives = negatives
+        self.negative_weight = negative_weight
+        self.clamp = clamp
+        self.gather_across_devices = gather_across_devices
+        self.head: nn.Sequential | None = None
+        if head is not None:
+            width = int(unwrap(model).get_embedding_dimension())  # type: ignore[operator]
+            self.head = contrast_head(width).to(next(model.parameters()).device)
+        self.statistics: dict[str, Tensor] = {}
+
+    @property
+    def scale(self) -> float:
+        """Factor of the cosine, `1 / temperature`."""
+        return 1 / self.temperature
+
+    def forward(self, sentence_features: Iterable[dict[str, Any]], labels: Tensor | None = None) -> Tensor:
+        """Loss of a batch.
+
+        Args:
+            sentence_features: One dict of tokenized texts for each of two columns.
+            labels: `(b,)` or `(b, 3)`, see above.
+
+        Returns:
+            A scalar.
+
+        Raises:
+            InputError: Not two text columns, or labels that are missing or something else.
+        """
+        # Copies: the encoder writes its output into the dict that it is given.
+        columns = [dict(column) for column in sentence_features]
+        embeddings = embed_columns(self.model, columns, separate_first=False)  # each (b, d)
+        return self.compute_loss_from_embeddings(embeddings, labels)
+
+    def compute_loss_from_embeddings(self, embeddings: list[Tensor], labels: Tensor | None = None) -> Tensor:
+        """Loss of sentence vectors.
+
+        Args:
+            embeddings: First and second texts, each `(b, d)`.
+            labels: `(b,)` or `(b, 3)`, see above.
+
+        Returns:
+            A scalar.
+
+        Raises:
+            InputError: Not two tensors, or labels that are missing or something else.
+        """
+        name = type(self).__name__
+        if len(embeddings) != 2:
+            raise InputError(
+                f"{name} compares two texts, this batch has {len(embeddings)} text columns",
+                "name the two columns of the pairs",
+            )
+        vectors = torch.stack(embeddings, dim=1)  # (b, 2, d)
+        if self.head is not None:
+            vectors = self.head(vectors.to(dtype_of(self.head)))
+        rows, anchors, weight = gather_rows(vectors, across_devices=self.gather_across_devices)
+        own_labels = pair_labels(labels, rows=len(vectors), loss=name).to(rows.device)
+        every_label = gather_rows(own_labels, across_devices=self.gather_across_devices).rows
+        paraphrase = every_label[:, 0] == 1  # (n,)
+        losses = self._losses(rows, paraphrase, every_label[:, 1:], anchors)  # (a,)
+        if self.negatives == "signed":
+            maximised = losses if self.clamp is None else losses.clamp(max=self.clamp)
+            losses = torch.where(paraphrase[anchors], losses, -self.negative_weight * maximised)
+            return weight * losses.mean()
+        # The mean over the paraphrases of all processes, once DDP has averaged.
+        share = len(rows) / paraphrase.sum().clamp_min(1)
+        return weight * losses.masked_fill(~paraphrase[anchors], 0).mean() * share
+
+    def get_config_dict(self) -> dict[str, Any]:
+        """Options for the model card."""
+        return {
+            "temperature": self.temperature,
+            "negatives": self.negatives,
+            "negative_weight": self.negative_weight,
+            "clamp": self.clamp,
+            "head": None if self.head is None else "train-only",
+            "gather_across_devices": self.gather_across_devices,
+        }
+
+    @property
+    def citation(self) -> str:
+        """BibTeX of the papers."""
+        return """
+@misc{chen-contrastive-cs224n,
+    title = "Contrastive Learning for Generalizable Sentence Embeddings",
+    author = "Chen, Shenghan",
+    note = "Stanford CS224N Default Project",
+}
+@inproceedings{gao-etal-2021-simcse,
+    title = "{SimCSE}: Simple Contrastive Learning of Sentence Embeddings",
+    author = "Gao, Tianyu and Yao, Xingcheng and Chen, Danqi",
+    booktitle = "Proceedings of the 2021 Conference on Empirical Methods in Natural Language Processing",
+    year = "2021",
+    publisher = "Association for Computational Linguistics",
+    url = "https://aclanthology.org/2021.emnlp-main.552",
+    pages = "6894--6910",
+}
+"""
+
+    def _losses(self, rows: Tensor, paraphrase: Tensor, components: Tensor, anchors: slice) -> Tensor:
+        """InfoNCE of the local pairs among what `negatives` and the components leave, `(a,)`."""
+        left_out = torch.zeros_like(own_pair(len(rows), anchors, rows.device))  # (a, n)
+        if self.negatives == "ignored":
+            left_out = left_out | ~paraphrase
+        self.statistics = {}
+        if components.shape[1]:
+            known = same_component(components, anchors=anchors)  # (a, n)
+            self._count(known, left_out, paraphrase, anchors)
+            left_out = left_out | known
+        return pair_contrast(
+            rows[:, 0],
+            rows[:, 1],
+            temperature=self.temperature,
+            excluded=left_out,
+            opposed=~paraphrase if self.negatives == "denominator" else None,
+            anchors=anchors,
+        )
+
+    def _count(self, known: Tensor, left_out: Tensor, paraphrase: Tensor, anchors: slice) -> None:
+        """Note the share of the in-batch negatives that `known` takes away."""
+        negative = ~left_out & ~own_pair(len(paraphrase), anchors, known.device)  # (a, n)
+        if self.negatives != "signed":
+            negative = negative & paraphrase[anchors].unsqueeze(1)
+        self.statistics["false_negatives"] = (known & negative).sum() / negative.sum().clamp_min(1)
+
+
+def pair_labels(labels: Tensor | None, *, rows: int, loss: str) -> Tensor:
+    """Labels of pairs, as rows.
+
+    Args:
+        labels: What the trainer handed over: `(b,)`, `(b, 1)` or `(b, 3)`.
+        rows: b.
+        loss: Class name for the message.
+
+    Returns:
+        1 or 0 and, where they were given, the components of both texts, `(b, 1)` or `(b, 3)`.
+
+    Raises:
+        InputError: There are none, not one per row, or they are not 0 and 1.
+    """
+    if labels is None:
+        raise InputError(f"{loss} needs labels", "give the data a column called label: 1 for a paraphrase")
+    shaped = labels.unsqueeze(1) if labels.dim() == 1 else labels
+    if shaped.dim() != 2 or len(shaped) != rows or shaped.shape[1] not in (1, 3):
+        raise InputError(
+            f"{loss} has {rows} pairs and labels of shape {tuple(labels.shape)}",
+            "give each pair 1 or 0, or that and the components of its two texts",
+        )
+    wrong = shaped[(shaped[:, 0] != 0) & (shaped[:, 0] != 1), 0]
+    if len(wrong):
+        raise InputError(
+            f"{loss} met the label {wrong[0].item():g}", "label paraphrases 1 and all other pairs 0"
+        )
+    return shaped
