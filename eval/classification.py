@@ -1,10 +1,10 @@
-"""Tables of the papers: methods trained on labelled texts, all training rows or a stated subset.
+r"""Tables of the papers: methods trained on labelled texts, all training rows or a stated subset.
 
 SCL's table 2 (half of GLUE's dev split is tested on; the paper has the `--best 1` of ten seeds), LaCon's
 tables 2 and 7 (at most 5,000 or 1,000 rows of a class, dev is tested on) and SG-BERT's table 10 (the first
-tenth of dev validates):
+tenth of dev validates). A rule brings the paper's metrics and the optimization that all methods share:
 
-    python eval/classification.py ce scl --sets sst2,cola,mrpc,rte,qnli --base roberta-large --output runs/scl
+    python eval/classification.py ce scl --rule scl --sets sst2,cola,mrpc,rte,qnli --output runs/scl
     python eval/classification.py ce scl lacon lacon-fusion --rule lacon --sets mrpc,rte,cola --output runs/a
     python eval/classification.py ce --rule sg-bert --sets cola,mrpc,rte --base sg-bert-base --output runs/sg
 
@@ -12,14 +12,17 @@ SupCL-Seq's table 1, its numbers and probabilities of views, and the dropout-aug
 
     python eval/classification.py ce supcl-seq-views ce-views --sets cola,rte --output runs/views
 
-A subset that is the same for every method and seed, in two processes; your own rows; your own option sets:
+A subset that is the same for every method and seed, in two processes, with a Chinese base for a Chinese set;
+your own rows; your own option sets:
 
-    python eval/classification.py ce scl lacon --sets sst2 --train-size 2000 --jobs 2 --output runs/small
+    python eval/classification.py ce scl lacon --sets sst2,eprstmt --base-for eprstmt=bert-base-chinese \
+        --rows 2000 --jobs 2 --output runs/small
     python eval/classification.py ce lacon --train train.csv --dev dev.csv --output runs/own
     python eval/classification.py ce cold warm --methods grid.toml --sets rte --output runs/grid
 
 Every run leaves a record (JSON) and its prediction for every test row in the output folder, and is not run
-again; the tables are made anew from all of them. It is `sentemb eval classify full`.
+again; the tables are made anew from all of them, also by `sentemb eval tables`. It is `sentemb eval classify
+full`.
 """
 
 from __future__ import annotations

@@ -2,14 +2,13 @@
 
 SCL's table 4: 20, 100 and 1,000 examples in all, ten training sets, the mean of the three that are best by
 validation. LaCon's table 4 and figure 2: 20 examples of each class and as many to validate on. SCL's table 7:
-a model tuned on one task (here with `training/scl.py`) is tuned on 20 examples of each class of another.
+each method is tuned on one task, and from there on 20 examples of each class of another.
 
-    python eval/few_shot.py scl ce scl --sets sst2,qnli,mnli --base roberta-large --output runs/few-scl
+    python eval/few_shot.py scl ce scl --sets sst2,qnli,mnli --output runs/few-scl
     python eval/few_shot.py lacon ce lacon --sets rte,mrpc,tnews-few,eprstmt --output runs/few-lacon
     python eval/few_shot.py lacon ce lacon --values 10,20,50,100 --figures --sets rte --output runs/figure-2
-    python eval/few_shot.py transfer ce scl --methods tuned.toml --sets yelp --output runs/transfer
+    python eval/few_shot.py transfer ce scl --source sst2 --sets yelp --output runs/transfer
 
-where tuned.toml names the base of each method: `[ce]`, `base = "sst2-ce"`, `[scl]`, `base = "sst2-scl"`.
 These are `sentemb eval classify few-shot`, `few-shot-per-class` and `transfer`.
 """
 

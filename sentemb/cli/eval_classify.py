@@ -102,7 +102,7 @@ def classify(
     experiment = _experiment(protocol, values, rows)
     experiment = replace(
         experiment,
-        seeds=_seeds(seeds) or experiment.seeds,
+        seeds=experiment.seeds if seeds is None else parse_seeds(seeds),
         best=best or experiment.best,
         rule=rule or experiment.rule,
         paper=paper or experiment.paper,
@@ -138,9 +138,18 @@ def _experiment(name: str, values: str | None, rows: int | None) -> Protocol:
     return PROTOCOLS[name]() if figures is None else PROTOCOLS[name](figures)
 
 
-def _seeds(text: str | None) -> tuple[int, ...] | None:
-    if text is None:
-        return None
+def parse_seeds(text: str) -> tuple[int, ...]:
+    """Read `--seeds`.
+
+    Args:
+        text: Such as `1,2,3`.
+
+    Returns:
+        The seeds.
+
+    Raises:
+        InputError: One is no whole number from 0, or comes twice.
+    """
     parts = [part.strip() for part in text.split(",")]
     if not all(part.isdecimal() for part in parts) or len({int(part) for part in parts}) < len(parts):
         raise InputError(f"--seeds {text} is no list of different whole numbers from 0", "write 1,2,3")

@@ -8,7 +8,7 @@ import sys
 import typer
 
 from sentemb import __version__
-from sentemb.cli import data, eval_classify, eval_tables, evaluate, index, train
+from sentemb.cli import data, eval_classify, eval_map, eval_tables, eval_tune, evaluate, index, train
 from sentemb.cli.classify import classify
 from sentemb.cli.quickstart import quickstart
 from sentemb.errors import InputError
@@ -38,6 +38,8 @@ app.add_typer(data.app, name="data")
 app.add_typer(train.app, name="train")
 evaluate.app.command(name="classify")(eval_classify.classify)
 evaluate.app.command(name="tables")(eval_tables.tables)
+evaluate.app.command(name="tune")(eval_tune.tune)
+evaluate.app.command(name="map")(eval_map.draw_map)
 app.add_typer(evaluate.app, name="eval")
 app.add_typer(index.app, name="index")
 

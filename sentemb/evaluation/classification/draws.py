@@ -135,7 +135,12 @@ def _full(pool: Pool, point: Point, seed: int) -> Splits:
 def _train(pool: Pool, point: Point, seed: int) -> Splits:
     pool = pool.reserved()
     size = min(_count(point), len(pool.usable))
-    return pool.splits(pool.usable[stratified_sample(pool.labels, size, seed=_SUBSET)])
+    whole = pool.splits(pool.usable[stratified_sample(pool.labels, size, seed=_SUBSET)])
+    if size >= len(whole.validation):
+        return whole
+    # More rows to choose by than to train on would take most of the time.
+    fewer = whole.validation.select(stratified_sample(whole.validation.labels, size, seed=_SUBSET))
+    return replace(whole, validation=fewer)
 
 
 def _shots(pool: Pool, point: Point, seed: int) -> Splits:

@@ -42,7 +42,8 @@ class ProtocolData:
 
     Points of protocols, by name:
 
-    - `full`: all training rows. `train`: so many in all, the same ones for every seed.
+    - `full`: all training rows. `train`: so many in all and no more to choose by, the same ones for every
+      seed.
     - `shots`: so many in all, drawn anew for each seed (SCL, table 4).
     - `per-class`: so many of each class, and others for validation where the rule has none (LaCon, section
       4.1); `transfer`: the same (SCL, section 5.4).
@@ -130,7 +131,7 @@ class ProtocolData:
         else:
             validation, test = self._held_out(name, rule, split, others)
             apart = _without(train, rows, [part for part in (validation, test) if part is not None])
-            left_out["held out"], rows = len(rows) - len(apart), apart
+            left_out["in validation or test"], rows = len(rows) - len(apart), apart
         if self._test_rows is not None and self._test_rows < len(test):
             test = test.select(stratified_sample(test.labels, self._test_rows, seed=_TEST_SEED))
         pool = Pool(name, rule, train, rows, validation, test, left_out)

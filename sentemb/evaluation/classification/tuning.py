@@ -12,8 +12,10 @@ from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from sentemb.errors import InputError
-from sentemb.evaluation.classification.cell import FitPredict, Method, Splits
+from sentemb.evaluation.classification.cell import Describe, FitPredict, Method, Splits
 from sentemb.evaluation.classification.methods import nested, with_options
 from sentemb.evaluation.classification.metrics import Metric
 
@@ -55,6 +57,7 @@ class Tuned:
 
 def tune(
     fit_predict: FitPredict,
+    describe: Describe,
     method: Method,
     splits: Splits,
     grid: Grid,
@@ -72,6 +75,7 @@ def tune(
 
     Args:
         fit_predict: Trains and predicts; it is given the validation rows to predict, and no test rows.
+        describe: All settings of a training; refuses a point that cannot be trained before any is.
         method: The method and its other settings.
         splits: The data.
         grid: The values; LaCon tries temperatures of 0.05 to 0.5 and weights of 0.1 to 1.
@@ -85,27 +89,32 @@ def tune(
         The best settings and everything that was tried.
 
     Raises:
-        InputError: The grid is empty, or the number of trials or seeds is.
+        InputError: The grid is empty, the number of trials or seeds is, or a point cannot be trained.
         ModuleNotFoundError: optuna is not installed; it comes with the extra `tune`.
     """
     import optuna
     from optuna.storages import JournalStorage
     from optuna.storages.journal import JournalFileBackend
 
-    size = len(list(itertools.product(*grid.values()))) if grid else 0
-    wanted = size if trials is None else min(trials, size)
+    points = _points(grid)
+    wanted = len(points) if trials is None else min(trials, len(points))
     if wanted < 1 or not seeds:
         raise InputError("nothing to search", "give each option at least one value, and at least one seed")
+    for settings in points:
+        options = _with_settings(method, settings).options
+        described = dict(describe(method.recipe, {"metric": metric, **options}))
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     journal.parent.mkdir(parents=True, exist_ok=True)
     study = optuna.create_study(
         storage=JournalStorage(JournalFileBackend(str(journal))),
-        study_name=_name(method, splits, grid, metric, seeds),
+        study_name=_name(method, _fixed(described, grid), splits, grid, seeds),
         sampler=optuna.samplers.TPESampler(seed=0),
         direction="maximize",
         load_if_exists=True,
     )
-    _settle(study, grid if wanted == size else None)
+    _settle(study)
+    if wanted == len(points):
+        _queue(study, points)
 
     def score(trial: optuna.Trial) -> float:
         settings = {name: trial.suggest_categorical(name, list(values)) for name, values in grid.items()}
@@ -119,27 +128,38 @@ def tune(
         say(f"[{len(known) + 1}/{wanted}] {method.name} {settings}: {metric} {100 * found:.1f} on validation")
         return found
 
-    while len(_finished(study)) < wanted:
+    order = np.random.default_rng(0).permutation(len(points))
+    while (before := len(_finished(study))) < wanted:
         study.optimize(score, n_trials=1)
+        if len(_finished(study)) == before:
+            # The sampler may propose the same point for ever.
+            _queue(study, [points[number] for number in order], at_most=1)
     ranked = sorted(_finished(study), key=lambda trial: -trial.score)
     return Tuned(_with_settings(method, ranked[0].settings), tuple(ranked))
 
 
-def _settle(study: optuna.Study, grid: Grid | None) -> None:
-    """Give up what a killed search left open, and queue the points of the grid that are not yet tried."""
+def _points(grid: Grid) -> list[dict[str, Value]]:
+    combinations = itertools.product(*grid.values()) if grid else ()
+    return [dict(zip(grid, values, strict=True)) for values in combinations]
+
+
+def _settle(study: optuna.Study) -> None:
+    """Give up what a killed search left open."""
     from optuna.trial import TrialState
 
     for trial in study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
         study.tell(trial.number, state=TrialState.FAIL)
-    if grid is None:
-        return
+
+
+def _queue(study: optuna.Study, points: Sequence[Mapping[str, Value]], *, at_most: int | None = None) -> None:
+    """Queue points that are neither tried nor queued."""
+    from optuna.trial import TrialState
+
     waiting = study.get_trials(deepcopy=False, states=(TrialState.WAITING,))
-    queued = {_key(trial.system_attrs["fixed_params"]) for trial in waiting}
-    queued |= {_key(trial.settings) for trial in _finished(study)}
-    for values in itertools.product(*grid.values()):
-        settings = dict(zip(grid, values, strict=True))
-        if _key(settings) not in queued:
-            study.enqueue_trial(settings)
+    known = {_key(trial.system_attrs["fixed_params"]) for trial in waiting}
+    known |= {_key(trial.settings) for trial in _finished(study)}
+    for settings in [one for one in points if _key(one) not in known][:at_most]:
+        study.enqueue_trial(dict(settings))
 
 
 def _finished(study: optuna.Study) -> list[Trial]:
@@ -159,8 +179,20 @@ def _key(settings: Mapping[str, Any]) -> str:
     return json.dumps(dict(settings), sort_keys=True)
 
 
-def _name(method: Method, splits: Splits, grid: Grid, metric: Metric, seeds: Sequence[int]) -> str:
+def _fixed(described: Mapping[str, Any], grid: Grid) -> dict[str, Any]:
+    """The settings that all points share; what the base is called does not count."""
+    fixed = {name: value for name, value in described.items() if name != "base"}
+    for name in grid:
+        table, _, option = name.partition(".")
+        if not option:
+            fixed.pop(name, None)
+        elif table in fixed:
+            fixed[table] = {key: value for key, value in fixed[table].items() if key != option}
+    return fixed
+
+
+def _name(method: Method, fixed: Mapping[str, Any], splits: Splits, grid: Grid, seeds: Sequence[int]) -> str:
     rows = [splits.checksums[part] for part in ("train", "validation")]
     values = {name: list(of_name) for name, of_name in grid.items()}
-    written = json.dumps([method.recipe, method.options, rows, values, metric, list(seeds)], sort_keys=True)
+    written = json.dumps([method.recipe, fixed, rows, values, list(seeds)], sort_keys=True)
     return f"{method.name}-{hashlib.sha256(written.encode()).hexdigest()[:16]}"

@@ -47,6 +47,7 @@ def test_a_subset_is_the_same_for_every_seed_and_keeps_the_shares() -> None:
     assert one.sizes == {"train": 100, "validation": 40, "test": 200}
     assert abs(one.train.labels.mean() - whole) < 0.01
     assert one.checksums == other.checksums
+    assert splits("toy", "train", 30).sizes == {"train": 30, "validation": 30, "test": 200}
     lacon = [splits("rare", "train", 100, seed=seed, rule="lacon") for seed in (1, 2)]
     assert lacon[0].checksums == lacon[1].checksums and len(lacon[0].train) == 100
 
@@ -121,7 +122,7 @@ def test_repeated_texts_are_drawn_once_and_never_where_they_are_validated_or_tes
         parts = [set(part.texts) for part in (one.train, one.validation, one.test)]
         assert not parts[0] & parts[1] and not parts[0] & parts[2] and not parts[1] & parts[2]
         assert len(parts[0]) == len(one.train)
-        assert one.left_out == {"repeated": 3, "held out": 5}
+        assert one.left_out == {"repeated": 3, "in validation or test": 5}
 
 
 def test_a_set_of_one_split_is_tested_on_a_fifth_of_it() -> None:

@@ -184,7 +184,7 @@ def test_the_notes_say_what_methods_share_and_what_they_do_not() -> None:
     alone = {**shared, "epochs": 6, "probe_options": {"epochs": 5}}
     made = table(
         [
-            dataclasses.replace(run, settings=settings, left_out={"repeated": 2, "held out": 0})
+            dataclasses.replace(run, settings=settings, left_out={"repeated": 2, "in validation or test": 0})
             for name, settings in (("ce", shared), ("supcl-seq", alone))
             for run in runs(name, 0.7)
         ]

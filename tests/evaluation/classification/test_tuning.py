@@ -7,7 +7,7 @@ import pytest
 
 from sentemb.errors import InputError
 from sentemb.evaluation.classification import Cell, Method, Outcome, Point
-from tests.evaluation.classification.toy import fit_predict, protocol_data
+from tests.evaluation.classification.toy import describe, fit_predict, protocol_data
 
 pytest.importorskip("optuna", reason="optuna is not installed; pip install 'sentemb[tune]'")
 
@@ -37,7 +37,9 @@ class Recording:
 
 
 def search(run: Any, folder: Path, grid: Any = GRID, **options: Any) -> Any:
-    return tune(run, METHOD, SPLITS, grid, journal=folder / "tuning.log", metric="accuracy", **options)
+    return tune(
+        run, describe, METHOD, SPLITS, grid, journal=folder / "tuning.log", metric="accuracy", **options
+    )
 
 
 def test_the_best_mean_on_validation_rows_is_taken(tmp_path: Path) -> None:
@@ -80,6 +82,25 @@ def test_fewer_trials_than_points(tmp_path: Path) -> None:
     found = search(run, tmp_path, {**GRID, "unused.option": [1, 2]}, trials=3)
     assert len(found.trials) == 3 == len(run.calls)
     assert found.method.options["unused"]["option"] in (1, 2)
+
+
+def test_a_sampler_that_repeats_itself_does_not_search_for_ever(tmp_path: Path) -> None:
+    run = Recording()
+    grid = {"C": [0.0001, 0.01, 1.0, 100.0], "unused.option": [1, 2]}
+    found = search(run, tmp_path, grid, trials=7)
+    assert len(found.trials) == 7 == len(run.calls)
+
+
+def test_a_point_that_cannot_be_trained_is_refused_before_any_is(tmp_path: Path) -> None:
+    def picky(recipe: str, options: Any) -> Any:
+        if options["C"] > 1:
+            raise InputError("too large")
+        return describe(recipe, options)
+
+    run = Recording()
+    with pytest.raises(InputError, match="too large"):
+        tune(run, picky, METHOD, SPLITS, GRID, journal=tmp_path / "tuning.log", metric="accuracy")
+    assert not run.calls
 
 
 def test_an_empty_grid_is_refused(tmp_path: Path) -> None:
