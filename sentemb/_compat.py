@@ -13,9 +13,16 @@ from typing import Any
 
 import torch
 from sentence_transformers.base.evaluation.evaluator import BaseEvaluator
-from sentence_transformers.base.losses.gradcache import CachedLossMixin
+from sentence_transformers.base.losses.gradcache import CachedLossMixin, RandContext
+from sentence_transformers.base.losses.gradcache import _create_minibatch as slice_minibatch
 from sentence_transformers.base.losses.merged_forward import embed_columns, merge_feature_batches
-from sentence_transformers.sentence_transformer.modules import Dense, Normalize, Pooling, Transformer
+from sentence_transformers.sentence_transformer.modules import (
+    Dense,
+    Normalize,
+    Pooling,
+    StaticEmbedding,
+    Transformer,
+)
 from sentence_transformers.sentence_transformer.modules.weighted_layer_pooling import WeightedLayerPooling
 from sentence_transformers.util.distributed import all_gather_with_grad, get_rank, get_world_size
 from transformers import modeling_utils
@@ -26,6 +33,8 @@ __all__ = [
     "Dense",
     "Normalize",
     "Pooling",
+    "RandContext",
+    "StaticEmbedding",
     "Transformer",
     "WeightedLayerPooling",
     "all_gather_with_grad",
@@ -37,6 +46,7 @@ __all__ = [
     "pack_linear_weight",
     "packed_linear",
     "packed_linear_dtypes",
+    "slice_minibatch",
 ]
 
 

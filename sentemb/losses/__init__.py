@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from sentemb._lazy import lazy_exports
 
 if TYPE_CHECKING:
+    from sentemb.losses.cached_labelled import CachedCrossEntropySupConLoss, CachedLaConLoss
     from sentemb.losses.cached_supcon import CachedSupCLSeqLoss, CachedSupConLoss
     from sentemb.losses.cross_entropy import CrossEntropyLoss
     from sentemb.losses.cross_entropy_contrast import CrossEntropyContrastLoss
@@ -24,6 +25,7 @@ else:
     __getattr__ = lazy_exports(
         __name__,
         {
+            "cached_labelled": ["CachedCrossEntropySupConLoss", "CachedLaConLoss"],
             "cached_supcon": ["CachedSupCLSeqLoss", "CachedSupConLoss"],
             "cross_entropy": ["CrossEntropyLoss"],
             "cross_entropy_contrast": ["CrossEntropyContrastLoss"],
@@ -41,6 +43,8 @@ else:
     )
 
 __all__ = [
+    "CachedCrossEntropySupConLoss",
+    "CachedLaConLoss",
     "CachedSupCLSeqLoss",
     "CachedSupConLoss",
     "CrossEntropyContrastLoss",

@@ -1,66 +1,22 @@
-"""Supervised contrastive losses on batches that do not fit into memory: gradient caching."""
+"""SupCon and SupCL-Seq on batches that do not fit into memory."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Any, Literal
 
-import torch
 from torch import Tensor, nn
 
-from sentemb._compat import CachedLossMixin
-from sentemb.losses._options import check_number
-from sentemb.losses.classification import text_column
+from sentemb.losses.classification import Representation, text_column
 from sentemb.losses.dropout_views import dropout_probability
+from sentemb.losses.gradient_cache import GradientCache
 from sentemb.losses.supcl_seq import SupCLSeqLoss
 from sentemb.losses.supcon import Reduction, SupConLoss
 
 _PROBABILITY = "dropout probability"  # key of a column that is to be encoded under one
 
 
-class _CachedSupCon(CachedLossMixin, SupConLoss):
-    """What sentence-transformers' gradient cache asks of a loss."""
-
-    def calculate_loss(
-        self, reps: list[list[Tensor]], labels: Tensor | None = None, *, with_backward: bool = False
-    ) -> Tensor:
-        """Loss of the whole batch.
-
-        Args:
-            reps: Vectors per column and mini-batch, each `(m, d)`.
-            labels: Class of each row, `(b,)`, or None.
-            with_backward: Send the gradient to the vectors already.
-
-        Returns:
-            A scalar.
-        """
-        loss = self.compute_loss_from_embeddings([torch.cat(column) for column in reps], labels)
-        if with_backward:
-            loss.backward()  # type: ignore[no-untyped-call]
-            loss = loss.detach()
-        return loss
-
-    def get_config_dict(self) -> dict[str, Any]:
-        """Options for the model card."""
-        return {**super().get_config_dict(), "mini_batch_size": self.mini_batch_size}
-
-    @property
-    def citation(self) -> str:
-        """BibTeX of the papers."""
-        return f"""{super().citation}
-@inproceedings{{gao-etal-2021-scaling,
-    title = "Scaling Deep Contrastive Learning Batch Size under Memory Limited Setup",
-    author = "Gao, Luyu and Zhang, Yunyi and Han, Jiawei and Callan, Jamie",
-    booktitle = "Proceedings of the 6th Workshop on Representation Learning for NLP (RepL4NLP-2021)",
-    year = "2021",
-    publisher = "Association for Computational Linguistics",
-    url = "https://aclanthology.org/2021.repl4nlp-1.31",
-    pages = "316--321",
-}}
-"""
-
-
-class CachedSupConLoss(_CachedSupCon):
+class CachedSupConLoss(GradientCache, SupConLoss):
     """`SupConLoss` with the gradient cache of Gao et al. (2021): the same loss in bounded memory.
 
     The batch is encoded in mini-batches without a graph, the loss sends its gradient to the vectors, and
@@ -109,7 +65,7 @@ class CachedSupConLoss(_CachedSupCon):
             gather_across_devices=gather_across_devices,
             preset=preset,
         )
-        self.mini_batch_size = _checked_size(self, mini_batch_size)
+        self.encode_in(mini_batch_size)
 
     def forward(self, sentence_features: Iterable[dict[str, Any]], labels: Tensor | None = None) -> Tensor:
         """Loss of a batch.
@@ -124,16 +80,25 @@ class CachedSupConLoss(_CachedSupCon):
         Raises:
             InputError: A single view without labels.
         """
-        columns = [dict(column) for column in sentence_features]
-        loss: Tensor = self.forward_cached(columns, labels)  # type: ignore[operator]
-        return loss
+        return self.cached_loss(sentence_features, labels)
+
+    def embeddings_of(self, output: dict[str, Any]) -> list[Tensor]:
+        """What is compared.
+
+        Args:
+            output: What the encoder returned.
+
+        Returns:
+            Sentence vectors, `(b, d)`.
+        """
+        return [output["sentence_embedding"]]
 
 
-class CachedSupCLSeqLoss(_CachedSupCon, SupCLSeqLoss):
+class CachedSupCLSeqLoss(GradientCache, SupCLSeqLoss):
     """`SupCLSeqLoss` with the gradient cache of Gao et al. (2021): the same loss in bounded memory.
 
     Every view is encoded in mini-batches under its own dropout probability, in the first pass and again in
-    the second. The cache holds sentence vectors, so the encoder's own pooling decides what is compared.
+    the second.
 
     Inputs:
         Those of `SupCLSeqLoss`.
@@ -143,6 +108,7 @@ class CachedSupCLSeqLoss(_CachedSupCon, SupCLSeqLoss):
         mini_batch_size: Rows that are encoded at a time; 32 as in sentence-transformers' cached losses.
         dropouts: See `SupCLSeqLoss`, as for all that follow.
         temperature: Divides the cosine.
+        representation: `sentence` or `cls`.
         reduction: `mean` or `sum`.
         gather_across_devices: Compare with the rows of all processes.
         preset: `released` or None.
@@ -165,6 +131,7 @@ class CachedSupCLSeqLoss(_CachedSupCon, SupCLSeqLoss):
         mini_batch_size: int = 32,
         dropouts: tuple[float, ...] = (0.0, 0.1, 0.2),
         temperature: float = 0.05,
+        representation: Representation = "sentence",
         reduction: Reduction = "mean",
         gather_across_devices: bool = True,
         preset: Literal["released"] | None = None,
@@ -173,11 +140,12 @@ class CachedSupCLSeqLoss(_CachedSupCon, SupCLSeqLoss):
             model,
             dropouts=dropouts,
             temperature=temperature,
+            representation=representation,
             reduction=reduction,
             gather_across_devices=gather_across_devices,
             preset=preset,
         )
-        self.mini_batch_size = _checked_size(self, mini_batch_size)
+        self.encode_in(mini_batch_size)
 
     def forward(self, sentence_features: Iterable[dict[str, Any]], labels: Tensor | None = None) -> Tensor:
         """Loss of a batch.
@@ -194,8 +162,7 @@ class CachedSupCLSeqLoss(_CachedSupCon, SupCLSeqLoss):
         """
         features = text_column(sentence_features, loss=type(self).__name__)
         columns = [{**features, _PROBABILITY: probability} for probability in self.next_views()]
-        loss: Tensor = self.forward_cached(columns, labels)  # type: ignore[operator]
-        return loss
+        return self.cached_loss(columns, labels)
 
     def embed_minibatch(self, sentence_feature: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
         """Encode a mini-batch of a view under the view's dropout probability.
@@ -211,8 +178,3 @@ class CachedSupCLSeqLoss(_CachedSupCon, SupCLSeqLoss):
         features = dict(sentence_feature)
         with dropout_probability(self.model, features.pop(_PROBABILITY)):
             return super().embed_minibatch(features, *args, **kwargs)
-
-
-def _checked_size(loss: _CachedSupCon, size: int) -> int:
-    check_number(type(loss).__name__, "mini_batch_size", size, low=1, inclusive=True, whole=True)
-    return size

@@ -24,8 +24,6 @@ from sentemb.losses.gather import gather_rows
 from sentemb.losses.owned import OwnedWeights
 from sentemb.losses.supcon import Reduction
 
-_NAME = "CrossEntropySupConLoss"
-
 
 class CrossEntropySupConLoss(OwnedWeights):
     """Fine-tuning with a supervised contrastive term, SCL (Gunel et al., 2021, Eq. 1 to 3).
@@ -86,16 +84,17 @@ class CrossEntropySupConLoss(OwnedWeights):
         gather_across_devices: bool = True,
     ) -> None:
         super().__init__()
-        check_number(_NAME, "temperature", temperature, low=0)
-        check_number(_NAME, "weight", weight, low=0, inclusive=True)
+        name = type(self).__name__
+        check_number(name, "temperature", temperature, low=0)
+        check_number(name, "weight", weight, low=0, inclusive=True)
         if weight > 1:
             raise InputError(
-                f"weight of {_NAME} is {weight!r}", "give the share of the contrastive term, 0 to 1"
+                f"weight of {name} is {weight!r}", "give the share of the contrastive term, 0 to 1"
             )
-        check_representation(model, representation, loss=_NAME)
-        check_choice(_NAME, "reduction", reduction, get_args(Reduction))
+        check_representation(model, representation, loss=name)
+        check_choice(name, "reduction", reduction, get_args(Reduction))
         self.model = model
-        self.head = head_on_device(head, model, loss=_NAME)
+        self.head = head_on_device(head, model, loss=name)
         self.temperature = temperature
         self.weight = weight
         self.representation: Representation = representation
@@ -123,9 +122,19 @@ class CrossEntropySupConLoss(OwnedWeights):
         Raises:
             InputError: More than one text column, or labels that are no classes of the head.
         """
-        output = self.model(text_column(sentence_features, loss=_NAME))
-        vectors = represent(output, self.representation, loss=_NAME)  # (b, d)
-        return self.compute_loss_from_embeddings([self.head(output), vectors], labels)
+        output = self.model(text_column(sentence_features, loss=type(self).__name__))
+        return self.compute_loss_from_embeddings(self.embeddings_of(output), labels)
+
+    def embeddings_of(self, output: dict[str, Any]) -> list[Tensor]:
+        """What is classified and what is compared.
+
+        Args:
+            output: What the encoder returned.
+
+        Returns:
+            The head's logits, `(b, classes)`, and vectors, `(b, d)`.
+        """
+        return [self.head(output), represent(output, self.representation, loss=type(self).__name__)]
 
     def compute_loss_from_embeddings(
         self, embeddings: list[Tensor], labels: Tensor | None = None
@@ -139,9 +148,10 @@ class CrossEntropySupConLoss(OwnedWeights):
         Returns:
             The weighted components.
         """
+        name = type(self).__name__
         logits, vectors = embeddings
-        entropies = cross_entropy(logits, labels, loss=_NAME)  # (b,)
-        own = row_labels(labels, rows=len(vectors), loss=_NAME)
+        entropies = cross_entropy(logits, labels, loss=name)  # (b,)
+        own = row_labels(labels, rows=len(vectors), loss=name)
         classes = gather_rows(own, across_devices=self.gather_across_devices).rows  # (n,)
         rows, anchors, share = gather_rows(
             vectors.unsqueeze(1), across_devices=self.gather_across_devices

@@ -136,7 +136,18 @@ class LaConLoss(OwnedWeights):
             InputError: More than one text column, or labels that are no classes of the head.
         """
         output = self.model(text_column(sentence_features, loss=type(self).__name__))
-        return self.compute_loss_from_embeddings([self.head.embed(output)], labels)
+        return self.compute_loss_from_embeddings(self.embeddings_of(output), labels)
+
+    def embeddings_of(self, output: dict[str, Any]) -> list[Tensor]:
+        """What is compared with the label vectors.
+
+        Args:
+            output: What the encoder returned.
+
+        Returns:
+            H, `(b, d)`.
+        """
+        return [self.head.embed(output)]
 
     def compute_loss_from_embeddings(
         self, embeddings: list[Tensor], labels: Tensor | None = None

@@ -105,11 +105,21 @@ class SupCLSeqLoss(SupConLoss, OwnedWeights):
         Raises:
             InputError: More than one text column, or gradient checkpointing.
         """
-        name = type(self).__name__
-        features = text_column(sentence_features, loss=name)
+        features = text_column(sentence_features, loss=type(self).__name__)
         outputs = encode_views(self.model, features, self.next_views())
-        vectors = [represent(output, self.representation, loss=name) for output in outputs]  # each (b, d)
+        vectors = [view for output in outputs for view in self.embeddings_of(output)]  # each (b, d)
         return self.compute_loss_from_embeddings(vectors, labels)
+
+    def embeddings_of(self, output: dict[str, Any]) -> list[Tensor]:
+        """What is compared.
+
+        Args:
+            output: What the encoder returned for a view.
+
+        Returns:
+            Vectors of the view, `(b, d)`.
+        """
+        return [represent(output, self.representation, loss=type(self).__name__)]
 
     def compute_loss_from_embeddings(self, embeddings: list[Tensor], labels: Tensor | None = None) -> Tensor:
         """Loss of sentence vectors.

@@ -14,6 +14,8 @@ from sentence_transformers.sentence_transformer.modules import Pooling, Transfor
 from torch import Tensor, distributed, nn
 
 from sentemb.losses import (
+    CachedCrossEntropySupConLoss,
+    CachedLaConLoss,
     CachedSupConLoss,
     CrossEntropyContrastLoss,
     CrossEntropySupConLoss,
@@ -40,12 +42,16 @@ LABELLED: dict[str, Callable[[nn.Module], nn.Module]] = {
     "cached supcon": functools.partial(CachedSupConLoss, mini_batch_size=2),
     "ce supcon": lambda model: CrossEntropySupConLoss(model, LinearHead(16, 4)),
     "ce supcon sum": lambda model: CrossEntropySupConLoss(model, LinearHead(16, 4), reduction="sum"),
+    "cached ce supcon": lambda model: CachedCrossEntropySupConLoss(
+        model, LinearHead(16, 4), mini_batch_size=2
+    ),
     "ce contrast": lambda model: CrossEntropyContrastLoss(model, LinearHead(16, 4)),
     "lacon": lambda model: LaConLoss(model, LabelHead(16, 5), heads=4),
     "lacon average": lambda model: LaConLoss(
         model, LabelHead(16, 5), denominator="infonce", average_positives=True
     ),
     "lacon fusion": lambda model: LaConLoss(model, FusionHead(16, 5), denominator="all"),
+    "cached lacon": lambda model: CachedLaConLoss(model, FusionHead(16, 5), mini_batch_size=2),
 }
 CASES = ("pairs", "hard negatives", "dropout views", "base", "opt1", "opt2", "opt3", *LABELLED)
 VIEWS = torch.arange(13.0).view(1, 13, 1).expand(len(TEXTS), 13, 1)  # each layer's view is its number

@@ -11,6 +11,7 @@ from sentemb.losses import CachedSupCLSeqLoss, CachedSupConLoss, SupCLSeqLoss, S
 from tests.losses.training import train_steps
 
 LABELS = torch.tensor([0, 1, 0, 2, 1, 0, 3])
+FULL = {"autocast": (False, torch.bfloat16)}  # what a column in full precision is encoded under
 
 
 def gradients(loss: nn.Module, value: Tensor) -> dict[str, Tensor]:
@@ -23,7 +24,8 @@ def same_vectors_in_one_graph(loss: Any, columns: list[dict[str, Any]]) -> list[
     """What the cached loss compares, encoded in its mini-batches but with an ordinary graph."""
     options = {"with_grad": True, "copy_random_state": False}
     return [
-        torch.cat([rows for rows, _ in loss.embed_minibatch_iter(column, **options)]) for column in columns
+        torch.cat([rows for rows, _ in loss.embed_minibatch_iter({**column, **FULL}, **options)])
+        for column in columns
     ]
 
 

@@ -1,0 +1,176 @@
+"""Gradient caching (Gao et al., 2021): losses of batches that do not fit into memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import nullcontext
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from sentemb._compat import CachedLossMixin, RandContext, StaticEmbedding, slice_minibatch
+from sentemb.errors import InputError
+from sentemb.losses._options import check_number
+from sentemb.losses.owned import OwnedWeights
+
+_AUTOCAST = "autocast"  # key of a column: the precision that it was encoded in first
+_TOGETHER = (StaticEmbedding, nn.BatchNorm1d, nn.SyncBatchNorm)  # what treats the texts of a batch together
+
+
+class GradientCache(CachedLossMixin, OwnedWeights):
+    """What makes a cached loss of a loss, by sentence-transformers' gradient cache.
+
+    The batch is encoded in mini-batches without a graph, the loss sends its gradient to what it compares,
+    and every mini-batch is encoded again, under the same dropout and in the same precision, to take that
+    gradient into the encoder. Memory is that of one mini-batch, time about that of one more forward.
+
+    A cached loss derives from this class and from the loss, in this order. The loss has, besides
+    `compute_loss_from_embeddings`, `embeddings_of(output)`: the arguments of the former, each `(b, ...)`, for
+    what the encoder returned. A head that is part of the latter works in mini-batches as the encoder does,
+    whatever it makes of a text's tokens. Weights that the former uses directly, such as label vectors, get
+    their gradient from the whole batch, in the backward pass of the returned loss like all others.
+    """
+
+    model: nn.Module
+    _widths: list[int]  # of what `embeddings_of` gives
+    _direct: list[tuple[nn.Parameter, Tensor]]  # weights used by the loss itself, with their gradients
+
+    def encode_in(self, mini_batch_size: int) -> None:
+        """Set the size of a mini-batch.
+
+        Args:
+            mini_batch_size: Rows that are encoded at a time.
+
+        Raises:
+            InputError: It is no whole number above 0, or the encoder cannot take a batch in parts.
+        """
+        name = type(self).__name__
+        check_number(name, "mini_batch_size", mini_batch_size, low=1, inclusive=True, whole=True)
+        together = next((type(part).__name__ for part in self.modules() if isinstance(part, _TOGETHER)), None)
+        if together is not None:
+            raise InputError(
+                f"{name} encodes a batch in parts, but {together} treats its texts together",
+                f"take {name.removeprefix('Cached')}, which encodes the batch as a whole",
+            )
+        self.mini_batch_size = mini_batch_size
+
+    def cached_loss(self, columns: Iterable[dict[str, Any]], labels: Tensor | None) -> Tensor:
+        """Loss of a batch.
+
+        Args:
+            columns: Tokenized texts; left unchanged.
+            labels: Class of each row, `(b,)`, or None.
+
+        Returns:
+            A scalar whose backward pass encodes the batch again.
+        """
+        device = next(self.model.parameters()).device.type
+        precision = (torch.is_autocast_enabled(device), torch.get_autocast_dtype(device))
+        self._direct = []
+        columns = [{**column, _AUTOCAST: precision} for column in columns]
+        loss = self.forward_cached(columns, labels)  # type: ignore[operator]
+        direct, self._direct = self._direct, []
+        parameters, gradients = zip(*direct, strict=True) if direct else ((), ())
+        connected: Tensor = _KnownGradients.apply(loss, gradients, *parameters)  # type: ignore[no-untyped-call]
+        return connected
+
+    def embed_minibatch(
+        self,
+        sentence_feature: dict[str, Any],
+        begin: int,
+        end: int,
+        with_grad: bool,
+        copy_random_state: bool,
+        random_state: RandContext | None = None,
+    ) -> tuple[Tensor, RandContext | None]:
+        """Encode some rows of a column.
+
+        Args:
+            sentence_feature: The column.
+            begin: First row.
+            end: Row after the last.
+            with_grad: Whether to build a graph.
+            copy_random_state: Whether to return the state of the random generators.
+            random_state: The state to encode under.
+
+        Returns:
+            What the loss compares, side by side, `(m, d)`; and the state before, or None.
+        """
+        features = slice_minibatch(sentence_feature, begin, end)
+        device = next(self.model.parameters()).device.type
+        enabled, dtype = features.pop(_AUTOCAST)
+        # Weights that autocast has cast without a graph must not be found again by the pass with one.
+        precision = torch.autocast(device, dtype=dtype, enabled=enabled, cache_enabled=False)
+        with random_state or nullcontext(), nullcontext() if with_grad else torch.no_grad(), precision:
+            before = RandContext(*features.values()) if copy_random_state else None
+            parts = self.embeddings_of(self.model(features))  # type: ignore[operator]
+        self._widths = [part.shape[1] for part in parts]
+        return torch.cat(parts, dim=1), before
+
+    def calculate_loss(
+        self, reps: list[list[Tensor]], labels: Tensor | None = None, *, with_backward: bool = False
+    ) -> Tensor:
+        """Loss of the whole batch.
+
+        Args:
+            reps: What is compared, per column and mini-batch, each `(m, d)`.
+            labels: Class of each row, `(b,)`, or None.
+            with_backward: Send the gradient to what is compared already.
+
+        Returns:
+            A scalar.
+        """
+        parts = [part for column in reps for part in torch.split(torch.cat(column), self._widths, dim=1)]
+        value: Any = self.compute_loss_from_embeddings(parts, labels)  # type: ignore[operator]
+        if isinstance(value, dict):
+            value = sum(value.values())
+        loss: Tensor = value
+        if not with_backward:
+            return loss
+        rows, own = [row for column in reps for row in column], list(self.owned_parameters())
+        # Autocast would reach into a backward pass that runs inside of it, down to the cosines' products.
+        with torch.autocast(loss.device.type, enabled=False):
+            gradients = torch.autograd.grad(loss, [*rows, *own], allow_unused=True)
+        for row, gradient in zip(rows, gradients[: len(rows)], strict=True):
+            row.grad = gradient
+        pairs = zip(own, gradients[len(rows) :], strict=True)
+        self._direct = [(parameter, gradient) for parameter, gradient in pairs if gradient is not None]
+        return loss.detach()
+
+    def get_config_dict(self) -> dict[str, Any]:
+        """Options for the model card."""
+        return {**super().get_config_dict(), "mini_batch_size": self.mini_batch_size}
+
+    @property
+    def citation(self) -> str:
+        """BibTeX of the papers."""
+        return f"""{super().citation}
+@inproceedings{{gao-etal-2021-scaling,
+    title = "Scaling Deep Contrastive Learning Batch Size under Memory Limited Setup",
+    author = "Gao, Luyu and Zhang, Yunyi and Han, Jiawei and Callan, Jamie",
+    booktitle = "Proceedings of the 6th Workshop on Representation Learning for NLP (RepL4NLP-2021)",
+    year = "2021",
+    publisher = "Association for Computational Linguistics",
+    url = "https://aclanthology.org/2021.repl4nlp-1.31",
+    pages = "316--321",
+}}
+"""
+
+
+class _KnownGradients(torch.autograd.Function):
+    """Hands a loss on. Backward, weights get gradients known by then, times the one that arrives.
+
+    Written into the weights at once they would miss what the trainer multiplies the loss by: the share of a
+    step that gradient accumulation gives it, and the factor of float16.
+    """
+
+    @staticmethod
+    def forward(context: Any, loss: Tensor, gradients: tuple[Tensor, ...], *_: nn.Parameter) -> Tensor:
+        context.gradients = gradients
+        return loss.clone()
+
+    @staticmethod
+    def backward(context: Any, *arriving: Tensor) -> tuple[Tensor | None, ...]:
+        (factor,) = arriving
+        return factor, None, *(factor * gradient for gradient in context.gradients)
