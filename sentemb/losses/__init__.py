@@ -8,6 +8,7 @@ from sentemb._lazy import lazy_exports
 
 if TYPE_CHECKING:
     from sentemb.losses.cached_labelled import CachedCrossEntropySupConLoss, CachedLaConLoss
+    from sentemb.losses.cached_pairs import CachedParaphraseContrastLoss, CachedSimCSELoss
     from sentemb.losses.cached_supcon import CachedSupCLSeqLoss, CachedSupConLoss
     from sentemb.losses.cross_entropy import CrossEntropyLoss
     from sentemb.losses.cross_entropy_contrast import CrossEntropyContrastLoss
@@ -26,6 +27,7 @@ else:
         __name__,
         {
             "cached_labelled": ["CachedCrossEntropySupConLoss", "CachedLaConLoss"],
+            "cached_pairs": ["CachedParaphraseContrastLoss", "CachedSimCSELoss"],
             "cached_supcon": ["CachedSupCLSeqLoss", "CachedSupConLoss"],
             "cross_entropy": ["CrossEntropyLoss"],
             "cross_entropy_contrast": ["CrossEntropyContrastLoss"],
@@ -45,6 +47,8 @@ else:
 __all__ = [
     "CachedCrossEntropySupConLoss",
     "CachedLaConLoss",
+    "CachedParaphraseContrastLoss",
+    "CachedSimCSELoss",
     "CachedSupCLSeqLoss",
     "CachedSupConLoss",
     "CrossEntropyContrastLoss",

@@ -60,7 +60,7 @@ class ParaphraseContrastLoss(OwnedWeights):
         negatives: What a pair that is no paraphrase does: `signed`, `denominator` or `ignored`.
         negative_weight: Factor of the maximised terms; the paper has none, which is 1.
         clamp: Loss above which a term is not maximised any further; None for no end, as in the paper.
-        head: `train-only` puts two fresh linear layers on the encoder's vector, which belong to the loss, so
+        head: `two-layer` puts two fresh linear layers on the encoder's vector, which belong to the loss, so
             that no saved model contains them (section 4.1). None takes the encoder's vectors as they are.
         gather_across_devices: Take in-batch negatives from all processes.
 
@@ -92,7 +92,7 @@ class ParaphraseContrastLoss(OwnedWeights):
         negatives: Negatives = "signed",
         negative_weight: float = 1.0,
         clamp: float | None = None,
-        head: Literal["train-only"] | None = "train-only",
+        head: Literal["two-layer"] | None = "two-layer",
         gather_across_devices: bool = True,
     ) -> None:
         super().__init__()
@@ -102,7 +102,7 @@ class ParaphraseContrastLoss(OwnedWeights):
         check_number(name, "negative_weight", negative_weight, low=0, inclusive=True)
         if clamp is not None:
             check_number(name, "clamp", clamp, low=0)
-        check_choice(name, "head", head, ("train-only", None))
+        check_choice(name, "head", head, ("two-layer", None))
         if negatives != "signed" and (negative_weight != 1 or clamp is not None):
             raise InputError(
                 f"negative_weight and clamp of {name} are for terms that are maximised",
@@ -185,7 +185,7 @@ class ParaphraseContrastLoss(OwnedWeights):
             "negatives": self.negatives,
             "negative_weight": self.negative_weight,
             "clamp": self.clamp,
-            "head": None if self.head is None else "train-only",
+            "head": None if self.head is None else "two-layer",
             "gather_across_devices": self.gather_across_devices,
         }
 

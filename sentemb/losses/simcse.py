@@ -16,11 +16,13 @@ from sentemb.losses._options import check_choice, check_number
 from sentemb.losses.encoder import dtype_of, pooling_names, transformer_module, unwrap
 from sentemb.losses.functional import info_nce
 from sentemb.losses.gather import gather_rows
-from sentemb.losses.heads import train_only_head
+from sentemb.losses.heads import contrast_head, train_only_head
 from sentemb.losses.masked_language import MaskedLanguageHead
 from sentemb.losses.owned import OwnedWeights
 
 logger = logging.getLogger(__name__)
+
+_HEADS = {"train-only": train_only_head, "two-layer": contrast_head}
 
 
 class SimCSELoss(OwnedWeights):
@@ -56,7 +58,8 @@ class SimCSELoss(OwnedWeights):
         model: The encoder to train.
         temperature: Divides the cosine; 0.05 in the paper (section 3).
         head: `train-only` puts a fresh Linear + tanh on the CLS vector; it belongs to the loss, so a saved
-            model never contains it (unsupervised SimCSE). None takes the encoder's vectors as they are.
+            model never contains it (unsupervised SimCSE). `two-layer` puts two linear layers there (Chen,
+            CS224N). None takes the encoder's vectors as they are.
         hard_negative_weight: w above, added to the logit of an anchor's own hard negatives; 0 in the released
             code.
         mlm_weight: Factor of the auxiliary masked-language-model term; 0 leaves it out as most of the paper
@@ -65,7 +68,7 @@ class SimCSELoss(OwnedWeights):
         gather_across_devices: Take in-batch negatives from all processes.
 
     Raises:
-        InputError: An option is out of range, `head="train-only"` on an encoder that is not plain CLS, or no
+        InputError: An option is out of range, a head on an encoder that is not plain CLS, or no
             pretrained head for `mlm_weight`.
 
     Example:
@@ -85,14 +88,14 @@ class SimCSELoss(OwnedWeights):
         model: nn.Module,
         *,
         temperature: float = 0.05,
-        head: Literal["train-only"] | None = "train-only",
+        head: Literal["train-only", "two-layer"] | None = "train-only",
         hard_negative_weight: float = 0.0,
         mlm_weight: float = 0.0,
         gather_across_devices: bool = True,
     ) -> None:
         super().__init__()
         check_number("SimCSELoss", "temperature", temperature, low=0)
-        check_choice("SimCSELoss", "head", head, ("train-only", None))
+        check_choice("SimCSELoss", "head", head, (*_HEADS, None))
         check_number("SimCSELoss", "hard_negative_weight", hard_negative_weight, low=-math.inf)
         check_number("SimCSELoss", "mlm_weight", mlm_weight, low=0, inclusive=True)
         self.model = model
@@ -101,8 +104,9 @@ class SimCSELoss(OwnedWeights):
         self.gather_across_devices = gather_across_devices
         self.head: nn.Sequential | None = None
         if head is not None:
-            _check_plain_cls(model)
-            self.head = train_only_head(_width(model)).to(_device(model))
+            _check_plain_cls(model, head)
+            self.head = _HEADS[head](_width(model)).to(_device(model))
+        self._head_name = head
         self.mlm_weight = mlm_weight
         self.masked_language: MaskedLanguageHead | None = None
         if mlm_weight > 0:
@@ -180,7 +184,7 @@ class SimCSELoss(OwnedWeights):
         """Options for the model card."""
         return {
             "temperature": self.temperature,
-            "head": None if self.head is None else "train-only",
+            "head": self._head_name,
             "hard_negative_weight": self.hard_negative_weight,
             "mlm_weight": self.mlm_weight,
             "gather_across_devices": self.gather_across_devices,
@@ -225,16 +229,16 @@ class SimCSELoss(OwnedWeights):
             )
 
 
-def _check_plain_cls(model: nn.Module) -> None:
+def _check_plain_cls(model: nn.Module, head: str) -> None:
     pooling = pooling_names(model)
     if pooling not in (("cls",), None):
         raise InputError(
-            f"head='train-only' belongs on the CLS vector, this encoder pools by {', '.join(pooling or ())}",
+            f"head={head!r} belongs on the CLS vector, this encoder pools by {', '.join(pooling or ())}",
             "pass head=None, or build the encoder with pooling='cls'",
         )
     if any(type(module).__name__ == "Dense" for module in unwrap(model).children()):
         raise InputError(
-            "head='train-only' would come on top of the Dense layer that this encoder has",
+            f"head={head!r} would come on top of the Dense layer that this encoder has",
             "pass head=None",
         )
 

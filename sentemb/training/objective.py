@@ -28,8 +28,14 @@ def loss_class(name: str) -> type[nn.Module]:
         The class.
 
     Raises:
-        InputError: There is no such loss.
+        InputError: There is no such loss, or it has no gradient cache.
     """
+    if name == "CachedSelfGuidedLoss":
+        raise InputError(
+            "SelfGuidedLoss has no gradient cache: it compares a batch with the views of all layers of its "
+            "frozen encoder, which would be held for the whole batch all the same",
+            "train it with SelfGuidedLoss and a smaller batch_size",
+        )
     names = [known for known in sentemb.losses.__all__ if known.endswith("Loss")]
     if name not in names:
         raise unknown("loss", name, names)
