@@ -14,7 +14,16 @@ if TYPE_CHECKING:
     from sentemb.data.label_values import score_classes
     from sentemb.data.labelled import LabelledTexts, UnlabelledTexts, load_labelled, load_unlabelled
     from sentemb.data.labelled_own import read_labelled
+    from sentemb.data.nli import Triple, TripleCounts, read_triples
     from sentemb.data.overlap import Overlap, find_overlap
+    from sentemb.data.paraphrases import (
+        PairCounts,
+        PairSplit,
+        clean_pairs,
+        load_pairs,
+        paraphrase_components,
+        split_pairs,
+    )
     from sentemb.data.provenance import describe_source
     from sentemb.data.sampling import (
         cap_per_class,
@@ -37,7 +46,16 @@ else:
             "label_values": ["score_classes"],
             "labelled": ["LabelledTexts", "UnlabelledTexts", "load_labelled", "load_unlabelled"],
             "labelled_own": ["read_labelled"],
+            "nli": ["Triple", "TripleCounts", "read_triples"],
             "overlap": ["Overlap", "find_overlap"],
+            "paraphrases": [
+                "PairCounts",
+                "PairSplit",
+                "clean_pairs",
+                "load_pairs",
+                "paraphrase_components",
+                "split_pairs",
+            ],
             "provenance": ["describe_source"],
             "sampling": [
                 "cap_per_class",
@@ -58,13 +76,18 @@ __all__ = [
     "Entry",
     "LabelledTexts",
     "Overlap",
+    "PairCounts",
+    "PairSplit",
     "Record",
     "ScoredPairs",
     "Subset",
+    "Triple",
+    "TripleCounts",
     "UnlabelledTexts",
     "add_copies",
     "cap_per_class",
     "class_balanced_batches",
+    "clean_pairs",
     "describe_source",
     "entries",
     "few_shot_per_class",
@@ -75,14 +98,18 @@ __all__ = [
     "lacon_train_split",
     "load_columns",
     "load_labelled",
+    "load_pairs",
     "load_scored_pairs",
     "load_unlabelled",
+    "paraphrase_components",
     "read_copies",
     "read_labelled",
     "read_records",
     "read_scored_pairs",
+    "read_triples",
     "scl_dev_split",
     "score_classes",
     "sg_bert_dev_split",
+    "split_pairs",
     "stratified_sample",
 ]

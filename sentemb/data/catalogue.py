@@ -13,7 +13,7 @@ from typing import Literal
 from sentemb.errors import InputError
 
 Kind = Literal["scored-pairs", "sentences", "triples", "labelled"]
-TableFormat = Literal["tsv", "csv", "jsonl", "json-member", "label-first", "file-per-label"]
+TableFormat = Literal["tsv", "quoted-tsv", "csv", "jsonl", "json-member", "label-first", "file-per-label"]
 SPLITS = ("train", "dev", "test")
 """The splits that most sets have; FewCLUE's also have folds, such as `train-0`."""
 
@@ -23,9 +23,9 @@ class Published:
     """The files of a labelled set as its authors published them, which differ from those on the hub.
 
     Attributes:
-        format: Unquoted tab-separated values, comma-separated values, JSON lines; `json-member`, one JSON
-            object whose member of that name is a list of rows; `label-first`, a label, a space and the text;
-            `file-per-label`, a text a line and all lines of a file of one label.
+        format: Tab-separated values, unquoted or quoted; comma-separated values; JSON lines; `json-member`,
+            one JSON object whose member of that name is a list of rows; `label-first`, a label, a space and
+            the text; `file-per-label`, a text a line and all lines of a file of one label.
         files: The file of each split; for `file-per-label` of each label, in SentEval's order of reading.
         columns: The entry's columns as these files call them; `a+b` are two columns joined by a space.
         headers: The columns of the files that have no header line, by split.
@@ -98,7 +98,9 @@ class Entry:
     @property
     def splits(self) -> tuple[str, ...]:
         """The splits that the set has: train, dev and test first."""
-        there = {**self.rows, **self.files}
+        published = self.published
+        by_split = published.files if published and published.format != "file-per-label" else {}
+        there = {**self.rows, **self.files, **by_split}
         return (
             *(split for split in SPLITS if split in there),
             *(split for split in there if split not in SPLITS),

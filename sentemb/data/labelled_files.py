@@ -123,8 +123,9 @@ def _published(
     header = published.headers.get(split)
     if published.format == "tsv":
         rows = parse_tsv(where, lines, wanted, header=header)
-    elif published.format == "csv":
-        rows = parse_csv(where, lines, wanted, header=header)
+    elif published.format in ("csv", "quoted-tsv"):
+        delimiter = "," if published.format == "csv" else "\t"
+        rows = parse_csv(where, lines, wanted, header=header, delimiter=delimiter)
     elif published.format == "jsonl":
         rows = parse_jsonl(where, lines, wanted)
     else:

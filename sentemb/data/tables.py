@@ -41,15 +41,21 @@ def require_columns(columns: Sequence[str] | None, present: Sequence[str], where
 
 
 def parse_csv(
-    where: str, lines: Lines, columns: Sequence[str] | None = None, *, header: Sequence[str] | None = None
+    where: str,
+    lines: Lines,
+    columns: Sequence[str] | None = None,
+    *,
+    header: Sequence[str] | None = None,
+    delimiter: str = ",",
 ) -> Iterator[Row]:
-    """Read comma-separated values as RFC 4180 says.
+    """Read comma-separated values as RFC 4180 says, or others that are quoted like these.
 
     Args:
         where: What errors call the table.
         lines: Its numbered lines.
         columns: The columns to keep, in this order; all by default.
         header: Names of the columns where the table's first line does not hold them.
+        delimiter: What separates the fields.
 
     Yields:
         Line number and values.
@@ -59,7 +65,7 @@ def parse_csv(
     """
     csv.field_size_limit(_LARGEST_FIELD)
     # The parser wants line ends, since a quoted field may hold some.
-    parser = csv.reader((line + "\n" for _, line in lines), strict=True)
+    parser = csv.reader((line + "\n" for _, line in lines), strict=True, delimiter=delimiter)
 
     def cells() -> Iterator[tuple[int, list[str]]]:
         start = 1

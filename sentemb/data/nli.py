@@ -1,0 +1,211 @@
+"""Labelled pairs of natural language inference as triples: premise, entailed and contradicting hypothesis."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from sentemb.data.catalogue import get
+from sentemb.data.record import Record
+from sentemb.data.text import kind_of, read_records
+from sentemb.errors import InputError
+
+TRIPLE_COLUMNS = ("sent0", "sent1", "hard_neg")
+"""The columns of SimCSE's file of triples."""
+_COLUMNS = ("premise", "hypothesis", "label")
+# As SNLI and MNLI spell them, and as the numbers of the hub's copies.
+_ENTAILMENT = frozenset({"entailment", "0"})
+_CONTRADICTION = frozenset({"contradiction", "2"})
+
+
+class Triple(NamedTuple):
+    """A row of supervised contrastive training.
+
+    Attributes:
+        anchor: The premise.
+        positive: A hypothesis that follows from it.
+        negative: One that contradicts it.
+    """
+
+    anchor: str
+    positive: str
+    negative: str
+
+
+@dataclass(frozen=True)
+class TripleCounts:
+    """What became of the rows.
+
+    Attributes:
+        rows: Rows read.
+        triples: Triples made.
+        other_labels: Rows of other labels, by label: neutral ones, those without a common label, ...
+        blank: Rows with a blank text.
+        repeated: Rows whose premise, hypothesis and label came before.
+        contradictory: Rows whose premise and hypothesis come with both labels.
+        no_contradiction: Entailed hypotheses whose premise has no contradicting one.
+        no_entailment: Contradicting hypotheses whose premise has no entailed one.
+        unused: Contradicting hypotheses of a premise with triples that none of them drew.
+    """
+
+    rows: int
+    triples: int
+    other_labels: Mapping[str, int]
+    blank: int
+    repeated: int
+    contradictory: int
+    no_contradiction: int
+    no_entailment: int
+    unused: int
+
+    def __str__(self) -> str:
+        others = ", ".join(f"{count:,} {label!r}" for label, count in sorted(self.other_labels.items()))
+        return (
+            f"{self.triples:,} triples of {self.rows:,} rows; dropped: {others or 'no'} by their label, "
+            f"{self.blank:,} blank, {self.repeated:,} repeated, {self.contradictory:,} with both labels, "
+            f"{self.no_contradiction:,} entailed without a contradicting one, {self.no_entailment:,} "
+            f"contradicting without an entailed one, {self.unused:,} contradicting that no triple drew"
+        )
+
+
+@dataclass
+class _Hypotheses:
+    """The hypotheses of a premise, in the order of their rows."""
+
+    premise: str
+    entailed: list[str] = field(default_factory=list)
+    contradicting: list[str] = field(default_factory=list)
+
+
+def read_triples(
+    source: str | os.PathLike[str],
+    *,
+    columns: Sequence[str] = _COLUMNS,
+    only: Mapping[str, str] | None = None,
+    seed: int = 0,
+    data_dir: str | os.PathLike[str] | None = None,
+) -> tuple[list[Triple], TripleCounts]:
+    """Make triples of labelled pairs.
+
+    Each entailed hypothesis makes a triple with one of the contradicting hypotheses of its premise, drawn at
+    random: SimCSE "only sample[s] one as the hard negative" where there are several (section 4).
+
+    Args:
+        source: As for `read_records`.
+        columns: Premise, hypothesis and label; SNLI and MNLI have `sentence1`, `sentence2`, `gold_label`.
+            Labels are `entailment` and `contradiction`, or the hub's 0 and 2; all others are left out.
+        only: Column to value: read these rows only, such as `{"split": "train"}`.
+        seed: Draws the contradicting hypotheses.
+        data_dir: As for `read_records`.
+
+    Returns:
+        The triples in the order of the rows of their premises, and what was dropped.
+
+    Raises:
+        InputError: The source, a column or a row is missing or broken, or no triple can be made.
+    """
+    if isinstance(columns, str) or len(columns) != 3:
+        raise InputError(f"columns {columns!r}", "name those of premise, hypothesis and label")
+    wanted = dict.fromkeys([*columns, *(only or {})])
+    records = read_records(source, columns=list(wanted), data_dir=data_dir)
+    if kind_of(source) == "entry" and (names := get(str(source)).labels):
+        # Sets number their classes in different orders.
+        label = columns[2]
+        records = (row._replace(values={**row.values, label: names[row.values[label]]}) for row in records)
+    chosen = (
+        record for record in records if all(str(record.values[k]) == v for k, v in (only or {}).items())
+    )
+    triples, counts = make_triples(chosen, columns=columns, seed=seed)
+    if not triples:
+        raise InputError(f"{source} makes no triple: {counts}", "check the columns and the labels")
+    return triples, counts
+
+
+def make_triples(
+    records: Iterable[Record], *, columns: Sequence[str] = _COLUMNS, seed: int = 0
+) -> tuple[list[Triple], TripleCounts]:
+    """Make triples of records; see `read_triples`.
+
+    Args:
+        records: Rows.
+        columns: Premise, hypothesis and label.
+        seed: Draws the contradicting hypotheses.
+
+    Returns:
+        The triples and what was dropped.
+
+    Raises:
+        InputError: A row lacks a column, or a text is none; with its place.
+    """
+    labels, counts, other_labels = _labels_of(records, columns)
+    premises: dict[str, _Hypotheses] = {}
+    for (_, _), (premise, hypothesis, kinds) in labels.items():
+        if len(kinds) > 1:
+            continue
+        place = premises.setdefault(_key(premise), _Hypotheses(premise))
+        (place.entailed if "entailment" in kinds else place.contradicting).append(hypothesis)
+    triples = list(_drawn(premises.values(), np.random.default_rng(seed)))
+    complete = [one for one in premises.values() if one.entailed and one.contradicting]
+    used = {(triple.anchor, triple.negative) for triple in triples}
+    return triples, TripleCounts(
+        triples=len(triples),
+        other_labels=other_labels,
+        no_contradiction=sum(len(one.entailed) for one in premises.values() if not one.contradicting),
+        no_entailment=sum(len(one.contradicting) for one in premises.values() if not one.entailed),
+        unused=sum(len(one.contradicting) for one in complete) - len(used),
+        **counts,
+    )
+
+
+_Labels = dict[tuple[str, str], tuple[str, str, set[str]]]
+
+
+def _labels_of(
+    records: Iterable[Record], columns: Sequence[str]
+) -> tuple[_Labels, dict[str, int], dict[str, int]]:
+    """The labels of each different pair, and counts of the rows that are none or nothing new."""
+    premise_column, hypothesis_column, label_column = columns
+    found: _Labels = {}
+    counts = dict.fromkeys(("rows", "blank", "repeated", "contradictory"), 0)
+    other_labels: dict[str, int] = {}
+    for record in records:
+        counts["rows"] += 1
+        kind = _kind(spelled := str(record.values.get(label_column)).strip())
+        if kind is None:
+            other_labels[spelled] = other_labels.get(spelled, 0) + 1
+            continue
+        premise, hypothesis = record.text(premise_column), record.text(hypothesis_column)
+        key = (_key(premise), _key(hypothesis))
+        if not all(key):
+            counts["blank"] += 1
+            continue
+        _, _, kinds = found.setdefault(key, (premise, hypothesis, set()))
+        counts["repeated"] += kind in kinds
+        kinds.add(kind)
+    counts["contradictory"] = sum(2 for _, _, kinds in found.values() if len(kinds) > 1)
+    return found, counts, other_labels
+
+
+def _drawn(premises: Iterable[_Hypotheses], rng: np.random.Generator) -> Iterable[Triple]:
+    for one in premises:
+        if not one.contradicting:
+            continue
+        # Without repetition as long as there are enough, so that few contradictions go to waste.
+        order: list[int] = []
+        for positive in one.entailed:
+            order = order or rng.permutation(len(one.contradicting)).tolist()
+            yield Triple(one.premise, positive, one.contradicting[order.pop()])
+
+
+def _kind(label: str) -> str | None:
+    if label in _ENTAILMENT:
+        return "entailment"
+    return "contradiction" if label in _CONTRADICTION else None
+
+
+def _key(text: str) -> str:
+    return " ".join(text.split()).casefold()

@@ -1,0 +1,241 @@
+"""Labelled pairs of texts: what contradicts itself in them, the graph of paraphrases, splits without leaks.
+
+Texts are the same if they differ in letter case or white space only, as for `find_overlap`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+
+from sentemb.data.columns import LABEL, load_columns
+from sentemb.data.labelled import LabelledTexts, load_labelled
+from sentemb.data.overlap import text_keys
+from sentemb.data.sampling import Rows
+from sentemb.data.text import kind_of
+from sentemb.errors import InputError
+
+PAIR_COLUMNS = ("sentence1", "sentence2")
+"""Text columns of pairs where nothing else is said."""
+NAMES = ("not_duplicate", "duplicate")
+
+Components = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class PairCounts:
+    """What cleaning found.
+
+    Attributes:
+        rows: Rows before.
+        kept: Rows after.
+        blank: Dropped because a text has no character but white space.
+        identical: Dropped because both texts are the same.
+        contradictory: Dropped because their pair comes with both labels, in whichever order of its texts.
+        repeated: Dropped because their pair came before, in whichever order of its texts.
+        implied: Kept although they say that two texts are no paraphrases, which chains of paraphrases join.
+    """
+
+    rows: int
+    kept: int
+    blank: int
+    identical: int
+    contradictory: int
+    repeated: int
+    implied: int
+
+    def __str__(self) -> str:
+        return (
+            f"{self.kept:,} of {self.rows:,} pairs are left: {self.blank:,} have a blank text, "
+            f"{self.identical:,} the same text twice, {self.contradictory:,} come with both labels and "
+            f"{self.repeated:,} repeat a pair; {self.implied:,} of those left are no paraphrases by their "
+            "label, but by way of others"
+        )
+
+
+class PairSplit(NamedTuple):
+    """Rows in three parts that have no text in common, each in ascending order.
+
+    Attributes:
+        train: Rows to train on.
+        dev: Rows to choose by.
+        test: Rows to report.
+    """
+
+    train: Rows
+    dev: Rows
+    test: Rows
+
+
+def load_pairs(
+    source: str | os.PathLike[str],
+    *,
+    columns: Sequence[str] | None = None,
+    label: str = LABEL,
+    split: str = "train",
+    data_dir: str | os.PathLike[str] | None = None,
+) -> LabelledTexts:
+    """Load labelled pairs as they stand.
+
+    Args:
+        source: A set of the catalogue, such as `cs224n-quora`, `quora` or `qqp`; or a file, a folder or a hub
+            id, as for `read_records`.
+        columns: The two text columns of such a source; `sentence1` and `sentence2` by default.
+        label: Its column of 1 (paraphrase) and 0.
+        split: Split of a catalogue's set.
+        data_dir: Where the catalogue's sets lie; `SENTEMB_DATA` by default.
+
+    Returns:
+        The pairs; the second class is that of the paraphrases.
+
+    Raises:
+        InputError: The source, a column or a row is missing or broken, or it has no pairs of two classes.
+    """
+    if kind_of(source) == "entry":
+        return _checked(load_labelled(str(source), split=split, data_dir=data_dir))
+    first, second = _two(columns or PAIR_COLUMNS)
+    rows = load_columns(source, [first, second], label=label)
+    labels = np.array(rows[LABEL])
+    wrong = np.flatnonzero((labels != 0) & (labels != 1))
+    if len(wrong):
+        raise InputError(
+            f"{source}: row {wrong[0] + 1} has the {label} {labels[wrong[0]]:g}",
+            "label paraphrases 1 and all other pairs 0",
+        )
+    texts, pairs = list(rows[first]), list(rows[second])
+    return LabelledTexts(str(source), split, texts, pairs, labels.astype(np.int64), NAMES, str(source))
+
+
+def clean_pairs(data: LabelledTexts) -> tuple[LabelledTexts, PairCounts]:
+    """Drop what a contrastive loss cannot learn from, and count it.
+
+    A pair that comes with both labels goes altogether; of one that comes twice with one label, the first row
+    stays.
+
+    Args:
+        data: Labelled pairs.
+
+    Returns:
+        The rows that are left, in their order, and the counts.
+
+    Raises:
+        InputError: These are no pairs of two classes, or none is left.
+    """
+    _checked(data)
+    labels: dict[tuple[str, ...], set[int]] = {}
+    keys = [tuple(sorted(key)) for key in text_keys(data)]
+    for key, label in zip(keys, data.labels.tolist(), strict=True):
+        labels.setdefault(key, set()).add(label)
+    counts = dict.fromkeys(("blank", "identical", "contradictory", "repeated"), 0)
+    kept: list[int] = []
+    seen: set[tuple[str, ...]] = set()
+    for row, key in enumerate(keys):
+        reason = _reason(key, labels[key], seen)
+        if reason is None:
+            seen.add(key)
+            kept.append(row)
+        else:
+            counts[reason] += 1
+    if not kept:
+        raise InputError(f"{data.name} {data.split}: no pair is left of {len(data):,}", "check its columns")
+    cleaned = data.select(kept)
+    components = paraphrase_components(cleaned)
+    implied = int(((cleaned.labels == 0) & (components[:, 0] == components[:, 1])).sum())
+    return cleaned, PairCounts(rows=len(data), kept=len(kept), implied=implied, **counts)
+
+
+def paraphrase_components(data: LabelledTexts) -> Components:
+    """Components of the graph whose edges are the paraphrases: texts of one component say the same.
+
+    Args:
+        data: Labelled pairs.
+
+    Returns:
+        (n, 2) component of the first and of the second text of each row; equal texts have equal ones.
+
+    Raises:
+        InputError: These are no pairs of two classes.
+    """
+    return _components(_checked(data), edges=data.labels == 1)
+
+
+def split_pairs(data: LabelledTexts, *, seed: int, dev: float = 0.1, test: float = 0.1) -> PairSplit:
+    """Divide pairs so that no text is in two parts, and no paraphrase of a text either.
+
+    Rows that share a text, directly or by way of others, whatever their labels, stay together. Such groups
+    are drawn at random into the test part until it is full, then into the dev part; one that would make a
+    part too large is passed over, so that no row is lost and the parts have the sizes that were asked for, as
+    far as the groups allow.
+
+    Args:
+        data: Labelled pairs.
+        seed: Draws the groups.
+        dev: Share of the rows to choose by.
+        test: Share of the rows to report.
+
+    Returns:
+        The rows of each part.
+
+    Raises:
+        InputError: The shares leave a part empty, or these are no pairs of two classes.
+    """
+    groups = _components(_checked(data), edges=np.ones(len(data), dtype=bool))[:, 0]  # (n,)
+    sizes = np.bincount(groups)
+    order = np.random.default_rng(seed).permutation(np.flatnonzero(sizes))
+    part_of = np.zeros(len(sizes), dtype=np.int64)
+    for part, share in ((2, test), (1, dev)):
+        room = round(share * len(data))
+        for group in order.tolist():
+            if part_of[group] == 0 and sizes[group] <= room:
+                part_of[group] = part
+                room -= sizes[group]
+    parts = PairSplit(*(np.flatnonzero(part_of[groups] == part) for part in range(3)))
+    for name, rows in parts._asdict().items():
+        if not len(rows):
+            raise InputError(
+                f"dev={dev:g} and test={test:g} of {len(data):,} pairs leave the {name} part empty",
+                "give shares between 0 and 1, or more pairs",
+            )
+    return parts
+
+
+def _components(data: LabelledTexts, *, edges: npt.NDArray[np.bool_]) -> Components:
+    numbers: dict[str, int] = {}
+    texts = np.array(
+        [[numbers.setdefault(text, len(numbers)) for text in key] for key in text_keys(data)]
+    )  # (n, 2)
+    first, second = texts[edges].T
+    graph = coo_array((np.ones(len(first), dtype=np.int32), (first, second)), shape=(len(numbers),) * 2)
+    _, component = connected_components(graph, directed=False)
+    found: Components = component.astype(np.int64)[texts]
+    return found
+
+
+def _reason(key: tuple[str, ...], labels: set[int], seen: set[tuple[str, ...]]) -> str | None:
+    """Why a pair is dropped; None where it is not."""
+    if not all(key):
+        return "blank"
+    if key[0] == key[1]:
+        return "identical"
+    if len(labels) > 1:
+        return "contradictory"
+    return "repeated" if key in seen else None
+
+
+def _checked(data: LabelledTexts) -> LabelledTexts:
+    if data.pairs is None or len(data.label_names) != 2:
+        raise InputError(f"{data.name} has no pairs of two classes", "give pairs labelled 1 and 0")
+    return data
+
+
+def _two(columns: Sequence[str]) -> tuple[str, str]:
+    if isinstance(columns, str) or len(columns) != 2:
+        raise InputError(f"text columns {columns!r}", "name the two columns of the pairs")
+    return columns[0], columns[1]
