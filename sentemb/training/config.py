@@ -129,7 +129,9 @@ class TrainConfig(RunConfig):
         data: Training text: a file, a folder, a hub id, or a name from the catalogue.
         columns: Columns of `data` in the order of the loss's inputs; `None` takes the columns of
             a catalogue entry, the only column, or `text` or `sentence`.
-        deduplicate: Drop repeated rows.
+        label: Column of labelled pairs that has 1 for paraphrases and 0 for others; `None` for texts without
+            labels. A catalogue entry has its own.
+        deduplicate: Drop repeated rows; labelled pairs are always cleaned, see `clean_pairs`.
         dev: Dev set that chooses the best checkpoint: a catalogue name (`stsb`), a file of scored pairs, or
             `none`.
         eval_steps: Optimizer steps between two evaluations, and between two checkpoints.
@@ -142,6 +144,7 @@ class TrainConfig(RunConfig):
     data: str
     eval_steps: int
     columns: tuple[str, ...] | None = None
+    label: str | None = None
     deduplicate: bool = False
     dev: str = "stsb"
     data_dir: str | None = None

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from sentemb.data import describe_source
+from sentemb.data.columns import LABEL
 from sentemb.losses import ViewCache
 from sentemb.training.card import write_card
 from sentemb.training.config import TrainConfig
@@ -41,7 +42,7 @@ class EncoderSession(Session):
         whole_pass = config.max_steps is None or config.max_steps * self.rows_per_step >= len(rows)
         self.loss = build_loss(config, self.model, view_cache=view_cache, whole_pass=whole_pass)
         self.negatives = negatives_per_anchor(
-            self.loss, batch_size=config.batch_size, columns=len(rows.column_names)
+            self.loss, batch_size=config.batch_size, columns=sum(name != LABEL for name in rows.column_names)
         )
         self.remarks = (f"negatives per anchor: {self.negatives}",)
         if getattr(self.loss, "view_cache", None) is not None:

@@ -15,6 +15,8 @@ SIMCSE_PAPER = "Gao et al., EMNLP 2021"
 SIMCSE_CODE = "code princeton-nlp/SimCSE@49fa580"
 SG_PAPER = "Kim et al., ACL 2021"
 SG_CODE = "code galsang/SG-BERT@23d5ebe"
+CS224N_PAPER = "Chen, Stanford CS224N"
+CS224N_CODE = "code gpoesia/minbert-default-final-project, on which the paper builds"
 
 
 class Default(NamedTuple):
@@ -120,6 +122,27 @@ _SG_RELEASED = {
     "loss_options.preset": Default("released", f"{SG_CODE}: mean views, dropout in the frozen encoder, ..."),
 }
 
+_CS224N_COMMON = {
+    "base": Default("bert-base-uncased", CS224N_CODE),
+    "pooling": Default("cls", f"{CS224N_PAPER}, section 4.1: hidden state of [CLS]"),
+    "batch_size": Default(16, f"{CS224N_PAPER}, section 5.3; 32 and 64 were tried"),
+    "learning_rate": Default(2e-5, f"{CS224N_PAPER}, table 10: the best of three"),
+    "weight_decay": Default(0.0, f"{CS224N_CODE}, default of its AdamW"),
+    "betas": Default((0.9, 0.999), f"{CS224N_CODE}, default of its AdamW"),
+    "epsilon": Default(1e-6, f"{CS224N_CODE}, default of its AdamW"),
+    "schedule": Default("constant", f"{CS224N_PAPER}, section 7: a schedule is future work"),
+    "warmup": Default(0.0, f"{CS224N_PAPER}, section 7"),
+    "clip": Default(0.0, f"{CS224N_CODE}: none"),
+    "max_length": Default(512, f"{CS224N_CODE}: BERT's own limit"),
+    "eval_steps": Default(1000, "not stated in steps; the paper evaluates after each epoch"),
+    "stopping": Default("none", f"{CS224N_PAPER}, section 5.3: a fixed number of epochs"),
+    "stopping_limit": Default(10, "not used without a rule"),
+    "use_last": Default(False, f"{CS224N_PAPER}, section 5.3: the best weights on the dev sets"),
+    "seeds": Default((11711,), CS224N_CODE),
+    "loss_options.temperature": Default(0.05, f"{CS224N_PAPER}, section 5.3"),
+    "loss_options.head": Default("two-layer", f"{CS224N_PAPER}, section 4.1: thrown away after training"),
+}
+
 
 def _self_guided(name: str, objective: str, summary: str, source: str) -> Recipe:
     chosen = {**_SG_COMMON, "loss_options.objective": Default(objective, f"{SG_PAPER}, {source}")}
@@ -157,6 +180,28 @@ RECIPES: dict[str, Recipe] = {
                 "learning_rate": Default(5e-5, f"{SIMCSE_PAPER}, appendix A; 1e-5 for large models"),
             },
             _SIMCSE_SCRIPT,
+        ),
+        Recipe(
+            "simcse-nli",
+            "NLI triples under a two-layer head of the loss: contrastive pre-training of CS224N",
+            {
+                **_CS224N_COMMON,
+                "data": Default("simcse-nli", f"{CS224N_PAPER}, section 5.1: SimCSE's file of triples"),
+                "epochs": Default(3, f"{CS224N_PAPER}, table 8"),
+                "loss": Default("SimCSELoss", f"{CS224N_PAPER}, section 4.4: as SimCSE"),
+            },
+        ),
+        Recipe(
+            "quora",
+            "Labelled pairs: paraphrases are positives, the contrast of other pairs is maximised",
+            {
+                **_CS224N_COMMON,
+                "data": Default("cs224n-quora", f"{CS224N_PAPER}, section 5.1"),
+                "label": Default("label", f"{CS224N_PAPER}, section 4.1: 1 for paraphrases"),
+                "epochs": Default(5, f"{CS224N_PAPER}, section 5.3"),
+                "loss": Default("ParaphraseContrastLoss", f"{CS224N_PAPER}, section 4.1"),
+                "loss_options.negatives": Default("signed", f"{CS224N_PAPER}, section 4.1: maximized"),
+            },
         ),
         _self_guided(
             "sg", "base", "Self-guided: the sentence against one layer's view, NT-Xent", "section 3.1"

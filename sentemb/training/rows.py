@@ -11,6 +11,7 @@ from sentemb.data import load_columns, read_scored_pairs
 from sentemb.errors import InputError
 from sentemb.evaluation import STSEvaluator
 from sentemb.training.config import TrainConfig
+from sentemb.training.pairs import load_pair_rows
 
 logger = logging.getLogger(__name__)
 
@@ -24,11 +25,13 @@ def load_rows(config: TrainConfig) -> Dataset:
         config: The configuration.
 
     Returns:
-        Text columns in the order of the loss's inputs.
+        Text columns in the order of the loss's inputs, and the labels of labelled pairs.
 
     Raises:
         InputError: The data cannot be read, or holds nothing to contrast.
     """
+    if config.label is not None:
+        return load_pair_rows(config)
     rows = load_columns(config.data, config.columns, data_dir=config.data_dir)
     unique: dict[int, int] = {}  # hash of a row to its first index: a million texts need not be held
     for index, values in enumerate(zip(*(rows[name] for name in rows.column_names), strict=True)):

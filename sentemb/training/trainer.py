@@ -136,6 +136,9 @@ class SentembTrainer(SentenceTransformerTrainer):
             The detached loss.
         """
         loss: Tensor = super().training_step(model, inputs, num_items_in_batch)
+        # What a loss has counted is logged as its components are, but is no part of its value.
+        if statistics := getattr(self.loss, "statistics", None):
+            self.track_loss_components(statistics)
         # DDP averages what passes through its forward, which loss-owned weights do not.
         if self.accelerator.sync_gradients:
             self.owned.average_gradients()

@@ -43,6 +43,19 @@ SIMCSE = {
 }
 UNSUPERVISED = SIMCSE | {"batch_size": 64, "learning_rate": 3e-5, "epochs": 1, "pooling": "cls"}
 SUPERVISED = SIMCSE | {"batch_size": 512, "learning_rate": 5e-5, "epochs": 3, "pooling": "cls-mlp"}
+# METHODS.md 8.
+CS224N = {
+    "base": "bert-base-uncased",
+    "pooling": "cls",
+    "batch_size": 16,
+    "learning_rate": 2e-5,
+    "weight_decay": 0.0,
+    "betas": (0.9, 0.999),
+    "epsilon": 1e-6,
+    "schedule": "constant",
+    "clip": 0.0,
+    "seeds": (11711,),
+}
 EXPECTED: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("sg", SG, {"objective": "base", "temperature": 0.01, "drift_weight": 0.1}),
     ("sg-opt1", SG, {"objective": "opt1", "temperature": 0.01, "drift_weight": 0.1}),
@@ -50,6 +63,16 @@ EXPECTED: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("sg-opt", SG, {"objective": "opt3", "temperature": 0.01, "drift_weight": 0.1}),
     ("simcse", UNSUPERVISED, {"temperature": 0.05}),
     ("simcse-supervised", SUPERVISED, {"temperature": 0.05, "head": None}),
+    (
+        "simcse-nli",
+        CS224N | {"epochs": 3, "data": "simcse-nli", "loss": "SimCSELoss"},
+        {"temperature": 0.05, "head": "two-layer"},
+    ),
+    (
+        "quora",
+        CS224N | {"epochs": 5, "data": "cs224n-quora", "label": "label", "loss": "ParaphraseContrastLoss"},
+        {"temperature": 0.05, "head": "two-layer", "negatives": "signed"},
+    ),
 ]
 
 
