@@ -7,6 +7,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from sentemb.training.by_length import ByLength
 from sentemb.training.trainer import SentembTrainer
 
 
@@ -19,6 +20,21 @@ class RunTrainer(SentembTrainer):
         Args:
             default_args_dict: Not used.
         """
+
+    def override_model_in_loss(self, loss: nn.Module, model: nn.Module) -> nn.Module:
+        """Put upstream's wrapper of the model into the loss, unless the loss runs the model in parts.
+
+        Args:
+            loss: The loss.
+            model: The model as the trainer calls it.
+
+        Returns:
+            The loss.
+        """
+        if isinstance(getattr(loss, "model", None), ByLength):
+            return loss
+        changed: nn.Module = super().override_model_in_loss(loss, model)
+        return changed
 
 
 class MemoryTrainer(RunTrainer):
