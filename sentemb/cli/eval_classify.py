@@ -41,7 +41,7 @@ def classify(
     ] = None,
     rows: Annotated[
         int | None,
-        typer.Option(min=2, help="Train on a stratified subset, the same for every method and seed (full)."),
+        typer.Option(min=2, help="Train on a stratified subset, the same for every method and seed (full; of the source)."),
     ] = None,
     test_rows: Annotated[
         int | None, typer.Option(min=2, help="Test on a stratified subset, the same for every seed.")
@@ -130,10 +130,10 @@ def classify(
 def _experiment(name: str, values: str | None, rows: int | None) -> Protocol:
     from sentemb.evaluation.classification.protocols import PROTOCOLS
 
-    if rows is not None and (name not in ("full", "transfer") or values is not None):
-        raise InputError(
-            "--rows is for the experiment full, and for the source of transfer", "give --values alone"
-        )
+    if rows is not None and name not in ("full", "transfer"):
+        raise InputError("--rows is for the experiment full, and for the source of transfer", "give --values")
+    if name == "full" and values is not None:
+        raise InputError("the experiment full has no values", "give --rows")
     figures = (rows,) if rows is not None and name == "full" else _numbers("values", values)
     return PROTOCOLS[name]() if figures is None else PROTOCOLS[name](figures)
 

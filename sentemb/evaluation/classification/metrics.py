@@ -245,7 +245,8 @@ def _origin(entry: Entry) -> str:
     if entry.senteval:
         return _ORIGINS["senteval"]
     owner = (entry.hub_id or "").partition("/")[0]
-    return _ORIGINS.get(owner) or _ORIGINS[entry.layouts[0].partition("/")[0]]
+    place = entry.layouts[0].partition("/")[0] if entry.layouts else ""
+    return _ORIGINS.get(owner) or _ORIGINS.get(place, "the kind of its labels")
 
 
 TASKS: Mapping[str, Task] = {entry.name: _task(entry) for entry in entries("labelled")}

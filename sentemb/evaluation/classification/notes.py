@@ -85,7 +85,7 @@ def _settings(summaries: Sequence[Summary]) -> list[str]:
         if len(set(values.values())) == 1:
             common.append(f"{name} {next(iter(values.values()))}")
         elif values:
-            differing.append(f"{name} differ: {_by_owner(values)}")
+            differing.append(f"{name}: {_by_owner(values)}")
     notes = [f"all methods: {', '.join(common)}"] if common else []
     notes += differing
     for label in dict.fromkeys(one.label for one in summaries):

@@ -190,7 +190,7 @@ def test_the_notes_say_what_methods_share_and_what_they_do_not() -> None:
         ]
     )
     assert "all methods: base bert, batch size 4, learning rate 2e-05" in made.notes
-    assert "epochs differ: ce 3; supcl-seq 6" in made.notes
+    assert "epochs: ce 3; supcl-seq 6" in made.notes
     assert any(note.startswith("supcl-seq: in two stages") for note in made.notes)
     assert made.notes[-1] == (
         "toy: 10 train, 5 validation, 300 test rows; 9 to 18 steps; "
