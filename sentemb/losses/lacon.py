@@ -42,6 +42,9 @@ class LaConLoss(OwnedWeights):
     text, nothing can be negative and LCL is 0, except under `denominator="all"`; for a head of one label ICL
     and LER are 0 as well.
 
+    Label vectors learn at the encoder's rate, as the paper names a single one (section 3.1). The training
+    arguments take another for them: `learning_rate_mapping={"label_vectors": 1e-3}`.
+
     Inputs:
         +----------+--------+
         | Texts    | Labels |

@@ -273,6 +273,16 @@ def test_model_card_options(tiny_encoder) -> None:
     assert (config["temperature"], config["ler_weight"]) == (0.1, 0.5)
 
 
+def test_label_vectors_may_learn_at_a_rate_of_their_own(tiny_encoder, sentences, tmp_path) -> None:
+    loss = LaConLoss(tiny_encoder, LabelHead(16, 2))
+    before = loss.head_state()
+    rows = {"sentence": sentences(8), "label": [0, 1] * 4}
+    rates = {"learning_rate_mapping": {"label_vectors": 0.0}}
+    train_steps("sentemb", tiny_encoder, loss, rows, tmp_path, **rates)
+    after = loss.head_state()
+    assert [name for name in before if torch.equal(before[name], after[name])] == ["head.label_vectors"]
+
+
 @pytest.mark.parametrize("trainer", ["upstream", "sentemb"])
 @pytest.mark.parametrize("head_class", [LabelHead, FusionHead])
 def test_training_reduces_the_loss(tiny_encoder, sentences, tmp_path, trainer, head_class) -> None:

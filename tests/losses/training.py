@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import torch
 from datasets import Dataset
@@ -27,6 +28,7 @@ def train_steps(
     folder: Path,
     *,
     steps: int = 3,
+    **arguments: Any,
 ) -> None:
     """Train in batches of 4 and check that the encoder moved to finite weights."""
     layer = model[0].model.encoder.layer[0].output.dense
@@ -39,7 +41,7 @@ def train_steps(
         loader = torch.utils.data.DataLoader(rows, batch_size=4)
         model.fit([(loader, loss)], epochs=1, steps_per_epoch=steps, warmup_steps=0, show_progress_bar=False)
     else:
-        arguments = SentenceTransformerTrainingArguments(
+        settings = SentenceTransformerTrainingArguments(
             str(folder),
             max_steps=steps,
             per_device_train_batch_size=4,
@@ -48,8 +50,9 @@ def train_steps(
             save_strategy="no",
             disable_tqdm=True,
             learning_rate=1e-3,
+            **arguments,
         )
         trainers = {"upstream": SentenceTransformerTrainer, "sentemb": SentembTrainer}
-        trainers[trainer](model, arguments, train_dataset=Dataset.from_dict(columns), loss=loss).train()
+        trainers[trainer](model, settings, train_dataset=Dataset.from_dict(columns), loss=loss).train()
     assert not torch.equal(layer.weight, before)
     assert layer.weight.isfinite().all()
