@@ -8,9 +8,9 @@ SimCSE's own, with batches of 512 and a head that stays in the model:
 Batches that do not fit into memory; triples made of labelled pairs; hard negatives for pairs without any:
 
     python training/simcse_nli.py --batch-size 512 --mini-batch-size 32 --output simcse-nli-512
-    sentemb data nli-triples pairs.tsv --only split=train --output triples.csv
+    sentemb data nli-triples pairs.tsv --only split=train --output triples.jsonl
     sentemb data mine-negatives pairs.csv --model all-MiniLM-L6-v2 --output triples.jsonl
-    python training/simcse_nli.py --data triples.csv --columns sent0,sent1,hard_neg --output mine
+    python training/simcse_nli.py --data triples.jsonl --columns sent0,sent1,hard_neg --output mine
 
 The result loads as SentenceTransformer("simcse-nli").
 """

@@ -8,7 +8,7 @@ import sys
 import typer
 
 from sentemb import __version__
-from sentemb.cli import data, eval_classify, eval_map, eval_tables, eval_tune, evaluate, index, train
+from sentemb.cli import data, eval_classify, eval_map, eval_tables, eval_tune, evaluate, index, pairs, train
 from sentemb.cli.classify import classify
 from sentemb.cli.quickstart import quickstart
 from sentemb.errors import InputError
@@ -34,6 +34,9 @@ app = typer.Typer(
 )
 app.command(name="quickstart")(quickstart)
 app.command(name="classify")(classify)
+data.app.command(name="split-pairs")(pairs.split_pairs)
+data.app.command(name="nli-triples")(pairs.nli_triples)
+data.app.command(name="mine-negatives")(pairs.mine_negatives)
 app.add_typer(data.app, name="data")
 app.add_typer(train.app, name="train")
 evaluate.app.command(name="classify")(eval_classify.classify)

@@ -16,7 +16,8 @@ from sentemb.errors import InputError
 
 TRIPLE_COLUMNS = ("sent0", "sent1", "hard_neg")
 """The columns of SimCSE's file of triples."""
-_COLUMNS = ("premise", "hypothesis", "label")
+NLI_COLUMNS = ("premise", "hypothesis", "label")
+"""The columns of labelled pairs where nothing else is said."""
 # As SNLI and MNLI spell them, and as the numbers of the hub's copies.
 _ENTAILMENT = frozenset({"entailment", "0"})
 _CONTRADICTION = frozenset({"contradiction", "2"})
@@ -84,7 +85,7 @@ class _Hypotheses:
 def read_triples(
     source: str | os.PathLike[str],
     *,
-    columns: Sequence[str] = _COLUMNS,
+    columns: Sequence[str] = NLI_COLUMNS,
     only: Mapping[str, str] | None = None,
     seed: int = 0,
     data_dir: str | os.PathLike[str] | None = None,
@@ -126,7 +127,7 @@ def read_triples(
 
 
 def make_triples(
-    records: Iterable[Record], *, columns: Sequence[str] = _COLUMNS, seed: int = 0
+    records: Iterable[Record], *, columns: Sequence[str] = NLI_COLUMNS, seed: int = 0
 ) -> tuple[list[Triple], TripleCounts]:
     """Make triples of records; see `read_triples`.
 

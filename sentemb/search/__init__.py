@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from sentemb.search.documents import Document, read_documents
     from sentemb.search.index import Hit, SearchIndex
     from sentemb.search.manifest import Manifest, Recall
+    from sentemb.search.negatives import MinedCounts, mine_negatives
     from sentemb.search.plan import IndexPlan, estimate_bytes, plan_index
     from sentemb.search.source import EncoderSource
 else:
@@ -19,6 +20,7 @@ else:
             "documents": ["Document", "read_documents"],
             "index": ["Hit", "SearchIndex"],
             "manifest": ["Manifest", "Recall"],
+            "negatives": ["MinedCounts", "mine_negatives"],
             "plan": ["IndexPlan", "estimate_bytes", "plan_index"],
             "source": ["EncoderSource"],
         },
@@ -30,9 +32,11 @@ __all__ = [
     "Hit",
     "IndexPlan",
     "Manifest",
+    "MinedCounts",
     "Recall",
     "SearchIndex",
     "estimate_bytes",
+    "mine_negatives",
     "plan_index",
     "read_documents",
 ]
