@@ -1,0 +1,76 @@
+"""How well a model does on the three tasks."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sentemb.evaluation.correlation import CorrelationError, pearson
+from sentemb.multitask.model import Floats, MultiTaskModel
+from sentemb.multitask.tasks import TASKS, Task, TaskSets
+
+if TYPE_CHECKING:
+    from sentemb.data.labelled import LabelledTexts
+    from sentemb.multitask.ensemble import TaskEnsemble
+
+logger = logging.getLogger(__name__)
+
+METRICS: Mapping[Task, str] = {
+    "sentiment": "sentiment_accuracy",
+    "paraphrase": "paraphrase_accuracy",
+    "similarity": "similarity_pearson",
+}
+OVERALL = "overall"
+"""The plain mean of the three, which is how the paper's tables add up."""
+
+
+def evaluate_tasks(model: MultiTaskModel | TaskEnsemble, sets: TaskSets) -> dict[str, float]:
+    """Score a model: accuracy of sentiment and paraphrase, Pearson's correlation of similarity, their mean.
+
+    Each model encodes every different text of its tasks once.
+
+    Args:
+        model: A model, or an ensemble.
+        sets: Labelled texts of each task.
+
+    Returns:
+        The entries of `METRICS` and `overall`, as fractions. A correlation that does not exist counts as 0.
+    """
+    models = {task: model for task in TASKS} if isinstance(model, MultiTaskModel) else model.models
+    scores: dict[str, float] = {}
+    for member in dict.fromkeys(models.values()):
+        tasks = [task for task in TASKS if models[task] is member]
+        texts = list(
+            dict.fromkeys(text for task in tasks for column in columns_of(sets[task]) for text in column)
+        )
+        vectors, places = member.encode(texts), {text: place for place, text in enumerate(texts)}
+        for task in tasks:
+            columns = [vectors[[places[text] for text in column]] for column in columns_of(sets[task])]
+            scores[METRICS[task]] = _score(task, member.answer(task, *columns), sets[task])
+    ordered = {METRICS[task]: scores[METRICS[task]] for task in TASKS}
+    return ordered | {OVERALL: float(np.mean(list(ordered.values())))}
+
+
+def columns_of(data: LabelledTexts) -> list[list[str]]:
+    """The text columns of a set.
+
+    Args:
+        data: The set.
+
+    Returns:
+        One list, or two for pairs.
+    """
+    return [data.texts] if data.pairs is None else [data.texts, data.pairs]
+
+
+def _score(task: Task, predicted: Floats, data: LabelledTexts) -> float:
+    if task != "similarity":
+        return float(np.mean(predicted == data.labels))
+    try:
+        return pearson(predicted, data.labels.astype(np.float64))
+    except CorrelationError as error:
+        logger.warning("similarity on %s %s counts as 0: %s", data.name, data.split, error)
+        return 0.0

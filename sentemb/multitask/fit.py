@@ -1,0 +1,90 @@
+"""From labelled texts of three tasks to one model in a folder."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from sentemb.errors import InputError
+from sentemb.multitask.config import MultiTaskConfig
+from sentemb.multitask.model import MultiTaskModel
+from sentemb.multitask.session import MultiTaskSession
+from sentemb.multitask.stages import uses_nli
+from sentemb.multitask.tasks import TaskSets
+from sentemb.training.folder import RunFolder
+from sentemb.training.objective import check_loss_options
+from sentemb.training.outcome import Run
+from sentemb.training.progress import without_upstream_bars
+from sentemb.training.ranks import ranks
+
+
+@dataclass(frozen=True)
+class MultiTaskRun:
+    """A finished training.
+
+    Args:
+        model: The model with the kept weights.
+        run: Where it lies and how it did; `dev_score` is the mean of the three tasks.
+    """
+
+    model: MultiTaskModel
+    run: Run
+
+
+def fit_multitask(
+    config: MultiTaskConfig,
+    train: TaskSets,
+    dev: TaskSets,
+    *,
+    nli: Sequence[Sequence[str]] = (),
+    resume: bool = False,
+) -> MultiTaskRun:
+    """Train one encoder for several tasks, and leave it in a folder that loads with and without sentemb.
+
+    The same configuration and data on the same machine give the same weights, interrupted and resumed or not.
+    Beside the model that is best overall, the run's folder keeps the best one of each task, from which
+    `TaskEnsemble.of_runs` chooses.
+
+    Args:
+        config: The configuration, with one seed.
+        train: Sets to train on; contrast uses those of tasks that are not trained, too.
+        dev: Sets to choose the weights by.
+        nli: Anchors, positives and hard negatives, a list each, where `contrast_data` names `nli`.
+        resume: Go on with the interrupted run in the output folder, if there is one.
+
+    Returns:
+        The model and its run.
+
+    Raises:
+        InputError: Something in the configuration, the data or the folder cannot be used.
+        Interrupted: The user stopped the run, which can be resumed.
+
+    Example:
+        >>> config = resolve_multitask("table2-given", overrides={"output": "multitask"})  # doctest: +SKIP
+        >>> train, dev = load_task_sets(data_dir="data")  # doctest: +SKIP
+        >>> fit_multitask(config, train, dev).model.predict_sentiment(["Fun."])  # doctest: +SKIP
+    """
+    if len(config.seeds) != 1:
+        raise InputError(
+            f"fit_multitask takes one seed, the configuration has {len(config.seeds)}",
+            "call it once for each",
+        )
+    if ranks().num_processes > 1:
+        raise InputError("several tasks are trained in one process", "start the program without torchrun")
+    check_loss_options(config)
+    if uses_nli(config) != bool(nli):
+        raise InputError(
+            "contrast on nli needs NLI triples" if not nli else "nli is given, and nothing is trained on it",
+            "give nli with contrast_data=nli, and only then",
+        )
+    for task, data in dev:
+        if data.label_names != train[task].label_names:
+            raise InputError(
+                f"the training and the dev set of {task} have different classes",
+                "read the dev set with label_names of the training set",
+            )
+    RunFolder(Path(config.output)).check(config, resume=resume)
+    with without_upstream_bars():
+        run = MultiTaskSession(config, train, dev, nli).run(resume=resume)
+        return MultiTaskRun(MultiTaskModel.load(run.output), run)

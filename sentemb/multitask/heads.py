@@ -1,0 +1,129 @@
+"""The heads of the three tasks on one sentence vector."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, get_args
+
+import torch
+from torch import Tensor, nn
+
+from sentemb._vectors import full_precision, unit_vectors
+from sentemb.errors import InputError
+from sentemb.modules.heads import check_count, check_probability, check_width
+from sentemb.multitask.tasks import TASKS, Task
+
+Sharing = Literal["none", "separate", "first-layer", "full"]
+"""What the heads of paraphrase and similarity have in common; `none` has no layers for them at all."""
+
+
+class TaskHeads(nn.Module):
+    """Sentiment as classification, paraphrase as a bilinear form, similarity as a cosine.
+
+    Each task has a network of two linear layers with dropout before each and ReLU between them (Chen,
+    sections 4.2 and 5.3; the activation is not named there). With t1 and t2 the transformed vectors of a
+    pair::
+
+        sentiment  = MLP(h)
+        paraphrase = t1^T W t2 + b      a logit: paraphrases where it is above 0
+        similarity = cos(t1, t2)
+
+    Args:
+        width: Width d of the sentence vector, and of the hidden layers: 768 in the paper, as BERT-base is.
+        classes: Classes of sentiment.
+        sharing: `first-layer` (the paper's choice) shares the first linear layer of paraphrase and
+            similarity, `full` both layers, `separate` none. With `none` there is nothing but sentiment's
+            linear layer, and both pair tasks take the cosine of the sentence vectors: the baseline of Table
+            1, for which nearly every pair is a paraphrase, since few cosines are negative.
+        dropout: Probability; 0.3 in the paper.
+
+    Raises:
+        InputError: An argument is out of range.
+    """
+
+    def __init__(
+        self, width: int, classes: int = 5, *, sharing: Sharing = "first-layer", dropout: float = 0.3
+    ) -> None:
+        super().__init__()
+        check_count("width", width)
+        check_count("classes", classes, least=2)
+        check_probability("dropout", dropout)
+        if sharing not in get_args(Sharing):
+            raise InputError(
+                f"the heads have no sharing {sharing!r}", f"choose one of {', '.join(get_args(Sharing))}"
+            )
+        self.width, self.classes, self.dropout = width, classes, dropout
+        self.sharing: Sharing = sharing
+        last = nn.Sequential(nn.Dropout(dropout), nn.Linear(width, classes))
+        self.sentiment = last if sharing == "none" else nn.Sequential(*self._first(), *last)
+        self.first = nn.ModuleDict()
+        self.second = nn.ModuleDict()
+        self.bilinear: nn.Bilinear | None = None
+        if sharing != "none":
+            for task in TASKS[1:]:
+                first, second = self._names(task)
+                if first not in self.first:
+                    self.first[first] = self._first()
+                if second not in self.second:
+                    self.second[second] = nn.Sequential(nn.Dropout(dropout), nn.Linear(width, width))
+            self.bilinear = nn.Bilinear(width, width, 1)
+
+    def forward(self, task: Task, *vectors: Tensor) -> Tensor:
+        """What a task predicts.
+
+        Args:
+            task: The task.
+            *vectors: Sentence vectors `(n, d)`; for a pair task the first texts' and the second ones'.
+
+        Returns:
+            Logits `(n, classes)` of sentiment, logits `(n,)` of paraphrase, cosines `(n,)` of similarity.
+        """
+        for one in vectors:
+            check_width(one, self.width)
+        if task == "sentiment":
+            logits: Tensor = self.sentiment(*vectors)  # (n, classes)
+            return logits
+        first, second = (self._transform(task, one) for one in vectors)  # each (n, d)
+        if task == "paraphrase" and self.bilinear is not None:
+            return torch.as_tensor(self.bilinear(first, second)).squeeze(1)  # (n,)
+        return pair_cosines(first, second)
+
+    def config(self) -> dict[str, Any]:
+        """The constructor's arguments, as JSON values.
+
+        Returns:
+            Name to value.
+        """
+        return {
+            "width": self.width,
+            "classes": self.classes,
+            "sharing": self.sharing,
+            "dropout": self.dropout,
+        }
+
+    def _first(self) -> nn.Sequential:
+        return nn.Sequential(nn.Dropout(self.dropout), nn.Linear(self.width, self.width), nn.ReLU())
+
+    def _names(self, task: Task) -> tuple[str, str]:
+        """The first and second layer of a pair task. A shared one has one name, so it is saved once."""
+        first = task if self.sharing == "separate" else "pair"
+        return first, "pair" if self.sharing == "full" else task
+
+    def _transform(self, task: Task, vectors: Tensor) -> Tensor:
+        if self.sharing == "none":
+            return vectors
+        first, second = self._names(task)
+        return torch.as_tensor(self.second[second](self.first[first](vectors)))
+
+
+def pair_cosines(first: Tensor, second: Tensor) -> Tensor:
+    """Cosine of every vector with its counterpart.
+
+    Args:
+        first: `(n, d)`.
+        second: `(n, d)`.
+
+    Returns:
+        `(n,)`, float32 or float64; 0 where a vector is zero.
+    """
+    with torch.autocast(first.device.type, enabled=False):
+        return (unit_vectors(first) * unit_vectors(full_precision(second))).sum(dim=1)

@@ -1,0 +1,169 @@
+"""Which rows are trained on in which order: the optimizer steps of one epoch.
+
+An epoch is a pure function of the sets' sizes, the options and a generator, so that an interrupted one can be
+laid out again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sentemb.data.sampling import stratified_sample
+from sentemb.multitask.tasks import TASKS, Task, TaskSets
+
+Rows = NDArray[np.int64]
+TaskSchedule = Literal["average", "batch-round-robin", "epoch-round-robin"]
+"""How an epoch mixes the tasks: every step on the mean of the tasks' losses, steps of the tasks in turn, or
+one whole set after the other."""
+Resampling = Literal["uniform", "stratified"]
+"""How a set is brought down to the size of the smallest, anew for every epoch."""
+ContrastSet = Literal["nli", "sentiment", "paraphrase", "similarity"]
+Fusion = Literal["alternating", "summed"]
+"""Two optimizer steps on each batch, first the task then contrast, or one step on the sum of the losses."""
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """A batch and what is done with it.
+
+    Attributes:
+        objective: `task`, or `contrast`.
+        data: Which set.
+        rows: Rows of the set.
+    """
+
+    objective: Literal["task", "contrast"]
+    data: ContrastSet
+    rows: Rows
+
+
+@dataclass(frozen=True)
+class Step:
+    """One optimizer step.
+
+    Attributes:
+        parts: Batches whose losses are combined.
+        combine: `mean` or `sum` of the losses.
+    """
+
+    parts: tuple[Part, ...]
+    combine: Literal["mean", "sum"] = "mean"
+
+
+def task_epoch(
+    sets: TaskSets,
+    *,
+    tasks: Sequence[Task] = TASKS,
+    schedule: TaskSchedule = "average",
+    resampling: Resampling = "uniform",
+    batch_size: int,
+    generator: np.random.Generator,
+) -> list[Step]:
+    """An epoch of supervised training.
+
+    With `average` and `batch-round-robin` all sets are brought down to the size of the smallest among the
+    trained tasks, without replacement (Chen, section 4.2). `epoch-round-robin` takes each set whole.
+
+    Args:
+        sets: The training sets.
+        tasks: The tasks to train.
+        schedule: See `TaskSchedule`.
+        resampling: See `Resampling`; scores have no classes and are drawn uniformly.
+        batch_size: Rows of a batch.
+        generator: Draws rows and their order.
+
+    Returns:
+        The steps.
+    """
+    sizes = {task: len(sets[task]) for task in tasks}
+    size = min(sizes.values())
+    batches: dict[Task, list[Rows]] = {}
+    for task in tasks:
+        labels = sets[task].labels
+        if schedule == "epoch-round-robin":
+            rows = generator.permutation(sizes[task])
+        elif resampling == "stratified" and sets[task].label_names:
+            rows = generator.permutation(stratified_sample(labels, size, seed=int(generator.integers(2**32))))
+        else:
+            rows = generator.permutation(sizes[task])[:size]
+        batches[task] = list(_batches(rows, batch_size))
+    if schedule == "epoch-round-robin":
+        return [_task_step((task,), (rows,)) for task in tasks for rows in batches[task]]
+    rounds = zip(*batches.values(), strict=True)
+    if schedule == "average":
+        return [_task_step(tasks, one) for one in rounds]
+    return [_task_step((task,), (rows,)) for one in rounds for task, rows in zip(tasks, one, strict=True)]
+
+
+def contrast_epoch(
+    rows: Mapping[ContrastSet, Rows],
+    *,
+    shares: Mapping[ContrastSet, float],
+    batch_size: int,
+    generator: np.random.Generator,
+) -> list[Step]:
+    """An epoch of contrastive training, one set after the other.
+
+    Args:
+        rows: Rows of each set that may be used, in the order of the sets.
+        shares: Of a set only so large a part, drawn anew for every epoch; the others are used whole.
+        batch_size: Rows of a batch; a last batch of one row, which contrasts with nothing, is left out.
+        generator: Draws rows and their order.
+
+    Returns:
+        The steps.
+    """
+    steps = []
+    for name, usable in rows.items():
+        count = max(1, round(shares.get(name, 1.0) * len(usable)))
+        chosen = generator.permutation(usable)[:count]
+        steps += [
+            Step((Part("contrast", name, batch),)) for batch in _batches(chosen, batch_size) if len(batch) > 1
+        ]
+    return steps
+
+
+def fused_epoch(
+    sets: TaskSets,
+    task: Task,
+    *,
+    fusion: Fusion = "alternating",
+    batch_size: int,
+    generator: np.random.Generator,
+) -> list[Step]:
+    """An epoch in which every batch is trained on its task and on contrast (Chen, section 4.2).
+
+    Args:
+        sets: The training sets.
+        task: The task.
+        fusion: See `Fusion`.
+        batch_size: Rows of a batch.
+        generator: Draws the order.
+
+    Returns:
+        The steps.
+    """
+    steps = []
+    for batch in _batches(generator.permutation(len(sets[task])), batch_size):
+        parts = [Part("task", task, batch)]
+        if len(batch) > 1:
+            parts.append(Part("contrast", task, batch))
+        if fusion == "summed":
+            steps.append(Step(tuple(parts), combine="sum"))
+        else:
+            steps += [Step((part,)) for part in parts]
+    return steps
+
+
+def _task_step(tasks: Sequence[Task], rows: Sequence[Rows]) -> Step:
+    return Step(tuple(Part("task", task, one) for task, one in zip(tasks, rows, strict=True)))
+
+
+def _batches(rows: Rows, size: int) -> Iterator[Rows]:
+    for start in range(0, len(rows), size):
+        yield rows[start : start + size]

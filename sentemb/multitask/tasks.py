@@ -1,0 +1,76 @@
+"""The three tasks that one encoder serves, and their sets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from sentemb.data.labelled import LabelledTexts
+from sentemb.errors import InputError
+
+Task = Literal["sentiment", "paraphrase", "similarity"]
+TASKS: tuple[Task, ...] = ("sentiment", "paraphrase", "similarity")
+"""In the order in which round robin visits them: SST, Quora, STS (Chen, section 5.3)."""
+
+HIGHEST_SCORE = 5.0
+"""Two texts of this score say the same (STS)."""
+
+
+@dataclass(frozen=True)
+class TaskSets:
+    """One split of each task's set.
+
+    Attributes:
+        sentiment: Single texts with classes.
+        paraphrase: Pairs of two classes, of which the second is "they are paraphrases".
+        similarity: Pairs with scores from 0 to 5.
+
+    Raises:
+        InputError: A set is of another kind.
+    """
+
+    sentiment: LabelledTexts
+    paraphrase: LabelledTexts
+    similarity: LabelledTexts
+
+    def __post_init__(self) -> None:
+        for task, data in self:
+            if (data.pairs is None) != (task == "sentiment"):
+                wanted = "single texts" if task == "sentiment" else "pairs of texts"
+                raise InputError(f"{data.name} {data.split} does not suit {task}", f"give {wanted}")
+        if len(self.sentiment.label_names) < 2:
+            raise InputError(f"{self.sentiment.name} has no two classes", "sentiment is a classification")
+        if len(self.paraphrase.label_names) != 2:
+            raise InputError(
+                f"{self.paraphrase.name} has {len(self.paraphrase.label_names)} classes",
+                "paraphrase takes two, the second of which is that the texts are paraphrases",
+            )
+        scores = self.similarity.labels
+        if self.similarity.label_names or scores.min() < 0 or scores.max() > HIGHEST_SCORE:
+            raise InputError(
+                f"the labels of {self.similarity.name} {self.similarity.split} are no scores from 0 to "
+                f"{HIGHEST_SCORE:g}",
+                "scale them",
+            )
+
+    def __iter__(self) -> Iterator[tuple[Task, LabelledTexts]]:
+        for task in TASKS:
+            yield task, self[task]
+
+    def __getitem__(self, task: Task) -> LabelledTexts:
+        data: LabelledTexts = getattr(self, task)
+        return data
+
+    def head(self, rows: int | None) -> TaskSets:
+        """The first so many rows of each set, to try things out.
+
+        Args:
+            rows: How many; None keeps all.
+
+        Returns:
+            The sets.
+        """
+        if rows is None:
+            return self
+        return TaskSets(*(data.select(range(min(rows, len(data)))) for _, data in self))

@@ -1,0 +1,194 @@
+"""Training on several tasks: every row runs, tasks are learnt, an interrupted run resumes exactly."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from sentence_transformers import SentenceTransformer
+
+from sentemb.errors import InputError
+from sentemb.multitask import (
+    ROWS,
+    MultiTaskModel,
+    MultiTaskRun,
+    TaskEnsemble,
+    evaluate_tasks,
+    fit_multitask,
+    resolve_multitask,
+)
+from sentemb.multitask.stages import uses_nli
+from sentemb.multitask.trainer import MultiTaskTrainer, check_finite, learning_rate_at
+from sentemb.training import Interrupted
+from tests.multitask.toy import NLI, toy_config, toy_sets
+
+TRAIN, DEV = toy_sets(), toy_sets(12, seed=1, split="dev")
+
+
+@pytest.fixture(scope="module")
+def trained(small_bert: Path, tmp_path_factory: pytest.TempPathFactory) -> MultiTaskRun:
+    output = tmp_path_factory.mktemp("runs") / "trained"
+    config = toy_config("table2-none", small_bert, output, epochs=8, learning_rate=2e-2, head_dropout=0.1)
+    return fit_multitask(config, toy_sets(48), DEV)
+
+
+def test_three_tasks_are_learnt_and_one_folder_answers_them(trained: MultiTaskRun) -> None:
+    scores = evaluate_tasks(trained.model, DEV)
+    assert scores["sentiment_accuracy"] > 0.8  # chance is 0.33
+    assert scores["paraphrase_accuracy"] > 0.75  # 0.5
+    assert scores["similarity_pearson"] > 0.8
+    assert scores["overall"] == pytest.approx(trained.run.dev_score)
+    assert SentenceTransformer(str(trained.run.output), device="cpu").encode("cat").shape == (16,)
+
+
+def test_a_run_says_everything_about_itself(trained: MultiTaskRun) -> None:
+    folder = trained.run.output
+    record = json.loads((folder / "run" / "record.json").read_text())
+    assert record["status"] == "finished"
+    assert record["data"]["train"]["paraphrase"]["classes"] == {"no": 48, "yes": 48}
+    assert record["dev"]["evaluations"] == 8
+    assert record["heads"]["sharing"] == "first-layer"
+    entries = [json.loads(line) for line in (folder / "run" / "metrics.jsonl").read_text().splitlines()]
+    judged = [entry for entry in entries if "eval_overall" in entry]
+    assert max(entry["eval_overall"] for entry in judged) == trained.run.dev_score
+    assert any(entry.keys() >= {"loss_sentiment", "loss_paraphrase", "loss_similarity"} for entry in entries)
+    assert "MultiTaskModel.load" in (folder / "README.md").read_text()
+
+
+def test_the_best_model_of_each_task_is_kept(trained: MultiTaskRun) -> None:
+    folder = trained.run.output
+    best = json.loads((folder / "run" / "record.json").read_text())["best"]
+    assert best["overall"]["path"] == "."
+    for metric, place in best.items():
+        scores = evaluate_tasks(MultiTaskModel.load(folder / place["path"], device="cpu"), DEV)
+        assert scores[metric] == pytest.approx(place["score"])
+    kept = {path.name for path in (folder / "run" / "checkpoints").iterdir()}
+    assert kept == {Path(place["path"]).name for place in best.values()} - {""}
+    ensemble = TaskEnsemble.of_runs([folder, folder], device="cpu")
+    scores = evaluate_tasks(ensemble, DEV)
+    assert all(scores[metric] == pytest.approx(best[metric]["score"]) for metric in list(best)[:3])
+
+
+# Those of Tables 8 to 10 differ in a number alone.
+KINDS = {str(values): row for row, values in ROWS.items() if row.split("-")[0][5:] not in ("8", "9", "10")}
+
+
+@pytest.mark.parametrize("row", KINDS.values())
+def test_every_kind_of_row_trains(row: str, small_bert: Path, tmp_path: Path) -> None:
+    config = toy_config(row, small_bert, tmp_path / "run", epochs=1, max_steps=2)
+    nli = NLI if uses_nli(config) else []
+    run = fit_multitask(config, TRAIN.head(16), DEV.head(8), nli=nli).run
+    settings = tomllib.loads((run.output / "run" / "config.toml").read_text())
+    record = json.loads((run.output / "run" / "record.json").read_text())
+    assert settings["recipe"] == row
+    # Three triples, and eight paraphrases among 16 pairs, are one step.
+    short = [name for name in record["stages"] if name.endswith(" nli") or "no-negatives" in row]
+    assert record["steps"] == 2 * len(record["stages"]) - min(1, len(short))
+    assert run.dev_score is not None
+
+
+def test_rows_have_the_values_of_the_tables() -> None:
+    def values(row: str) -> dict[str, Any]:
+        return resolve_multitask(row, overrides={"output": "x"}).values()
+
+    default = values("table2-given")
+    assert (default["contrast_learning_rate"], default["learning_rate"], default["batch_size"]) == (
+        2e-5,
+        1e-5,
+        16,
+    )
+    assert (default["epochs"], default["contrast_epochs"], default["nli_epochs"]) == (10, 5, 3)
+    assert default["loss_options"] == {"temperature": 0.05, "negatives": "signed"}
+    unsupervised = values("table1-fusion")
+    assert (unsupervised["paraphrase_share"], unsupervised["sharing"]) == (0.06, "none")
+    assert values("table8-1")["nli_epochs"] == 1
+    assert values("table10-3e-5")["contrast_learning_rate"] == 3e-5
+    assert values("table4-quora-no-negatives")["loss_options"]["negatives"] == "ignored"
+
+
+def stop_after(monkeypatch: pytest.MonkeyPatch, steps: int) -> None:
+    """Send this process a Ctrl-C in the middle of a step, as a terminal would."""
+    take, taken = MultiTaskTrainer.take, [0]
+
+    def with_stop(self: MultiTaskTrainer, *args: Any, **kwargs: Any) -> Any:
+        taken[0] += 1
+        if taken[0] == steps:
+            os.kill(os.getpid(), signal.SIGINT)
+        return take(self, *args, **kwargs)
+
+    monkeypatch.setattr(MultiTaskTrainer, "take", with_stop)
+
+
+@pytest.mark.parametrize(("row", "steps"), [("table7-gradient-surgery", 14), ("table1-fusion", 9)])
+def test_an_interrupted_run_resumes_to_the_same_weights(
+    row: str, steps: int, small_bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fit(name: str, **options: Any) -> MultiTaskRun:
+        config = toy_config(row, small_bert, tmp_path / name, use_last=True, schedule="linear", warmup=0.1)
+        return fit_multitask(config, TRAIN, DEV, nli=NLI if uses_nli(config) else [], **options)
+
+    whole = fit("whole")
+    with monkeypatch.context() as patch:
+        stop_after(patch, steps)
+        with pytest.raises(Interrupted, match=f"stopped at step {steps}"):
+            fit("parts")
+    with pytest.raises(InputError, match="add --resume"):
+        fit("parts")
+    parts = fit("parts", resume=True)
+    for name in ("encoder", "heads"):
+        first, second = (getattr(one.model, name).state_dict() for one in (whole, parts))
+        assert all(torch.equal(first[key], second[key]) for key in first), name
+    assert (whole.run.dev_score, whole.run.steps) == (parts.run.dev_score, parts.run.steps)
+
+
+def test_resuming_on_other_data_is_refused(
+    small_bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = toy_config("table2-none", small_bert, tmp_path / "run")
+    with monkeypatch.context() as patch:
+        stop_after(patch, 1)
+        with pytest.raises(Interrupted):
+            fit_multitask(config, TRAIN, DEV)
+    with pytest.raises(InputError, match="the data has changed"):
+        fit_multitask(config, toy_sets(seed=5), DEV, resume=True)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"tasks": ["sentiment", "sentiment"]}, "tasks is sentiment, sentiment"),
+        ({"tasks": ["topic"]}, "tasks is 'topic'"),
+        ({"gradient_surgery": True, "tasks": ["sentiment"]}, "two or more tasks"),
+        ({"contrast": "fused"}, "trains one task on each batch"),
+        ({"loss": "SimCSELoss"}, "takes ParaphraseContrastLoss"),
+        ({"paraphrase_share": 2}, "paraphrase_share is 2"),
+        ({"sharing": "half"}, "sharing is 'half'"),
+        ({"contrast_data": []}, "contrast_data is empty"),
+    ],
+)
+def test_settings_that_do_not_go_together(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        toy_config("table2-given", Path("base"), Path("output"), **changes)
+
+
+def test_triples_come_with_their_stage_and_only_then(small_bert: Path, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="needs NLI triples"):
+        fit_multitask(toy_config("table2-nli", small_bert, tmp_path / "run"), TRAIN, DEV)
+    with pytest.raises(InputError, match="nothing is trained on it"):
+        fit_multitask(toy_config("table2-none", small_bert, tmp_path / "run"), TRAIN, DEV, nli=NLI)
+    with pytest.raises(InputError, match="unknown row: table2-nil"):
+        resolve_multitask("table2-nil", overrides={"output": "x"})
+
+
+def test_learning_rates_and_losses_that_are_not_finite() -> None:
+    config = toy_config("table2-none", Path("base"), Path("output"), schedule="linear", warmup=0.2)
+    rates = [learning_rate_at(config, 1.0, step=step, steps=10) for step in range(10)]
+    assert rates == pytest.approx([0, 0.5, 1, 0.875, 0.75, 0.625, 0.5, 0.375, 0.25, 0.125])
+    with pytest.raises(InputError, match="the loss of sentiment is not finite at step 3"):
+        check_finite({"sentiment": float("nan")}, step=3)

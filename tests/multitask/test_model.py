@@ -1,0 +1,182 @@
+"""Models and ensembles: what they answer, saving and loading, one encoding per text."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from sentence_transformers import SentenceTransformer
+
+from sentemb.errors import InputError
+from sentemb.evaluation.correlation import pearson
+from sentemb.multitask import MultiTaskModel, TaskEnsemble, TaskHeads, evaluate_tasks
+from sentemb.multitask.model import Floats
+from tests.multitask.toy import toy_sets
+
+PAIRS = [("the cat sat", "the cat sat"), ("the cat sat", "two birds fly"), ("", "red apple")]
+TEXTS = ["the cat sat", "red apple", "the cat sat"]
+SENTIMENTS = ("bad", "fine", "good")
+
+
+def build(encoder: SentenceTransformer, seed: int = 0, **options: bool) -> MultiTaskModel:
+    torch.manual_seed(seed)
+    return MultiTaskModel(encoder, TaskHeads(16, 3), SENTIMENTS, **options)
+
+
+@pytest.fixture
+def model(tiny_encoder: SentenceTransformer) -> MultiTaskModel:
+    return build(tiny_encoder)
+
+
+def answers(model: MultiTaskModel | TaskEnsemble) -> tuple[list[str], list[bool], list[float]]:
+    return (
+        model.predict_sentiment(TEXTS),
+        model.predict_paraphrase(PAIRS),
+        model.predict_similarity(PAIRS).tolist(),
+    )
+
+
+def test_answers_are_those_of_the_heads(model: MultiTaskModel) -> None:
+    vectors = torch.from_numpy(model.encode(TEXTS))
+    model.heads.eval()
+    with torch.no_grad():
+        expected = [SENTIMENTS[int(row)] for row in model.heads("sentiment", vectors).argmax(1)]
+        cosine = model.heads("similarity", vectors[:1], vectors[1:2])
+    assert model.predict_sentiment(TEXTS) == expected
+    assert model.predict_similarity([(TEXTS[0], TEXTS[1])]) == pytest.approx(5 * cosine.numpy())
+    assert model.predict_similarity(PAIRS)[0] == pytest.approx(5)
+    shifted = MultiTaskModel(model.encoder, model.heads, SENTIMENTS, shifted=True)
+    assert shifted.predict_similarity([(TEXTS[0], TEXTS[1])]) == pytest.approx(2.5 * (cosine.numpy() + 1))
+
+
+def test_predicting_leaves_the_training_mode(model: MultiTaskModel) -> None:
+    model.encoder.train()
+    model.heads.train()
+    first = answers(model)
+    assert answers(model) == first  # no dropout
+    assert model.heads.training
+    assert all(module.training for module in model.encoder.modules())
+
+
+def test_nothing_gives_nothing(model: MultiTaskModel) -> None:
+    assert model.predict_sentiment([]) == []
+    assert model.predict_paraphrase([]) == []
+    assert model.predict_similarity([]).shape == (0,)
+
+
+def test_a_saved_model_answers_the_same(model: MultiTaskModel, tmp_path: Path) -> None:
+    model.save(tmp_path / "model")
+    assert answers(MultiTaskModel.load(tmp_path / "model", device="cpu")) == answers(model)
+    native = SentenceTransformer(str(tmp_path / "model"), device="cpu")
+    np.testing.assert_allclose(native.encode(TEXTS), model.encode(TEXTS), atol=1e-6)
+
+
+def test_damaged_folders_are_named(model: MultiTaskModel, tmp_path: Path) -> None:
+    model.save(tmp_path / "model")
+    with pytest.raises(InputError, match="already exists"):
+        model.save(tmp_path / "model")
+    path = tmp_path / "model" / "multitask" / "config.json"
+    config = json.loads(path.read_text())
+    for change, message in (
+        ({"version": 2}, "of version 2"),
+        ({"version": None}, "has no version"),
+        ({"sentiments": "good"}, "no configuration"),
+        ({"heads": {**config["heads"], "sharing": "full"}}, "other weights"),
+        ({"heads": {**config["heads"], "sharing": "half"}}, "no sharing 'half'"),
+    ):
+        path.write_text(json.dumps(config | change))
+        with pytest.raises(InputError, match=message):
+            MultiTaskModel.load(tmp_path / "model")
+    with pytest.raises(InputError, match="holds no model of several tasks"):
+        MultiTaskModel.load(tmp_path)
+
+
+def test_an_ensemble_routes(tiny_encoder: SentenceTransformer, tmp_path: Path) -> None:
+    first, second = build(tiny_encoder), build(tiny_encoder, seed=1)
+    ensemble = TaskEnsemble({"sentiment": second, "paraphrase": first, "similarity": first})
+    expected = (answers(second)[0], *answers(first)[1:])
+    assert answers(ensemble) == expected
+    ensemble.save(tmp_path / "ensemble")
+    assert len(list((tmp_path / "ensemble" / "models").iterdir())) == 2  # one of them answers two tasks
+    (tmp_path / "ensemble").rename(tmp_path / "moved")
+    loaded = TaskEnsemble.load(tmp_path / "moved", device="cpu")
+    assert answers(loaded) == expected
+    assert evaluate_tasks(loaded, toy_sets()) == evaluate_tasks(ensemble, toy_sets())
+
+
+def test_an_ensemble_stays_in_its_folder(model: MultiTaskModel, tmp_path: Path) -> None:
+    TaskEnsemble({task: model for task in ("sentiment", "paraphrase", "similarity")}).save(tmp_path / "one")
+    path = tmp_path / "one" / "ensemble.json"
+    config = json.loads(path.read_text())
+    path.write_text(json.dumps(config | {"routes": {**config["routes"], "sentiment": "../other"}}))
+    with pytest.raises(InputError, match="outside its folder"):
+        TaskEnsemble.load(tmp_path / "one")
+    with pytest.raises(InputError, match="holds no ensemble"):
+        TaskEnsemble.load(tmp_path)
+    with pytest.raises(InputError, match="no model for sentiment, similarity"):
+        TaskEnsemble({"paraphrase": model})
+
+
+def test_scores_by_hand_and_one_encoding_per_text(
+    model: MultiTaskModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sets = toy_sets()
+    names = model.predict_sentiment(sets.sentiment.texts)
+    right = [
+        SENTIMENTS.index(name) == label for name, label in zip(names, sets.sentiment.labels, strict=True)
+    ]
+    pairs = list(zip(sets.paraphrase.texts, sets.paraphrase.pairs or [], strict=True))
+    paraphrases = np.array(model.predict_paraphrase(pairs)) == sets.paraphrase.labels
+    graded = list(zip(sets.similarity.texts, sets.similarity.pairs or [], strict=True))
+    correlation = pearson(model.predict_similarity(graded), sets.similarity.labels)
+
+    calls: list[list[str]] = []
+    encode = MultiTaskModel.encode
+
+    def counted(self: MultiTaskModel, texts: Sequence[str]) -> Floats:
+        calls.append(list(texts))
+        return encode(self, texts)
+
+    monkeypatch.setattr(MultiTaskModel, "encode", counted)
+    scores = evaluate_tasks(model, sets)
+    assert scores["sentiment_accuracy"] == pytest.approx(np.mean(right))
+    assert scores["paraphrase_accuracy"] == pytest.approx(np.mean(paraphrases))
+    assert scores["similarity_pearson"] == pytest.approx(correlation, abs=1e-5)
+    assert scores["overall"] == pytest.approx((np.mean(right) + np.mean(paraphrases) + correlation) / 3)
+    (texts,) = calls
+    assert len(texts) == len(set(texts))
+
+
+def test_a_correlation_that_does_not_exist_is_0(
+    model: MultiTaskModel, caplog: pytest.LogCaptureFixture
+) -> None:
+    with torch.no_grad():
+        for parameter in model.heads.second["similarity"].parameters():
+            parameter.zero_()
+    assert evaluate_tasks(model, toy_sets())["similarity_pearson"] == 0
+    assert "similarity on scores train counts as 0" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("pairs", "message"),
+    [
+        ("one string", "one string stands where pairs"),
+        ([("a", "b"), "ab"], "pair 1 is 'ab'"),
+        ([("a", 3)], "pair 0"),
+        ([("a", "b", "c")], "pair 0"),
+    ],
+)
+def test_what_is_no_pair_is_refused(model: MultiTaskModel, pairs: object, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        model.predict_paraphrase(pairs)
+
+
+def test_parts_that_do_not_fit_are_refused(tiny_encoder: SentenceTransformer) -> None:
+    with pytest.raises(InputError, match="2 names for 3 classes"):
+        MultiTaskModel(tiny_encoder, TaskHeads(16, 3), ("bad", "good"))
+    with pytest.raises(InputError, match="16 dimensions, the heads take 8"):
+        MultiTaskModel(tiny_encoder, TaskHeads(8, 3), SENTIMENTS)

@@ -1,0 +1,72 @@
+"""The program runs as written: a row, then the ensemble over what it left."""
+
+from __future__ import annotations
+
+import runpy
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from sentemb.multitask import MultiTaskModel, TaskEnsemble
+
+PROGRAM = str(Path(__file__).resolve().parents[2] / "training" / "multitask.py")
+
+
+def start(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> None:
+    monkeypatch.setattr(sys, "argv", ["multitask.py", *arguments])
+    runpy.run_path(PROGRAM, run_name="__main__")
+
+
+def test_a_row_and_the_ensemble_on_real_rows(
+    small_bert: Path,
+    shared_data: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    if not (shared_data / "cs224n").is_dir():
+        pytest.skip(f"no cs224n in {shared_data}")
+    data = ["--data-dir", str(shared_data), "--held-out", "0.2", "--rows", "16"]
+    row = ["--row", "table7-gradient-surgery", "--preset", "released", "--nli", "nli-triples"]
+    short = ["--set", "max_steps=1", "--set", "max_length=32", "--seed", "3"]
+    run = tmp_path / "surgery"
+    start(monkeypatch, *row, *data, *short, "--base", str(small_bert), "--output", str(run))
+    settings = tomllib.loads((run / "run" / "config.toml").read_text())
+    assert settings.items() >= {"preset": "released", "gradient_surgery": True, "seeds": [3]}.items()
+    assert MultiTaskModel.load(run, device="cpu").predict_sentiment(["A film."])[0] in (
+        "very negative",
+        "negative",
+        "neutral",
+        "positive",
+        "very positive",
+    )
+    both = f"{run},{run}"
+    output = str(tmp_path / "ensemble")
+    start(monkeypatch, "--row", "table2-ensemble", "--runs", both, *data, "--output", output)
+    assert len(TaskEnsemble.load(output, device="cpu").predict_paraphrase([("a", "b")])) == 1
+    printed = capsys.readouterr().out.splitlines()
+    names = ["sentiment_accuracy", "paraphrase_accuracy", "similarity_pearson", "overall"]
+    assert [line.split()[0] for line in printed] == [*names, row[1], *names, "table2-ensemble"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--row", "table2-ensemble"], "--runs goes with --row table2-ensemble"),
+        (["--runs", "a"], "--runs goes with --row table2-ensemble"),
+        (["--data-dir", "nowhere"], "no such data folder: nowhere"),
+    ],
+)
+def test_mistakes_are_one_line(
+    arguments: list[str],
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(SystemExit) as stop:
+        start(monkeypatch, *arguments, "--output", str(tmp_path / "out"))
+    assert stop.value.code == 2
+    assert capsys.readouterr().err.startswith(f"error: {message}")
