@@ -6,7 +6,8 @@ LaCon compares N texts with C labels, SupCon with each other, so the costs shoul
 Both losses get the same N random vectors of BERT-base's width and send a gradient back to them; encoder and
 head are left out, since they cost the same in both. Steps are interleaved in one process; peak memory is
 measured in a process of its own for every figure, beyond the vectors and what a batch of 8 needed. `growth`
-is the exponent of N between the two largest batches.
+is the exponent of N between the two largest batches, `supcon_to_lacon` how many times SupCon's processor time
+is LaCon's.
 """
 
 from __future__ import annotations
@@ -101,17 +102,19 @@ def measure(classes: int, arguments: argparse.Namespace) -> dict:
     batches = []
     for rows in arguments.batches:
         timed = time_steps(classes, rows, arguments.rounds)
+        used = {variant: processor for variant, (_, processor) in timed.items()}
         batches.append(
             {
                 "batch_size": rows,
+                "supcon_to_lacon": used["supcon"] / used["lacon"],
                 "variants": {
                     variant: {
                         "step_ms": 1000 * clock,
                         # Processor time tells more than the clock where other programs run beside.
-                        "processor_ms": 1000 * used,
+                        "processor_ms": 1000 * processor,
                         "peak_memory_mb": peak_memory(variant, classes, rows, arguments.threads),
                     }
-                    for variant, (clock, used) in timed.items()
+                    for variant, (clock, processor) in timed.items()
                 },
             }
         )
@@ -132,7 +135,7 @@ def growth(batches: list[dict]) -> dict[str, float]:
 def print_table(results: list[dict]) -> None:
     """One row per number of classes and batch size."""
     columns = [f"{variant} {unit}" for unit in ("ms", "CPU ms", "MB") for variant in VARIANTS]
-    print(f"{'classes':>7}{'batch':>7}" + "".join(f"{column:>15}" for column in columns))
+    print(f"{'classes':>7}{'batch':>7}" + "".join(f"{column:>15}" for column in columns) + f"{'ratio':>8}")
     for result in results:
         for batch in result["batches"]:
             figures = [
@@ -140,7 +143,8 @@ def print_table(results: list[dict]) -> None:
                 for key in ("step_ms", "processor_ms", "peak_memory_mb")
                 for variant in VARIANTS
             ]
-            print(f"{result['classes']:>7}{batch['batch_size']:>7}" + "".join(f"{x:>15.1f}" for x in figures))
+            row = f"{result['classes']:>7}{batch['batch_size']:>7}" + "".join(f"{x:>15.1f}" for x in figures)
+            print(f"{row}{batch['supcon_to_lacon']:>8.1f}")
         exponents = ", ".join(f"{variant} N^{value:.2f}" for variant, value in result["growth"].items())
         print(f"  growth of processor time: {exponents}")
 
