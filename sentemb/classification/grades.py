@@ -32,9 +32,10 @@ def grade_classes(data: LabelledTexts, *, decimals: int | None = 1) -> LabelledT
         raise InputError(
             f"the labels of {data.name} are classes", "give a set with scores, such as stsb-glue"
         )
-    grades = data.labels if decimals is None else np.round(data.labels, decimals)
-    names = tuple(str(float(grade)) for grade in np.unique(grades))
-    return replace(data, labels=score_classes(data.labels, decimals=decimals), label_names=names)
+    grades = data.labels.astype(np.float64)
+    different = np.unique(grades if decimals is None else np.round(grades, decimals))
+    names = tuple(str(float(grade)) for grade in different)
+    return replace(data, labels=score_classes(grades, decimals=decimals), label_names=names)
 
 
 def score_grades(classifier: Classifier, data: LabelledTexts) -> dict[str, float]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -31,10 +31,12 @@ def check_inputs(texts: Sequence[Input], *, pairs: bool) -> list[Input]:
         The texts; pairs as tuples.
 
     Raises:
-        InputError: `texts` is a single string, or one of them is of another kind.
+        InputError: `texts` is a single string or no sequence, or one of them is of another kind.
     """
     if isinstance(texts, str):
         raise InputError("a classifier takes a sequence of texts, not one string", "wrap it in a list")
+    if not isinstance(texts, Iterable):
+        raise InputError(f"a classifier takes a sequence of texts, not {texts!r}", "give a list")
     checked: list[Input] = []
     for index, text in enumerate(texts):
         is_pair = (

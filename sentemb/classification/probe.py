@@ -132,7 +132,7 @@ def fit_probe(
         if number and options.encoder_dropout:
             current = vectors()
         head.train()
-        for rows in torch.randperm(len(labels)).split(options.batch_size):
+        for rows in torch.split(torch.randperm(len(labels)), options.batch_size):
             logits = head({"sentence_embedding": current[rows]})  # (b, classes)
             nn.functional.cross_entropy(logits, labels[rows]).backward()  # type: ignore[no-untyped-call]
             nn.utils.clip_grad_norm_(head.parameters(), options.clip)

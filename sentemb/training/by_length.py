@@ -44,7 +44,7 @@ class ByLength(nn.Module):
         order = sorted(range(len(lengths)), key=lambda row: -lengths[row])
         sizes = division([lengths[row] for row in order])
         outputs = []
-        for rows in torch.tensor(order, device=mask.device).split(sizes):
+        for rows in torch.split(torch.tensor(order, device=mask.device), sizes):
             longest = max(1, int(lengths[rows[0]]))
             outputs.append(
                 self.module({name: _part(value, mask, rows, longest) for name, value in features.items()})

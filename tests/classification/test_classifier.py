@@ -176,6 +176,8 @@ def test_what_cannot_be_classified_is_one_clear_error(
 ) -> None:
     with pytest.raises(InputError, match="not one string"):
         trained.classifier.predict("cat dog")
+    with pytest.raises(InputError, match="not None; give a list"):
+        trained.classifier.predict(None)  # type: ignore[arg-type]
     with pytest.raises(InputError, match=r"input 1 is .*takes a text"):
         trained.classifier.predict(["cat", ("cat", "dog")])
     with pytest.raises(InputError, match="takes a pair"):
