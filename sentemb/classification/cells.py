@@ -77,8 +77,8 @@ def describe(recipe: str, options: Mapping[str, Any]) -> dict[str, Any]:
         options: Fields of `ClassifierConfig`.
 
     Returns:
-        The fields of the configuration but seeds and output, and `start_fingerprint`, that of the encoder from
-        which training starts: the base with the pooling's modules.
+        The fields of the configuration but seeds and output, and `start_fingerprint`, that of the encoder
+        from which training starts: the base with the pooling's modules.
 
     Raises:
         InputError: There is no such recipe, option or base, or a value is out of range.

@@ -41,7 +41,10 @@ def classify(
     ] = None,
     rows: Annotated[
         int | None,
-        typer.Option(min=2, help="Train on a stratified subset, the same for every method and seed (full; of the source)."),
+        typer.Option(
+            min=2,
+            help="Train on a stratified subset, the same for every method and seed (full; of the source).",
+        ),
     ] = None,
     test_rows: Annotated[
         int | None, typer.Option(min=2, help="Test on a stratified subset, the same for every seed.")
@@ -118,13 +121,18 @@ def classify(
         check_rows=not allow_count_mismatch,
     )
     chosen = find_methods(methods, methods_file)
-    place = {"data": data, "folder": output, "say": lambda line: typer.echo(line, err=True)}
     if source is not None:
-        chosen = tune_on_source(experiment, chosen, source, rows=rows, **place)
-    path = run_protocol(experiment, chosen, names, baseline=baseline, jobs=jobs, **place)
+        chosen = tune_on_source(experiment, chosen, source, rows=rows, data=data, folder=output, say=_say)
+    path = run_protocol(
+        experiment, chosen, names, data=data, folder=output, baseline=baseline, jobs=jobs, say=_say
+    )
     typer.echo(path.read_text(encoding="utf-8"), nl=False)
     if figures:
         draw(experiment, output)
+
+
+def _say(line: str) -> None:
+    typer.echo(line, err=True)
 
 
 def _experiment(name: str, values: str | None, rows: int | None) -> Protocol:

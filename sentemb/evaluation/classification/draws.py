@@ -176,8 +176,10 @@ def _classes(pool: Pool, point: Point, seed: int) -> Splits:
     pool = pool.reserved()
     pool = replace(pool, usable=pool.usable[pool.labels < count])
     whole = pool.splits(pool.usable[cap_per_class(pool.labels, seed=seed, limit=1000)])
-    parts = (part.first_classes(count) for part in (whole.train, whole.validation, whole.test))
-    return Splits(*parts, left_out=pool.left_out)
+    train, validation, test = (
+        part.first_classes(count) for part in (whole.train, whole.validation, whole.test)
+    )
+    return Splits(train, validation, test, pool.left_out)
 
 
 _DRAWS: Mapping[str, Callable[[Pool, Point, int], Splits]] = {

@@ -69,8 +69,8 @@ class Protocol:
             The cells, those of the same data side by side.
 
         Raises:
-            InputError: There is no method, set, point or seed, fewer seeds than are to be reported, or a method
-                has an option that the study decides.
+            InputError: There is no method, set, point or seed, there are fewer seeds than are to be reported,
+                or a method has an option that the study decides.
         """
         if not methods or not sets or not self.points or not self.seeds:
             raise InputError("a study needs a method, a set, a seed and a point of its protocol")
