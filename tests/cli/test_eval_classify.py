@@ -130,7 +130,7 @@ def test_a_map_of_a_classifier(
     [
         (("full", "cee"), "cee: "),
         (("full", "ce", "--set", "epochz=3"), "epochz"),
-        (("full", "ce", "--set", "epochs"), "write KEY=VALUE"),
+        (("full", "ce", "--set", "epochs"), "write --set KEY=VALUE"),
         (("full", "ce", "--sets", "colla"), "colla"),
         (("full", "ce", "--seeds", "1,x"), "--seeds 1,x"),
         (("full", "ce", "--seeds", "-1"), "--seeds -1 is no list"),

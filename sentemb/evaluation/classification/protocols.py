@@ -78,7 +78,7 @@ class Protocol:
             raise InputError(f"{len(self.seeds)} seeds have no best {self.best}", "give more --seeds")
         if absent := [name for name in self.bases if name not in sets]:
             raise InputError(f"a base for {absent[0]}, which is no set of the study", "name it with --sets")
-        for method in methods:
+        for method in with_options(methods, self.options):
             check_options(method)
         paper = self.paper or paper_of(self.rule)
         shared = joined(shared_settings(paper), self.options)
