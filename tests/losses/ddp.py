@@ -16,10 +16,13 @@ from torch import Tensor, distributed, nn
 from sentemb.losses import (
     CachedCrossEntropySupConLoss,
     CachedLaConLoss,
+    CachedParaphraseContrastLoss,
+    CachedSimCSELoss,
     CachedSupConLoss,
     CrossEntropyContrastLoss,
     CrossEntropySupConLoss,
     LaConLoss,
+    ParaphraseContrastLoss,
     SelfGuidedLoss,
     SimCSELoss,
     SupCLSeqLoss,
@@ -53,7 +56,19 @@ LABELLED: dict[str, Callable[[nn.Module], nn.Module]] = {
     "lacon fusion": lambda model: LaConLoss(model, FusionHead(16, 5), denominator="all"),
     "cached lacon": lambda model: CachedLaConLoss(model, FusionHead(16, 5), mini_batch_size=2),
 }
-CASES = ("pairs", "hard negatives", "dropout views", "base", "opt1", "opt2", "opt3", *LABELLED)
+# Paraphrases on one process only; the components of texts lie on both.
+PARAPHRASES = [
+    [1, 1, 1], [0, 1, 2], [1, 3, 3], [0, 2, 1], [0, 4, 5], [0, 5, 1], [0, 3, 6], [0, 1, 3],
+]  # fmt: skip
+PAIRED: dict[str, Callable[[nn.Module], nn.Module]] = {
+    "paraphrases signed": ParaphraseContrastLoss,
+    "paraphrases denominator": functools.partial(ParaphraseContrastLoss, negatives="denominator"),
+    "cached paraphrases ignored": functools.partial(
+        CachedParaphraseContrastLoss, mini_batch_size=2, negatives="ignored"
+    ),
+    "cached pairs": functools.partial(CachedSimCSELoss, mini_batch_size=2),
+}
+CASES = ("pairs", "hard negatives", "dropout views", "base", "opt1", "opt2", "opt3", *LABELLED, *PAIRED)
 VIEWS = torch.arange(13.0).view(1, 13, 1).expand(len(TEXTS), 13, 1)  # each layer's view is its number
 SPLITS = {"even": (4, 4), "uneven": (5, 3)}
 
@@ -82,6 +97,8 @@ def make_loss(case: str, folder: Path) -> nn.Module:
                     parameter.add_(0.05 * torch.randn_like(parameter))
     elif case in LABELLED:
         return LABELLED[case](model).double().eval()  # the views of SupCL-Seq have dropout otherwise
+    elif case in PAIRED:
+        loss = PAIRED[case](model)
     else:
         loss = SimCSELoss(model, hard_negative_weight=0.5)
     return loss.double().train()
@@ -89,12 +106,15 @@ def make_loss(case: str, folder: Path) -> nn.Module:
 
 def columns(case: str, rows: slice) -> list[list[str]]:
     """The text columns of a case, cut to some rows."""
-    count = {"pairs": 2, "hard negatives": 4, "supcon one anchor of two views": 2}.get(case, 1)
+    counts = {"pairs": 2, "hard negatives": 4, "supcon one anchor of two views": 2}
+    count = counts.get(case, 2 if case in PAIRED else 1)
     return [(TEXTS[shift:] + TEXTS[:shift])[rows] for shift in range(count)]
 
 
 def labels(case: str, rows: slice) -> Tensor | None:
     """The labels of a case, cut to some rows."""
+    if case in PAIRED:
+        return torch.tensor(PARAPHRASES[rows])
     return torch.tensor(LABELS[rows]) if case in LABELLED else None
 
 
