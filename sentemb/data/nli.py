@@ -144,7 +144,7 @@ def make_triples(
     """
     labels, counts, other_labels = _labels_of(records, columns)
     premises: dict[str, _Hypotheses] = {}
-    for (_, _), (premise, hypothesis, kinds) in labels.items():
+    for premise, hypothesis, kinds in labels.values():
         if len(kinds) > 1:
             continue
         place = premises.setdefault(_key(premise), _Hypotheses(premise))

@@ -83,7 +83,7 @@ def mine_negatives(
     spare = min(max(0, component.largest - 2), _SPARE)  # an anchor and its own positive are no candidates
     mined = mine_hard_negatives(
         Dataset.from_dict(dict(zip(TRIPLE_COLUMNS, zip(*unique, strict=True), strict=False))),
-        _Ranker(encoder),  # type: ignore[arg-type]  # it has what the function asks for
+        _Ranker(encoder),  # it has what the function asks for
         corpus=list(dict.fromkeys([*(positive for _, positive in unique), *corpus])),
         range_min=skip,
         relative_margin=margin,
@@ -93,7 +93,8 @@ def mine_negatives(
         verbose=False,
     )
     taken: dict[tuple[str, str], int] = dict.fromkeys(unique, 0)
-    triples, known = [], 0
+    triples: list[Triple] = []
+    known = 0
     for row in mined:
         anchor, positive, negative = row.values()
         if taken[anchor, positive] == count:

@@ -31,7 +31,8 @@ def load_pair_rows(config: TrainConfig) -> Dataset:
         config.data, columns=config.columns, label=config.label or LABEL, data_dir=config.data_dir
     )
     kept, counts = clean_pairs(pairs)
-    logger.info("%s: %s", config.data, counts)
+    if counts.kept < counts.rows or counts.implied:
+        logger.warning("%s: %s", config.data, counts)
     labels = np.column_stack([kept.labels, paraphrase_components(kept)])  # (n, 3)
     first, second = PAIR_COLUMNS
     return Dataset.from_dict({first: kept.texts, second: kept.pairs, LABEL: labels.tolist()})

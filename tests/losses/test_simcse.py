@@ -131,6 +131,17 @@ def test_dropout_is_not_warned_about(tiny_encoder, sentences, caplog) -> None:
     assert not caplog.text
 
 
+def test_the_two_layer_head(encoder64, sentences) -> None:
+    loss = build(encoder64, head="two-layer").eval()
+    features = [encoder64.preprocess(sentences(4, seed=seed)) for seed in (0, 1)]
+    inner, _, outer = loss.head
+    plain = [encoder64(dict(column))["sentence_embedding"] for column in features]
+    heads = [(v @ inner.weight.T + inner.bias).relu() @ outer.weight.T + outer.bias for v in plain]
+    expected = sum(loops.simcse(*heads, [], temperature=0.05, weight=0.0)) / 4
+    torch.testing.assert_close(loss(features), expected, atol=1e-9, rtol=1e-9)
+    assert loss.get_config_dict()["head"] == "two-layer"
+
+
 def test_saved_model_never_holds_the_train_only_head(tiny_encoder, tmp_path: Path) -> None:
     build(tiny_encoder)
     tiny_encoder.save(str(tmp_path / "model"))
