@@ -23,12 +23,13 @@ class MultiTaskConfig(RunConfig):
     """Everything but the data that decides the weights of a model of several tasks, and where they go.
 
     A run is made of stages with an optimizer each: contrast on each of `contrast_data` and the tasks, in the
-    order that `contrast` says. Every epoch of the last stage is judged on the dev sets; `epochs`,
-    `learning_rate` and the first seven fields below are those of the tasks. `max_steps` and `warmup` count
-    within each stage. `loss` is `ParaphraseContrastLoss`, the contrast of labelled pairs, whose head and
-    temperature the other kinds of contrast share. Under `preset="released"` gradient surgery is that of the
-    released code, and the loss of sentiment is divided by the batch size also in a smaller last batch, as in
-    the starter code.
+    order that `contrast` says; a stage goes on from the last weights of the one before. Every epoch of the
+    last stage is judged on the dev sets, also by the stopping rule. `epochs` and `learning_rate` are those of
+    the tasks; `max_steps` and `warmup` count within each stage.
+
+    `loss` is `ParaphraseContrastLoss`, the contrast of labelled pairs, whose head and temperature the other
+    kinds of contrast share. Under `preset="released"` gradient surgery is that of the released code, and the
+    loss of sentiment is divided by the batch size also in a smaller last batch, as in the starter code.
 
     Args:
         tasks: The tasks to train.

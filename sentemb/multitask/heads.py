@@ -84,7 +84,10 @@ class TaskHeads(nn.Module):
             return logits
         first, second = (self._transform(task, one) for one in vectors)  # each (n, d)
         if task == "paraphrase" and self.bilinear is not None:
-            return torch.as_tensor(self.bilinear(first, second)).squeeze(1)  # (n,)
+            # Autocast has no bilinear form: the vectors take the type of its weight here.
+            kind = self.bilinear.weight.dtype
+            logit: Tensor = self.bilinear(first.to(kind), second.to(kind)).squeeze(1)  # (n,)
+            return logit
         return pair_cosines(first, second)
 
     def config(self) -> dict[str, Any]:
@@ -112,7 +115,8 @@ class TaskHeads(nn.Module):
         if self.sharing == "none":
             return vectors
         first, second = self._names(task)
-        return torch.as_tensor(self.second[second](self.first[first](vectors)))
+        transformed: Tensor = self.second[second](self.first[first](vectors))  # (n, d)
+        return transformed
 
 
 def pair_cosines(first: Tensor, second: Tensor) -> Tensor:

@@ -160,8 +160,8 @@ class GradientSurgery:
         """
         gradients = [
             # The tasks may have computed something in common.
-            torch.autograd.grad(loss, self.parameters, retain_graph=loss is not losses[-1], allow_unused=True)
-            for loss in losses
+            torch.autograd.grad(loss, self.parameters, retain_graph=later > 0, allow_unused=True)
+            for later, loss in zip(reversed(range(len(losses))), losses, strict=True)
         ]
         combined = project_conflicts(
             gradients, generator=generator, reduction=self.reduction, preset=self.preset
