@@ -105,7 +105,8 @@ def best_checkpoints(runs: Sequence[Path]) -> dict[Task, Path]:
     if not runs:
         raise InputError("an ensemble of no runs", "name the folders of one or more finished runs")
     records = [_finished(run) for run in runs]
-    if any(record["data"]["dev"] != records[0]["data"]["dev"] for record in records):
+    judged_on = {tuple(record["data"]["dev"][task]["sha256"] for task in TASKS) for record in records}
+    if len(judged_on) > 1:
         raise InputError("the runs were judged on different dev sets", "train them on the same data")
     places: dict[Task, Path] = {}
     for task in TASKS:

@@ -23,6 +23,7 @@ from sentemb.multitask import (
     fit_multitask,
     resolve_multitask,
 )
+from sentemb.multitask.ensemble import best_checkpoints
 from sentemb.multitask.stages import uses_nli
 from sentemb.multitask.trainer import MultiTaskTrainer, check_finite, learning_rate_at
 from sentemb.training import Interrupted
@@ -87,6 +88,28 @@ KINDS: dict[str, dict[str, Any]] = {
     "table7-gradient-surgery": {"preset": "released"},
 }
 """The rows that differ in more than numbers and heads, with options that no row has."""
+
+
+def test_an_ensemble_takes_finished_runs_on_the_same_dev_sets(trained: MultiTaskRun, tmp_path: Path) -> None:
+    record = json.loads((trained.run.output / "run" / "record.json").read_text())
+    other = tmp_path / "other" / "run" / "record.json"
+    other.parent.mkdir(parents=True)
+    record["data"]["dev"]["sentiment"]["source"] = "elsewhere"
+    record["best"]["similarity_pearson"] |= {"score": 2.0, "path": "."}
+    other.write_text(json.dumps(record))
+    folders = [trained.run.output, tmp_path / "other"]
+    places = best_checkpoints(folders)
+    assert places["similarity"] == tmp_path / "other"
+    assert places["sentiment"].is_relative_to(trained.run.output)  # of equal scores the first run
+    record["data"]["dev"]["sentiment"]["sha256"] = "0"
+    other.write_text(json.dumps(record))
+    with pytest.raises(InputError, match="different dev sets"):
+        best_checkpoints(folders)
+    other.write_text(json.dumps(record | {"status": "running"}))
+    with pytest.raises(InputError, match="no finished run"):
+        best_checkpoints(folders)
+    with pytest.raises(InputError, match="an ensemble of no runs"):
+        TaskEnsemble.of_runs([])
 
 
 @pytest.mark.parametrize("row", KINDS)
