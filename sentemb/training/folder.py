@@ -189,7 +189,8 @@ class RunFolder:
         # Through TOML, so that both sides say "none" and have lists.
         now = tomllib.loads(to_toml(config.values()))
         names = [name for name in before.keys() | now.keys() if name not in _NOT_COMPARED]
-        return sorted(name for name in names if before.get(name) != now.get(name))
+        # A run that an older version began lacks later fields, which change nothing where they are unset.
+        return sorted(name for name in names if before.get(name, "none") != now.get(name))
 
 
 def _holds_more_than_a_lock(path: Path) -> bool:

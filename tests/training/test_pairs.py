@@ -11,9 +11,12 @@ from pathlib import Path
 
 import pytest
 
+from sentemb._files import write_text
 from sentemb.errors import InputError
 from sentemb.training import resolve
+from sentemb.training.folder import RunFolder
 from sentemb.training.rows import load_rows
+from sentemb.training.values import to_toml
 
 PROGRAMS = Path(__file__).resolve().parents[2] / "training"
 PAIRS = """question,other,same
@@ -50,6 +53,15 @@ def test_rows_have_labels_and_components(pairs: Path) -> None:
     with pytest.raises(InputError, match="column 'other' is empty"):
         pairs.write_text(PAIRS)
         load_rows(config)
+
+
+def test_a_run_from_before_labels_were_a_setting_goes_on(tmp_path: Path) -> None:
+    config = resolve("simcse", overrides={"output": str(tmp_path / "run")})
+    lines = to_toml(config.values()).splitlines()
+    folder = RunFolder(tmp_path / "run")
+    write_text(folder.config, "\n".join(line for line in lines if not line.startswith("label = ")))
+    assert folder.differing(config) == []
+    assert folder.differing(config.replace(label="same")) == ["label"]
 
 
 def test_the_quora_program(
