@@ -78,7 +78,7 @@ def test_a_file_of_settings_and_flags_over_it(
     [
         (["sgopt"], "unknown recipe: sgopt; did you mean sg-opt?"),
         (["sg-opt"], "no output folder; name one with --output"),
-        (["sg-opt", "--output", "o", "--set", "epochs"], "--set epochs; write --set KEY=VALUE"),
+        (["sg-opt", "--output", "o", "--set", "epochs"], "--set epochs sets nothing; write --set KEY=VALUE"),
         (["sg-opt", "--output", "o", "--set", "epoch=2"], "unknown setting: epoch; did you mean epochs?"),
         (["sg-opt", "--output", "o", "--seeds", "1,b"], "seeds is 'b'; it must be a whole number"),
         (["sg-opt", "--output", "o", "--config", "absent.toml"], "no such file: absent.toml; check --config"),
