@@ -12,6 +12,8 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import copy
+import signal
+import threading
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
@@ -21,6 +23,12 @@ import pytest
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
+
+# A shell that starts the tests in the background has interrupts ignored, here and in every process begun
+# here; what the tests send is a Ctrl-C at a terminal.
+_IN_MAIN = threading.current_thread() is threading.main_thread()
+if _IN_MAIN and signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 WORDS = (
     "a the cat dog sat ran on mat in park man woman plays guitar is not sleeping children eat red apple "

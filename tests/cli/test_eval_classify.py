@@ -34,9 +34,7 @@ def files(tmp_path: Path) -> dict[str, Path]:
         for number in range(48):
             label = ("animal", "human")[number % 2]
             subject = rng.choice(SUBJECTS[label].split())
-            lines.append(
-                f"the {subject} {rng.choice(['sat', 'ran'])} in a park of {split}{number},{label}"
-            )
+            lines.append(f"the {subject} {rng.choice(['sat', 'ran'])} in a park of {split}{number},{label}")
         paths[split] = tmp_path / f"{split}.csv"
         paths[split].write_text("\n".join(lines) + "\n")
     return paths

@@ -1,4 +1,4 @@
-"""The model in the box: small, real words in its vocabulary, loadable by name and by path."""
+"""The models in the box: small, real words in its vocabulary, loadable by name and by path."""
 
 from __future__ import annotations
 
@@ -8,15 +8,18 @@ import pytest
 import torch
 from sentence_transformers import SentenceTransformer
 
+import sentemb
 from sentemb.errors import InputError
+from sentemb.evaluation import STSEvaluator
 from sentemb.modules import build_encoder
 from sentemb.modules.bundled import bundled_folder, bundled_names
 
 
-def test_bert_mini_is_small_and_complete() -> None:
-    folder = bundled_folder("bert-mini")
+@pytest.mark.parametrize("name", bundled_names())
+def test_a_model_is_small_and_complete(name: str) -> None:
+    folder = bundled_folder(name)
     assert folder is not None
-    assert sum(path.stat().st_size for path in folder.iterdir()) < 20 * 2**20
+    assert sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) < 20 * 2**20
     assert (folder / "README.md").is_file()
 
 
@@ -44,4 +47,21 @@ def test_a_folder_of_the_same_name_comes_first(tmp_path: Path, monkeypatch: pyte
 def test_other_names_are_not_bundled() -> None:
     assert bundled_folder("bert-large") is None
     assert bundled_folder("") is None
-    assert "bert-mini" in bundled_names()
+    assert bundled_names() == ("bert-mini", "sg-bert-mini")
+
+
+def test_sg_bert_mini_is_an_encoder_and_better_than_its_base(shared_data: Path) -> None:
+    dev = STSEvaluator(("stsb",), split="dev", data_dir=shared_data)
+    scores = [
+        dev(sentemb.load(name, pooling=pooling, device="cpu"))[dev.primary_metric]
+        for name, pooling in (("bert-mini", "cls"), ("bert-mini", "mean"), ("sg-bert-mini", None))
+    ]
+    assert scores[0] < scores[1] < scores[2]
+    assert scores[2] == pytest.approx(0.668, abs=0.002)  # what its card says
+
+
+def test_sg_bert_mini_is_the_same_without_sentemb() -> None:
+    texts = ["A man is playing a guitar.", "Someone makes music."]
+    plain = SentenceTransformer(str(bundled_folder("sg-bert-mini")), device="cpu")
+    assert plain.dtype == torch.float32
+    assert (plain.encode(texts) == sentemb.load("sg-bert-mini", device="cpu").encode(texts)).all()
