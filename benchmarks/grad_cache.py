@@ -1,6 +1,6 @@
 """A batch of 4,096 pairs with a gradient cache beside batches of 64 without: time per pair, peak memory.
 
-    python benchmarks/grad_cache.py --data shared/data --output benchmarks/results/grad_cache.json
+    python benchmarks/grad_cache.py --data data --output benchmarks/results/grad_cache.json
 
 The pairs are Quora's. A step of the cached loss takes all pairs as one batch and encodes them 64 at a time;
 without a cache the same pairs are as many batches of 64 as they make. Timed are loss and backward pass,

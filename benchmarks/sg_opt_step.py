@@ -1,6 +1,6 @@
 """One SG-OPT training step: the obvious way beside ours, interleaved in one process.
 
-    python benchmarks/sg_opt_step.py --data shared/data --output benchmarks/results/sg_opt_step.json
+    python benchmarks/sg_opt_step.py --data data --output benchmarks/results/sg_opt_step.json
 
 The obvious way follows the description of the method: two eager forwards, a loop over layers that sends each
 view through the head, autograd through the drift term, feature dicts deep-copied, the default AdamW. Ours is

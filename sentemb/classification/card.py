@@ -2,32 +2,11 @@
 
 from __future__ import annotations
 
-import logging
 from pathlib import Path
 from typing import Any
 
 from sentemb.classification.config import ClassifierConfig
 from sentemb.data.labelled import LabelledTexts
-
-logger = logging.getLogger(__name__)
-
-
-def write_classifier_card(
-    path: Path, config: ClassifierConfig, train: LabelledTexts, record: dict[str, Any], *, citation: str
-) -> None:
-    """Write a `README.md`. A card that cannot be made is a warning: it never costs the trained model.
-
-    Args:
-        path: The file.
-        config: The run's configuration.
-        train: What it was trained on.
-        record: The run's record.
-        citation: BibTeX of the method.
-    """
-    try:
-        path.write_text(classifier_card(config, train, record, citation=citation), encoding="utf-8")
-    except Exception as error:  # whatever it is, the model matters more
-        logger.warning("no model card: %s", error)
 
 
 def classifier_card(

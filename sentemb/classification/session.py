@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from transformers import set_seed
 
 from sentemb._compat import Dense
-from sentemb.classification.card import write_classifier_card
+from sentemb.classification.card import classifier_card
 from sentemb.classification.classifier import Classifier
 from sentemb.classification.config import ClassifierConfig
 from sentemb.classification.evaluator import ClassifierEvaluator, inputs_of
@@ -27,6 +27,7 @@ from sentemb.data.columns import LABEL
 from sentemb.data.labelled import LabelledTexts
 from sentemb.modules.heads import ClassificationHead, build_head
 from sentemb.training.by_length import ByLength
+from sentemb.training.card import write_card
 from sentemb.training.objective import check_loss_options, loss_class
 from sentemb.training.outcome import Run
 from sentemb.training.progress import ConsoleProgress
@@ -138,8 +139,9 @@ class ClassifierSession(Session):
             record: The run's record.
         """
         write_classifier(self.classifier, folder)
-        write_classifier_card(
-            folder / "README.md", self.config, self.train, record, citation=str(self.loss.citation)
+        write_card(
+            folder / "README.md",
+            lambda: classifier_card(self.config, self.train, record, citation=str(self.loss.citation)),
         )
 
     def _build_head(self) -> ClassificationHead:

@@ -7,12 +7,12 @@ from typing import Any, Literal
 
 from torch import Tensor, nn
 
-from sentemb.losses.gradient_cache import GradientCache
+from sentemb.losses.gradient_cache import SentenceGradientCache
 from sentemb.losses.paraphrase_contrast import Negatives, ParaphraseContrastLoss
 from sentemb.losses.simcse import SimCSELoss
 
 
-class CachedSimCSELoss(GradientCache, SimCSELoss):
+class CachedSimCSELoss(SentenceGradientCache, SimCSELoss):
     """`SimCSELoss` with the gradient cache of Gao et al. (2021): the same loss in bounded memory.
 
     Sentences, pairs and triples; the two views of a single column are encoded under dropout masks of their
@@ -75,17 +75,6 @@ class CachedSimCSELoss(GradientCache, SimCSELoss):
         self._dropout_views = len(columns) == 1
         return self.cached_loss(columns * 2 if self._dropout_views else columns, labels)
 
-    def embeddings_of(self, output: dict[str, Any]) -> list[Tensor]:
-        """What is compared.
-
-        Args:
-            output: What the encoder returned.
-
-        Returns:
-            Sentence vectors, `(b, d)`.
-        """
-        return [output["sentence_embedding"]]
-
     def compute_loss_from_embeddings(self, embeddings: list[Tensor], labels: Tensor | None = None) -> Tensor:
         """Loss of sentence vectors.
 
@@ -110,7 +99,7 @@ class CachedSimCSELoss(GradientCache, SimCSELoss):
         return options
 
 
-class CachedParaphraseContrastLoss(GradientCache, ParaphraseContrastLoss):
+class CachedParaphraseContrastLoss(SentenceGradientCache, ParaphraseContrastLoss):
     """`ParaphraseContrastLoss` with the gradient cache of Gao et al. (2021): the same loss in bounded memory.
 
     Inputs:
@@ -159,29 +148,3 @@ class CachedParaphraseContrastLoss(GradientCache, ParaphraseContrastLoss):
             gather_across_devices=gather_across_devices,
         )
         self.encode_in(mini_batch_size)
-
-    def forward(self, sentence_features: Iterable[dict[str, Any]], labels: Tensor | None = None) -> Tensor:
-        """Loss of a batch.
-
-        Args:
-            sentence_features: One dict of tokenized texts for each of two columns.
-            labels: `(b,)` or `(b, 3)`, see `ParaphraseContrastLoss`.
-
-        Returns:
-            A scalar whose backward pass encodes the batch again.
-
-        Raises:
-            InputError: Not two text columns, or labels that are missing or something else.
-        """
-        return self.cached_loss(sentence_features, labels)
-
-    def embeddings_of(self, output: dict[str, Any]) -> list[Tensor]:
-        """What is compared.
-
-        Args:
-            output: What the encoder returned.
-
-        Returns:
-            Sentence vectors, `(b, d)`.
-        """
-        return [output["sentence_embedding"]]

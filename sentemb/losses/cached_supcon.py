@@ -9,14 +9,14 @@ from torch import Tensor, nn
 
 from sentemb.losses.classification import Representation, text_column
 from sentemb.losses.dropout_views import dropout_probability
-from sentemb.losses.gradient_cache import GradientCache
+from sentemb.losses.gradient_cache import GradientCache, SentenceGradientCache
 from sentemb.losses.supcl_seq import SupCLSeqLoss
 from sentemb.losses.supcon import Reduction, SupConLoss
 
 _PROBABILITY = "dropout probability"  # key of a column that is to be encoded under one
 
 
-class CachedSupConLoss(GradientCache, SupConLoss):
+class CachedSupConLoss(SentenceGradientCache, SupConLoss):
     """`SupConLoss` with the gradient cache of Gao et al. (2021): the same loss in bounded memory.
 
     The batch is encoded in mini-batches without a graph, the loss sends its gradient to the vectors, and
@@ -66,32 +66,6 @@ class CachedSupConLoss(GradientCache, SupConLoss):
             preset=preset,
         )
         self.encode_in(mini_batch_size)
-
-    def forward(self, sentence_features: Iterable[dict[str, Any]], labels: Tensor | None = None) -> Tensor:
-        """Loss of a batch.
-
-        Args:
-            sentence_features: One dict of tokenized texts per view.
-            labels: Class of each row, `(b,)`, or None.
-
-        Returns:
-            A scalar whose backward pass encodes the batch again.
-
-        Raises:
-            InputError: A single view without labels.
-        """
-        return self.cached_loss(sentence_features, labels)
-
-    def embeddings_of(self, output: dict[str, Any]) -> list[Tensor]:
-        """What is compared.
-
-        Args:
-            output: What the encoder returned.
-
-        Returns:
-            Sentence vectors, `(b, d)`.
-        """
-        return [output["sentence_embedding"]]
 
 
 class CachedSupCLSeqLoss(GradientCache, SupCLSeqLoss):

@@ -158,6 +158,36 @@ class GradientCache(CachedLossMixin, OwnedWeights):
 """
 
 
+class SentenceGradientCache(GradientCache):
+    """The gradient cache of a loss that compares sentence vectors."""
+
+    def forward(self, sentence_features: Iterable[dict[str, Any]], labels: Tensor | None = None) -> Tensor:
+        """Loss of a batch.
+
+        Args:
+            sentence_features: One dict of tokenized texts per column.
+            labels: Those of the loss, or None.
+
+        Returns:
+            A scalar whose backward pass encodes the batch again.
+
+        Raises:
+            InputError: Columns or labels that the loss cannot take.
+        """
+        return self.cached_loss(sentence_features, labels)
+
+    def embeddings_of(self, output: dict[str, Any]) -> list[Tensor]:
+        """What is compared.
+
+        Args:
+            output: What the encoder returned.
+
+        Returns:
+            Sentence vectors, `(b, d)`.
+        """
+        return [output["sentence_embedding"]]
+
+
 class _KnownGradients(torch.autograd.Function):
     """Hands a loss on. Backward, weights get gradients known by then, times the one that arrives.
 

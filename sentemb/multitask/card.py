@@ -2,28 +2,10 @@
 
 from __future__ import annotations
 
-import logging
 from pathlib import Path
 from typing import Any
 
 from sentemb.multitask.config import MultiTaskConfig
-
-logger = logging.getLogger(__name__)
-
-
-def write_card(path: Path, config: MultiTaskConfig, record: dict[str, Any], *, citation: str) -> None:
-    """Write a `README.md`. A card that cannot be made is a warning: it never costs the trained model.
-
-    Args:
-        path: The file.
-        config: The run's configuration.
-        record: The run's record.
-        citation: BibTeX of the method.
-    """
-    try:
-        path.write_text(model_card(config, record, citation=citation), encoding="utf-8")
-    except Exception as error:  # whatever it is, the model matters more
-        logger.warning("no model card: %s", error)
 
 
 def model_card(config: MultiTaskConfig, record: dict[str, Any], *, citation: str) -> str:

@@ -19,7 +19,7 @@ from sentemb.data.labelled import LabelledTexts
 from sentemb.errors import InputError
 from sentemb.losses import ParaphraseContrastLoss
 from sentemb.modules import build_encoder
-from sentemb.multitask.card import write_card
+from sentemb.multitask.card import model_card
 from sentemb.multitask.checkpoints import (
     Progress,
     best_places,
@@ -37,6 +37,7 @@ from sentemb.multitask.stages import Stage, stages_of
 from sentemb.multitask.tasks import TaskSets
 from sentemb.multitask.trainer import MultiTaskTrainer, check_finite, learning_rate_at
 from sentemb.training.callbacks import InterruptCallback
+from sentemb.training.card import write_card
 from sentemb.training.checkpoints import checkpoint_name, remove_remains
 from sentemb.training.folder import RunFolder
 from sentemb.training.objective import check_loss_options
@@ -221,7 +222,8 @@ class MultiTaskSession:
         checkpoint = folder.checkpoints / checkpoint_name(kept)
         partial = folder.run / "model.partial"
         copy_model(checkpoint, partial)
-        write_card(partial / "README.md", self.config, record, citation=self.trainer.contrast.pairs.citation)
+        citation = self.trainer.contrast.pairs.citation
+        write_card(partial / "README.md", lambda: model_card(self.config, record, citation=citation))
         folder.publish(partial)
         folder.update_record(status="finished")
         keep_best(folder.checkpoints, self.at, published=kept)

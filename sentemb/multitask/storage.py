@@ -16,21 +16,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
-from torch import Tensor
-
-from sentemb._files import read_json, share_files, write_json
+from sentemb._files import share_files
 from sentemb.errors import InputError
 from sentemb.modules import build_encoder
+from sentemb.modules.head_files import CONFIG_FILE, load_weights, read_config, save_weights, write_config
 from sentemb.multitask.heads import TaskHeads
 from sentemb.multitask.model import MultiTaskModel
 from sentemb.multitask.tasks import TASKS, Task
 
 FOLDER = "multitask"
-CONFIG_FILE = "config.json"
 HEADS_FILE = "heads.safetensors"
 ENSEMBLE_FILE = "ensemble.json"
 VERSION = 1
@@ -46,10 +41,9 @@ def write_model(model: MultiTaskModel, folder: Path) -> None:
     """
     model.encoder.save_pretrained(str(folder), create_model_card=False)
     (folder / FOLDER).mkdir()
-    weights = {name: tensor.detach().cpu().contiguous() for name, tensor in model.heads.state_dict().items()}
-    save_file(weights, folder / FOLDER / HEADS_FILE)
+    save_weights(model.heads, folder / FOLDER / HEADS_FILE)
     config = {"sentiments": list(model.sentiments), "shifted": model.shifted, "heads": model.heads.config()}
-    write_json(folder / FOLDER / CONFIG_FILE, {"version": VERSION, **config})
+    write_config(folder / FOLDER / CONFIG_FILE, config, version=VERSION)
     share_files(folder)
 
 
@@ -71,7 +65,7 @@ def read_model(folder: Path, *, device: str | None = None) -> MultiTaskModel:
         raise InputError(
             f"{folder} holds no model of several tasks: there is no {FOLDER}/{CONFIG_FILE}", _HINT
         )
-    config = _versioned(path)
+    config = read_config(path, version=VERSION, hint=_HINT)
     whole = (
         isinstance(config.get("sentiments"), list)
         and all(isinstance(name, str) for name in config["sentiments"])
@@ -82,7 +76,7 @@ def read_model(folder: Path, *, device: str | None = None) -> MultiTaskModel:
     if not whole:
         raise InputError(f"{path} is no configuration of a model of several tasks", _HINT)
     heads = TaskHeads(**config["heads"])
-    _load_weights(heads, folder / FOLDER / HEADS_FILE)
+    load_weights(heads, folder / FOLDER / HEADS_FILE, hint=_HINT)
     encoder = build_encoder(str(folder), device=device)
     return MultiTaskModel(encoder, heads, config["sentiments"], shifted=config["shifted"])
 
@@ -100,7 +94,7 @@ def write_ensemble(models: Mapping[Task, MultiTaskModel], folder: Path) -> None:
             places[id(model)] = f"models/{len(places)}"
             write_model(model, folder / places[id(model)])
     routes = {task: places[id(models[task])] for task in TASKS}
-    write_json(folder / ENSEMBLE_FILE, {"version": VERSION, "routes": routes})
+    write_config(folder / ENSEMBLE_FILE, {"routes": routes}, version=VERSION)
 
 
 def read_ensemble(folder: Path, *, device: str | None = None) -> dict[Task, MultiTaskModel]:
@@ -119,7 +113,7 @@ def read_ensemble(folder: Path, *, device: str | None = None) -> dict[Task, Mult
     path = folder / ENSEMBLE_FILE
     if not path.is_file():
         raise InputError(f"{folder} holds no ensemble: there is no {ENSEMBLE_FILE} in it", _HINT)
-    routes = _versioned(path).get("routes")
+    routes = read_config(path, version=VERSION, hint=_HINT).get("routes")
     if not isinstance(routes, dict) or set(routes) != set(TASKS):
         raise InputError(f"{path} does not name a model for each task", _HINT)
     loaded: dict[str, MultiTaskModel] = {}
@@ -130,27 +124,3 @@ def read_ensemble(folder: Path, *, device: str | None = None) -> dict[Task, Mult
         if place not in loaded:
             loaded[place] = read_model(folder / place, device=device)
     return {task: loaded[routes[task]] for task in TASKS}
-
-
-def _versioned(path: Path) -> dict[str, Any]:
-    config = read_json(path)
-    version = config.get("version") if isinstance(config, dict) else None
-    if isinstance(version, int) and version > VERSION:
-        raise InputError(f"{path} is of version {version}, this sentemb reads {VERSION}", "update sentemb")
-    if version != VERSION:
-        raise InputError(f"{path} has no version", _HINT)
-    return dict(config)
-
-
-def _load_weights(heads: TaskHeads, path: Path) -> None:
-    try:
-        weights = load_file(path)
-    except (OSError, SafetensorError) as error:
-        raise InputError(f"{path} cannot be read: {error}", _HINT) from error
-    if _shapes(weights) != _shapes(heads.state_dict()):
-        raise InputError(f"{path} holds other weights than its {CONFIG_FILE} says", _HINT)
-    heads.load_state_dict(weights)
-
-
-def _shapes(weights: dict[str, Tensor]) -> dict[str, tuple[int, ...]]:
-    return {name: tuple(tensor.shape) for name, tensor in weights.items()}

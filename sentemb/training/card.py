@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,17 +13,15 @@ from sentemb.training.config import TrainConfig
 logger = logging.getLogger(__name__)
 
 
-def write_card(path: Path, config: TrainConfig, record: dict[str, Any], *, citation: str) -> None:
+def write_card(path: Path, make_text: Callable[[], str]) -> None:
     """Write a `README.md`. A card that cannot be made is a warning: it never costs the trained model.
 
     Args:
         path: The file.
-        config: The run's configuration.
-        record: The run's record.
-        citation: BibTeX of the method.
+        make_text: Makes the text.
     """
     try:
-        path.write_text(model_card(config, record, citation=citation), encoding="utf-8")
+        path.write_text(make_text(), encoding="utf-8")
     except Exception as error:  # whatever it is, the model matters more
         logger.warning("no model card: %s", error)
 

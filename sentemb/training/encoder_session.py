@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from sentemb.data import describe_source
 from sentemb.data.columns import LABEL
 from sentemb.losses import ViewCache
-from sentemb.training.card import write_card
+from sentemb.training.card import model_card, write_card
 from sentemb.training.config import TrainConfig
 from sentemb.training.objective import build_loss, negatives_per_anchor
 from sentemb.training.outcome import Run
@@ -84,4 +84,7 @@ class EncoderSession(Session):
             record: The run's record.
         """
         self.model.save_pretrained(str(folder), create_model_card=False)
-        write_card(folder / "README.md", self.config, record, citation=str(self.loss.citation))
+        write_card(
+            folder / "README.md",
+            lambda: model_card(self.config, record, citation=str(self.loss.citation)),
+        )

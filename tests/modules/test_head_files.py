@@ -1,0 +1,49 @@
+"""Heads beside an encoder: what is written is read again, and what is damaged is named."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+from sentemb.errors import InputError
+from sentemb.modules.head_files import load_weights, read_config, save_weights, write_config
+
+
+def test_weights_come_back_exactly(tmp_path: Path) -> None:
+    saved, loaded = nn.Linear(3, 2), nn.Linear(3, 2)
+    save_weights(saved, tmp_path / "head.safetensors")
+    load_weights(loaded, tmp_path / "head.safetensors", hint="")
+    assert torch.equal(saved.weight, loaded.weight)
+    assert torch.equal(saved.bias, loaded.bias)
+
+
+def test_weights_of_another_shape_are_refused(tmp_path: Path) -> None:
+    save_weights(nn.Linear(3, 2), tmp_path / "head.safetensors")
+    with pytest.raises(InputError, match=r"head\.safetensors holds other weights"):
+        load_weights(nn.Linear(3, 4), tmp_path / "head.safetensors", hint="copy it whole")
+
+
+@pytest.mark.parametrize("content", [b"", b"no safetensors at all"])
+def test_a_damaged_file_is_named(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "head.safetensors").write_bytes(content)
+    with pytest.raises(InputError, match=r"head\.safetensors cannot be read"):
+        load_weights(nn.Linear(3, 2), tmp_path / "head.safetensors", hint="copy it whole")
+
+
+def test_a_configuration_keeps_its_version(tmp_path: Path) -> None:
+    path = tmp_path / "config.json"
+    write_config(path, {"labels": ["no", "yes"]}, version=2)
+    assert read_config(path, version=2, hint="") == {"version": 2, "labels": ["no", "yes"]}
+    with pytest.raises(InputError, match="is of version 2, this sentemb reads 1"):
+        read_config(path, version=1, hint="")
+    with pytest.raises(InputError, match="has no version"):
+        read_config(path, version=3, hint="")
+
+
+def test_a_list_is_no_configuration(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text("[]")
+    with pytest.raises(InputError, match="has no version"):
+        read_config(tmp_path / "config.json", version=1, hint="")
