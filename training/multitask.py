@@ -46,6 +46,7 @@ from sentemb.multitask import (
 from sentemb.multitask.stages import uses_nli
 from sentemb.training import split_settings
 from sentemb.training.program import base_parser, run_with_options
+from sentemb.training.progress import ConsoleProgress
 
 ENSEMBLE = "table2-ensemble"
 
@@ -128,7 +129,9 @@ def train(options: argparse.Namespace) -> str:
     else:
         config = configure(options)
         nli = read_nli(options) if uses_nli(config) else []
-        scores = evaluate_tasks(fit_multitask(config, sets, dev, nli=nli, resume=options.resume).model, dev)
+        progress = ConsoleProgress()
+        fitted = fit_multitask(config, sets, dev, nli=nli, resume=options.resume, progress=progress)
+        scores = evaluate_tasks(fitted.model, dev)
     lines = [f"{name:<20} {100 * score:6.2f}" for name, score in scores.items()]
     return "\n".join([*lines, f"{options.row:<20} {options.output}"])
 

@@ -15,6 +15,7 @@ from sentemb.classification.grades import score_grades
 from sentemb.data.labelled import LabelledTexts
 from sentemb.errors import InputError
 from sentemb.training.program import base_parser, run_with_options
+from sentemb.training.progress import ConsoleProgress
 
 
 class Sets(NamedTuple):
@@ -76,7 +77,9 @@ def run_program(
     def run(options: argparse.Namespace) -> str:
         config = configure(options)
         sets = _own_sets(options) if options.task is None else task_sets(_without_own(options))
-        classifier = fit_classifier(config, sets.train, sets.validation, resume=options.resume).classifier
+        classifier = fit_classifier(
+            config, sets.train, sets.validation, resume=options.resume, progress=ConsoleProgress()
+        ).classifier
         lines = [f"{config.recipe} on {sets.train.name}, {len(sets.train)} rows, seed {options.seed}"]
         for title, data in (("validation", sets.validation), ("test", sets.test)):
             if data is not None:

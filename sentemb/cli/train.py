@@ -124,13 +124,11 @@ def _train(
 
     config = resolve(recipe, file=file, overrides=overrides, assignments=assignments)
 
-    from rich.console import Console
-
     from sentemb.training.outcome import Interrupted
     from sentemb.training.progress import ConsoleProgress
     from sentemb.training.run import train, train_seeds
 
-    progress = ConsoleProgress(Console(stderr=True))
+    progress = ConsoleProgress()
     try:
         if len(config.seeds) > 1:
             _report_seeds(train_seeds(config, resume=resume, progress=progress))

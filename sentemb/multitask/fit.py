@@ -15,7 +15,7 @@ from sentemb.multitask.tasks import TaskSets
 from sentemb.training.folder import RunFolder
 from sentemb.training.objective import check_loss_options
 from sentemb.training.outcome import Run
-from sentemb.training.progress import without_upstream_bars
+from sentemb.training.progress import ConsoleProgress, without_upstream_bars
 from sentemb.training.ranks import ranks
 
 
@@ -39,6 +39,7 @@ def fit_multitask(
     *,
     nli: Sequence[Sequence[str]] = (),
     resume: bool = False,
+    progress: ConsoleProgress | None = None,
 ) -> MultiTaskRun:
     """Train one encoder for several tasks, and leave it in a folder that loads with and without sentemb.
 
@@ -52,6 +53,7 @@ def fit_multitask(
         dev: Sets to choose the weights by.
         nli: Anchors, positives and hard negatives, a list each, where `contrast_data` names `nli`.
         resume: Go on with the interrupted run in the output folder, if there is one.
+        progress: Where to show progress.
 
     Returns:
         The model and its run.
@@ -86,5 +88,5 @@ def fit_multitask(
             )
     RunFolder(Path(config.output)).check(config, resume=resume)
     with without_upstream_bars():
-        run = MultiTaskSession(config, train, dev, nli).run(resume=resume)
+        run = MultiTaskSession(config, train, dev, nli, progress=progress).run(resume=resume)
         return MultiTaskRun(MultiTaskModel.load(run.output), run)

@@ -42,6 +42,7 @@ from sentemb.training.checkpoints import checkpoint_name, remove_remains
 from sentemb.training.folder import RunFolder
 from sentemb.training.objective import check_loss_options
 from sentemb.training.outcome import Interrupted, Run
+from sentemb.training.progress import ConsoleProgress
 from sentemb.training.random_state import random_state, set_random_state
 from sentemb.training.record import describe_environment
 from sentemb.training.stopping import StoppingRule
@@ -59,15 +60,22 @@ class MultiTaskSession:
         train: Sets to train on.
         dev: Sets to choose the weights by.
         nli: Columns of NLI triples, where contrast is trained on them.
+        progress: Where to show progress.
 
     Raises:
         InputError: Something in the configuration cannot be used.
     """
 
     def __init__(
-        self, config: MultiTaskConfig, train: TaskSets, dev: TaskSets, nli: Sequence[Sequence[str]]
+        self,
+        config: MultiTaskConfig,
+        train: TaskSets,
+        dev: TaskSets,
+        nli: Sequence[Sequence[str]],
+        *,
+        progress: ConsoleProgress | None = None,
     ) -> None:
-        self.config, self.train, self.dev, self.nli = config, train, dev, nli
+        self.config, self.train, self.dev, self.nli, self.progress = config, train, dev, nli, progress
         self.folder = RunFolder(Path(config.output))
         (self.seed,) = config.seeds
         set_seed(self.seed)  # the heads draw from the generators
@@ -104,9 +112,15 @@ class MultiTaskSession:
             remove_remains(self.folder.checkpoints)
             self._restore()
             self._begin_record()
-            with self.interrupt:
-                while self.at.stage < len(self.stages):
-                    self._run_stage(self.stages[self.at.stage])
+            if self.progress is not None:
+                self.progress.begin(sum(self._steps_of(stage) for stage in self.stages), self.at.steps)
+            try:
+                with self.interrupt:
+                    while self.at.stage < len(self.stages):
+                        self._run_stage(self.stages[self.at.stage])
+            finally:
+                if self.progress is not None:
+                    self.progress.close()
             return self._publish()
 
     def _restore(self) -> None:
@@ -124,8 +138,7 @@ class MultiTaskSession:
         # Of its own for every epoch, so that an interrupted one is laid out again as it was.
         generator = np.random.default_rng((self.seed, self.at.stage, self.at.epoch))
         steps = stage.layout(generator)
-        before = self.at.epoch * len(steps)
-        total = min(stage.epochs * len(steps), self.config.max_steps or stage.epochs * len(steps))
+        before, total = self.at.epoch * len(steps), self._steps_of(stage)
         for step in steps[self.at.step : max(0, total - before)]:
             rate = learning_rate_at(self.config, stage.learning_rate, step=before + self.at.step, steps=total)
             began = time.monotonic()
@@ -135,10 +148,16 @@ class MultiTaskSession:
             self.at.step += 1
             self.at.steps += 1
             self._log(stage, losses)
+            if self.progress is not None:
+                self.progress.advance(self.at.steps)
             if self.interrupt.interrupted:
                 self._save(judged=False)
                 raise Interrupted(self.folder.path, self.at.steps)
         self._end_epoch(stage, over=before + len(steps) >= total)
+
+    def _steps_of(self, stage: Stage) -> int:
+        all_epochs = stage.epochs * len(stage.layout(np.random.default_rng(0)))
+        return min(all_epochs, self.config.max_steps or all_epochs)
 
     def _end_epoch(self, stage: Stage, *, over: bool) -> None:
         self._write_log(stage)
@@ -148,8 +167,6 @@ class MultiTaskSession:
             metrics = evaluate_tasks(self.model, self.dev)
             self.at.judge(metrics)
             self._append(stage, {f"eval_{name}": score for name, score in metrics.items()})
-            shown = "  ".join(f"{name} {100 * score:.2f}" for name, score in metrics.items())
-            logger.info("epoch %d of %d  %s", self.at.epoch, stage.epochs, shown)
             over = over or self.rule.fires(self.at.scores)
         if over:
             self.at.stage, self.at.epoch = self.at.stage + 1, 0
@@ -177,6 +194,8 @@ class MultiTaskSession:
     def _append(self, stage: Stage, values: dict[str, float]) -> None:
         where = {"step": self.at.steps, "time": round(time.time(), 3), "stage": stage.name}
         self.folder.append_metrics(where | values)
+        if self.progress is not None:
+            self.progress.show(values, self.at.steps)
 
     def _begin_record(self) -> None:
         self.folder.rewind_metrics(self.at.steps)

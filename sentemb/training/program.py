@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from sentemb.errors import InputError
 from sentemb.training import Interrupted, Run, TrainConfig, train, train_seeds
+from sentemb.training.progress import ConsoleProgress
 
 Result = TypeVar("Result")
 
@@ -72,8 +73,8 @@ def run_program(
     def run(options: argparse.Namespace) -> Run | dict[str, Any]:
         config = configure(options)
         if len(config.seeds) > 1:
-            return train_seeds(config, resume=options.resume).statistics()
-        return train(config, resume=options.resume)
+            return train_seeds(config, resume=options.resume, progress=ConsoleProgress()).statistics()
+        return train(config, resume=options.resume, progress=ConsoleProgress())
 
     return run_with_options(parser, run)
 

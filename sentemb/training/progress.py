@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import datasets
+from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 from transformers.utils import logging as transformers_logging
 
 from sentemb.training.callbacks import SpeedCallback
-
-if TYPE_CHECKING:
-    from rich.console import Console
 
 _HIDDEN = frozenset(
     "epoch step total_flos train_loss train_runtime train_samples_per_second train_steps_per_second "
@@ -23,16 +21,17 @@ _HIDDEN = frozenset(
 
 
 class ConsoleProgress(TrainerCallback):
-    """Shows steps, loss components, dev score and speed.
+    """Shows steps, losses, dev score and speed, as a callback of transformers' trainer or driven by hand.
 
     Args:
-        console: Where to.
+        console: Where to; standard error by default.
     """
 
-    def __init__(self, console: Console) -> None:
-        self.console = console
+    def __init__(self, console: Console | None = None) -> None:
+        self.console = console or Console(stderr=True)
         self.speed: SpeedCallback | None = None
         self._latest: dict[str, float] = {}
+        self._total = 0
         self._live: Progress | None = None
         self._task: Any = None
 
@@ -44,10 +43,14 @@ class ConsoleProgress(TrainerCallback):
         """
         self.console.print(text, markup=False, highlight=False, soft_wrap=True)
 
-    def on_train_begin(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
-    ) -> None:
-        """Open the live line."""
+    def begin(self, total: int, done: int = 0) -> None:
+        """Open the live line.
+
+        Args:
+            total: Steps of the run.
+            done: Those that are over.
+        """
+        self._total = total
         if self.console.is_terminal:
             columns = (
                 BarColumn(20),
@@ -57,14 +60,47 @@ class ConsoleProgress(TrainerCallback):
             )
             self._live = Progress(*columns, console=self.console)
             self._live.start()
-            self._task = self._live.add_task("", total=state.max_steps, completed=state.global_step)
+            self._task = self._live.add_task("", total=total, completed=done)
+
+    def advance(self, done: int) -> None:
+        """Move the live line.
+
+        Args:
+            done: Steps that are over.
+        """
+        if self._live is not None:
+            self._live.update(self._task, completed=done)
+
+    def show(self, values: dict[str, float], done: int) -> None:
+        """Show the newest values.
+
+        Args:
+            values: By name; those of earlier calls stay on the live line.
+            done: Steps that are over.
+        """
+        self._latest |= values
+        if self._live is not None:
+            self._live.update(self._task, description=self._described(self._latest))
+        else:
+            self.announce(f"step {done}/{self._total}  {self._described(values)}")
+
+    def close(self) -> None:
+        """End the live line, whatever happened to the training."""
+        if self._live is not None:
+            self._live.stop()
+            self._live = None
+
+    def on_train_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
+        """Open the live line."""
+        self.begin(state.max_steps, state.global_step)
 
     def on_step_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
         """Move the live line."""
-        if self._live is not None:
-            self._live.update(self._task, completed=state.global_step)
+        self.advance(state.global_step)
 
     def on_log(
         self,
@@ -78,19 +114,8 @@ class ConsoleProgress(TrainerCallback):
         shown = {
             name: value for name, value in logs.items() if name not in _HIDDEN and isinstance(value, float)
         }
-        if not shown:
-            return
-        self._latest |= shown
-        if self._live is not None:
-            self._live.update(self._task, description=self._described(self._latest))
-        else:
-            self.announce(f"step {state.global_step}/{state.max_steps}  {self._described(shown)}")
-
-    def close(self) -> None:
-        """End the live line, whatever happened to the training."""
-        if self._live is not None:
-            self._live.stop()
-            self._live = None
+        if shown:
+            self.show(shown, state.global_step)
 
     def _described(self, values: dict[str, float]) -> str:
         parts = [f"{name.removeprefix('eval_')} {value:.4g}" for name, value in values.items()]

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,12 +23,13 @@ from sentemb.evaluation.classification.records import (
     record_of,
     write_cell,
 )
-from sentemb.evaluation.classification.workers import Done, run_here, run_in_processes
 from sentemb.evaluation.record_files import prepare_folder
+from sentemb.evaluation.workers import run_here, run_in_processes
 
 logger = logging.getLogger(__name__)
 
 SplitsOf = Callable[[Cell], Splits]
+_Task = tuple[Cell, Splits]
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,7 +104,7 @@ class Study:
         left = [cell for cell in cells if cell not in records]
         self._say(f"{len(cells)} cells, {len(records)} of them finished before{clock.remaining(left)}")
         with closing(self._outcomes(left)) as ended:
-            for cell, splits, outcome, seconds in ended:
+            for (cell, splits), outcome, seconds in ended:
                 record = self._record(cell, plan[cell], splits, outcome, seconds)
                 write_cell(record, plan[cell].path)
                 records[cell] = record
@@ -114,11 +116,12 @@ class Study:
                 )
         return [records[cell] for cell in cells]
 
-    def _outcomes(self, cells: Sequence[Cell]) -> Generator[Done, None, None]:
+    def _outcomes(self, cells: Sequence[Cell]) -> Generator[tuple[_Task, Outcome, float], None, None]:
+        run = partial(_run, self._fit_predict)
         tasks = ((cell, splits) for cell, splits in self._with_splits(cells) if isinstance(splits, Splits))
         if self.jobs == 1:
-            return run_here(self._fit_predict, tasks)
-        return run_in_processes(self._fit_predict, tasks, min(self.jobs, max(len(cells), 1)))
+            return run_here(run, tasks)
+        return run_in_processes(run, tasks, min(self.jobs, max(len(cells), 1)))
 
     def _plan(self, cells: Sequence[Cell]) -> dict[Cell, _Planned]:
         for cell in cells:
@@ -200,6 +203,19 @@ class Study:
             scores=task.scores(splits.test.labels, outcome.predictions),
             total_seconds=seconds,
         )
+
+
+def _run(fit_predict: FitPredict, task: _Task) -> Outcome:
+    cell, splits = task
+    try:
+        return fit_predict(
+            cell.method.recipe, splits.train, splits.validation, splits.test, cell.seed, cell.options
+        )
+    except InputError as error:
+        raise InputError(f"{cell}: {error.message}", error.hint) from error
+    except Exception as error:
+        error.add_note(f"in the cell {cell}")
+        raise
 
 
 def _skipped(cells: Sequence[Cell], plan: Mapping[Cell, _Planned]) -> int:

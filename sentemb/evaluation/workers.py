@@ -1,4 +1,4 @@
-"""Other processes that run cells and end with the one that started them."""
+"""Other processes that run the tasks of a study and end with the one that started them."""
 
 from __future__ import annotations
 
@@ -7,49 +7,51 @@ import signal
 import tempfile
 import threading
 import time
-from collections.abc import Generator, Iterable
+from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
+from typing import TypeVar
 
 from sentemb.errors import InputError
-from sentemb.evaluation.classification.cell import Cell, FitPredict, Outcome, Splits
 
-Task = tuple[Cell, Splits]
-Done = tuple[Cell, Splits, Outcome, float]
+Task = TypeVar("Task")
+Result = TypeVar("Result")
 
 
-def run_here(fit_predict: FitPredict, tasks: Iterable[Task]) -> Generator[Done, None, None]:
-    """Run cells one after the other in this process.
+def run_here(
+    run: Callable[[Task], Result], tasks: Iterable[Task]
+) -> Generator[tuple[Task, Result, float], None, None]:
+    """Run tasks one after the other in this process.
 
     Args:
-        fit_predict: The function that runs one.
-        tasks: The cells with their data.
+        run: The function that runs one.
+        tasks: The tasks.
 
     Yields:
-        Each with its outcome and its wall time in seconds.
+        Each with its result and its wall time in seconds.
     """
-    for cell, splits in tasks:
-        yield cell, splits, *_run(fit_predict, cell, splits)
+    for task in tasks:
+        yield task, *_timed(run, task)
 
 
 def run_in_processes(
-    fit_predict: FitPredict, tasks: Iterable[Task], jobs: int
-) -> Generator[Done, None, None]:
-    """Run cells in several processes that share the cores.
+    run: Callable[[Task], Result], tasks: Iterable[Task], jobs: int
+) -> Generator[tuple[Task, Result, float], None, None]:
+    """Run tasks in several processes that share the cores.
 
     Two processes of one thread take less time than one of two threads where batches are small. The processes
     are started anew, not forked, since torch does not survive a fork. They hold one end of a pipe each, and
     end when the other end is closed: by this function, or by the system when this process dies.
 
     Args:
-        fit_predict: The function that runs one; importable by its name.
-        tasks: The cells with their data; taken from as processes become free.
+        run: The function that runs one; importable by its name, or a partial of one that is.
+        tasks: The tasks; taken from as processes become free.
         jobs: Number of processes.
 
     Yields:
-        Each with its outcome and its wall time in seconds, in the order in which they end.
+        Each with its result and its wall time in seconds, in the order in which they end.
 
     Raises:
         InputError: A process was killed.
@@ -62,20 +64,19 @@ def run_in_processes(
     arguments = (theirs, threads, scratch.name)
     pool = ProcessPoolExecutor(jobs, mp_context=context, initializer=_start, initargs=arguments)
     waiting = iter(tasks)
-    running: dict[Future[tuple[Outcome, float]], Task] = {}
+    running: dict[Future[tuple[Result, float]], Task] = {}
     try:
         while True:
             while len(running) < jobs and (task := next(waiting, None)) is not None:
-                running[pool.submit(_run, fit_predict, *task)] = task
+                running[pool.submit(_timed, run, task)] = task
             if not running:
                 return
             for future in wait(running, return_when=FIRST_COMPLETED).done:
-                cell, splits = running.pop(future)
-                yield cell, splits, *future.result()
+                yield running.pop(future), *future.result()
     except BrokenProcessPool:
         raise InputError(
-            "a process that ran a cell was killed, most likely for want of memory",
-            "run the same command with fewer --jobs; finished cells are kept",
+            "a process of the study was killed, most likely for want of memory",
+            "run the same command with fewer --jobs; what is finished is kept",
         ) from None
     finally:
         ours.close()
@@ -83,18 +84,10 @@ def run_in_processes(
         scratch.cleanup()
 
 
-def _run(fit_predict: FitPredict, cell: Cell, splits: Splits) -> tuple[Outcome, float]:
+def _timed(run: Callable[[Task], Result], task: Task) -> tuple[Result, float]:
     started = time.perf_counter()
-    try:
-        outcome = fit_predict(
-            cell.method.recipe, splits.train, splits.validation, splits.test, cell.seed, cell.options
-        )
-    except InputError as error:
-        raise InputError(f"{cell}: {error.message}", error.hint) from error
-    except Exception as error:
-        error.add_note(f"in the cell {cell}")
-        raise
-    return outcome, time.perf_counter() - started
+    result = run(task)
+    return result, time.perf_counter() - started
 
 
 def _start(pipe: Connection, threads: int, scratch: str) -> None:
