@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from sentemb._lazy import lazy_exports
 
 if TYPE_CHECKING:
+    from sentemb.losses.back_translation import BackTranslationLoss
     from sentemb.losses.cached_labelled import CachedCrossEntropySupConLoss, CachedLaConLoss
     from sentemb.losses.cached_pairs import CachedParaphraseContrastLoss, CachedSimCSELoss
     from sentemb.losses.cached_supcon import CachedSupCLSeqLoss, CachedSupConLoss
@@ -26,6 +27,7 @@ else:
     __getattr__ = lazy_exports(
         __name__,
         {
+            "back_translation": ["BackTranslationLoss"],
             "cached_labelled": ["CachedCrossEntropySupConLoss", "CachedLaConLoss"],
             "cached_pairs": ["CachedParaphraseContrastLoss", "CachedSimCSELoss"],
             "cached_supcon": ["CachedSupCLSeqLoss", "CachedSupConLoss"],
@@ -45,6 +47,7 @@ else:
     )
 
 __all__ = [
+    "BackTranslationLoss",
     "CachedCrossEntropySupConLoss",
     "CachedLaConLoss",
     "CachedParaphraseContrastLoss",

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
-from typing import Any, ClassVar, Literal, get_args
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, ClassVar, Literal, TypeVar, get_args
 
 import torch
 from torch import Tensor, nn
@@ -34,6 +34,7 @@ Objective = Literal["base", "opt1", "opt2", "opt3"]
 
 _NAME = "SelfGuidedLoss"
 _FINGERPRINT = "frozen_encoder.sha256"
+_Column = TypeVar("_Column")
 
 
 class SelfGuidedLoss(OwnedWeights):
@@ -168,19 +169,7 @@ class SelfGuidedLoss(OwnedWeights):
                 f"{_NAME} trains on single sentences, this batch has {len(columns)} text columns",
                 "keep one column, or put the sentences of both columns below each other",
             )
-        features = columns[0]
-        if "cu_seq_lens_q" in features:
-            raise InputError(
-                f"{_NAME} needs padded batches, this model flattens them", "set model[0].unpad_inputs = False"
-            )
-        # The frozen encoder first: with dropout in both, the random numbers are drawn in the authors' order.
-        cache = self.view_cache
-        if self.frozen.dropout:
-            # Trainers call train() on the model alone, and a loaded transformer starts in evaluation mode.
-            self.frozen.train(self.model.training)
-        views = self.frozen(features) if cache is None else cache.views(features, self.frozen)
-        sentences = self.model(dict(features))["sentence_embedding"]
-        return self.compute_loss_from_embeddings([sentences, views], labels)
+        return self.compute_loss_from_embeddings(self._both_sides(columns[0], columns[0]), labels)
 
     def compute_loss_from_embeddings(
         self, embeddings: list[Tensor], labels: Tensor | None = None
@@ -263,6 +252,32 @@ class SelfGuidedLoss(OwnedWeights):
     pages = "2528--2540",
 }
 """
+
+    def columns_of_views(self, columns: Sequence[_Column]) -> Sequence[_Column]:
+        """Of a batch's text columns, those that BERT_F sees: the views of their texts can be cached.
+
+        Args:
+            columns: All text columns.
+
+        Returns:
+            Some of them.
+        """
+        return columns
+
+    def _both_sides(self, sentences: dict[str, Any], viewed: dict[str, Any]) -> list[Tensor]:
+        """c of one column, `(b, d)`, and h of the same or another, `(b, l, d)`."""
+        if "cu_seq_lens_q" in viewed:
+            raise InputError(
+                f"{type(self).__name__} needs padded batches, this model flattens them",
+                "set model[0].unpad_inputs = False",
+            )
+        # The frozen encoder first: with dropout in both, the random numbers are drawn in the authors' order.
+        cache = self.view_cache
+        if self.frozen.dropout:
+            # Trainers call train() on the model alone, and a loaded transformer starts in evaluation mode.
+            self.frozen.train(self.model.training)
+        views = self.frozen(viewed) if cache is None else cache.views(viewed, self.frozen)
+        return [self.model(dict(sentences))["sentence_embedding"], views]
 
     def _contrast(self, sentences: Tensor, views: Tensor, anchors: slice) -> Tensor:
         """Per-anchor losses of projected sentence vectors `(n, w)` and views `(n, l, w)`."""

@@ -92,7 +92,7 @@ def build_loss(
     """
     chosen = loss_class(config.loss)
     options = check_loss_options(config)
-    if chosen is SelfGuidedLoss:
+    if issubclass(chosen, SelfGuidedLoss):
         options["view_cache"] = view_cache
         if not whole_pass:
             options.setdefault("views", "online")

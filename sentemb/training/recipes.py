@@ -122,6 +122,13 @@ _SG_RELEASED = {
     "loss_options.preset": Default("released", f"{SG_CODE}: mean views, dropout in the frozen encoder, ..."),
 }
 
+# Section 4.2's data have back-translations only once they are made: `sentemb data back-translate`.
+_BT_COMMON = {
+    **{key: default for key, default in _SG_COMMON.items() if key != "data"},
+    "columns": Default(("text", "back_translation"), "what `sentemb data back-translate` writes"),
+    "loss": Default("BackTranslationLoss", f"{SG_PAPER}, appendix A.2"),
+}
+
 _CS224N_COMMON = {
     "base": Default("bert-base-uncased", CS224N_CODE),
     "pooling": Default("cls", f"{CS224N_PAPER}, section 4.1: hidden state of [CLS]"),
@@ -209,6 +216,30 @@ RECIPES: dict[str, Recipe] = {
         _self_guided("sg-opt1", "opt1", "Self-guided, views are negatives beside sentences", "section 3.2"),
         _self_guided("sg-opt2", "opt2", "Self-guided, only views are negatives", "section 3.2"),
         _self_guided("sg-opt", "opt3", "Self-guided with all layers' views: SG-OPT", "section 3.2"),
+        Recipe(
+            "bt",
+            "Texts against their back-translations, NT-Xent: Contrastive (BT)",
+            {
+                **_BT_COMMON,
+                "loss_options.objective": Default("base", f"{SG_PAPER}, appendix A.2: NT-Xent"),
+                "loss_options.view_encoder": Default(
+                    "trained", f"{SG_CODE}; CERT (Fang and Xie, 2020); A.2 does not say"
+                ),
+            },
+            _SG_RELEASED,
+        ),
+        Recipe(
+            "bt-sg-opt",
+            "Texts against all layers' views of their back-translations: BT + SG-OPT",
+            {
+                **_BT_COMMON,
+                "loss_options.objective": Default("opt3", f"{SG_PAPER}, table 7"),
+                "loss_options.view_encoder": Default(
+                    "frozen", f"{SG_PAPER}, section 6: the back-translation into BERT_F"
+                ),
+            },
+            _SG_RELEASED,
+        ),
     )
 }
 

@@ -77,6 +77,8 @@ def fill(
     values["recipe"] = recipe.name
     if "output" not in values:
         raise InputError("no output folder", "name one with --output")
+    if "data" in types and "data" not in values:
+        raise InputError(f"the recipe {recipe.name} has no data of its own", "name a file with --data")
     try:
         return kind(**values)
     except InputError as error:

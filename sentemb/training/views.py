@@ -59,7 +59,7 @@ def _fill(
     idle = 0
     for batch in _batches(rows):
         held = len(cache)
-        for features in features_of(batch):
+        for features in loss.columns_of_views(features_of(batch)):
             moved = {k: v.to(device) if isinstance(v, torch.Tensor) else v for k, v in features.items()}
             cache.views(moved, loss.frozen)
         # Texts may differ and their tokens not, but not batch after batch: the cache is full.

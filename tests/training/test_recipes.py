@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from sentemb.errors import InputError
 from sentemb.training import RECIPES, resolve
 
 # METHODS.md 1.4 and 3.3, typed in again by hand.
@@ -41,6 +42,10 @@ SIMCSE = {
     "stopping": "none",
     "use_last": False,
 }
+BT = {name: value for name, value in SG.items() if name != "data"} | {
+    "columns": ("text", "back_translation"),
+    "loss": "BackTranslationLoss",
+}
 UNSUPERVISED = SIMCSE | {"batch_size": 64, "learning_rate": 3e-5, "epochs": 1, "pooling": "cls"}
 SUPERVISED = SIMCSE | {"batch_size": 512, "learning_rate": 5e-5, "epochs": 3, "pooling": "cls-mlp"}
 # METHODS.md 8.
@@ -61,6 +66,16 @@ EXPECTED: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("sg-opt1", SG, {"objective": "opt1", "temperature": 0.01, "drift_weight": 0.1}),
     ("sg-opt2", SG, {"objective": "opt2", "temperature": 0.01, "drift_weight": 0.1}),
     ("sg-opt", SG, {"objective": "opt3", "temperature": 0.01, "drift_weight": 0.1}),
+    (
+        "bt",
+        BT,
+        {"objective": "base", "view_encoder": "trained", "temperature": 0.01, "drift_weight": 0.1},
+    ),
+    (
+        "bt-sg-opt",
+        BT,
+        {"objective": "opt3", "view_encoder": "frozen", "temperature": 0.01, "drift_weight": 0.1},
+    ),
     ("simcse", UNSUPERVISED, {"temperature": 0.05}),
     ("simcse-supervised", SUPERVISED, {"temperature": 0.05, "head": None}),
     (
@@ -78,18 +93,24 @@ EXPECTED: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
 
 @pytest.mark.parametrize(("name", "fields", "options"), EXPECTED)
 def test_the_papers_values(name: str, fields: dict[str, Any], options: dict[str, Any]) -> None:
-    config = resolve(name, overrides={"output": "o"})
+    data = {} if "data" in RECIPES[name].defaults else {"data": "own.csv"}
+    config = resolve(name, overrides={"output": "o"} | data)
     assert {field: getattr(config, field) for field in fields} == fields
     assert dict(config.loss_options) == options
+
+
+def test_back_translations_have_to_be_made_before() -> None:
+    with pytest.raises(InputError, match="bt has no data of its own; name a file with --data"):
+        resolve("bt", overrides={"output": "o"})
 
 
 def test_every_recipe_is_in_the_table() -> None:
     assert set(RECIPES) == {name for name, _, _ in EXPECTED}
 
 
-@pytest.mark.parametrize("recipe", [name for name in RECIPES if name.startswith("sg")])
+@pytest.mark.parametrize("recipe", [name for name in RECIPES if name.startswith(("sg", "bt"))])
 def test_the_released_self_guided_code(recipe: str) -> None:
-    config = resolve(recipe, overrides={"output": "o", "preset": "released"})
+    config = resolve(recipe, overrides={"output": "o", "preset": "released", "data": "own.csv"})
     assert config.use_last
     assert config.loss_options["preset"] == "released"
     assert config.stopping == "drops"

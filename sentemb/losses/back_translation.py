@@ -1,0 +1,159 @@
+"""Contrast with back-translations, which SG-BERT compares itself with and then joins to its own method."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal, TypeVar, get_args
+
+from torch import Tensor, nn
+
+from sentemb._compat import embed_columns
+from sentemb.errors import InputError
+from sentemb.losses._options import check_choice
+from sentemb.losses.functional import ViewPooling
+from sentemb.losses.self_guided import Objective, SelfGuidedLoss
+from sentemb.losses.view_cache import ViewCache
+
+Side = Literal["trained", "frozen"]
+"""Through which encoder a back-translation goes: BERT_T or BERT_F."""
+
+_NAME = "BackTranslationLoss"
+_Column = TypeVar("_Column")
+
+
+class BackTranslationLoss(SelfGuidedLoss):
+    """Contrastive loss of texts and their back-translations (Kim, Yoo and Lee, 2021, appendix A.2).
+
+    `SelfGuidedLoss` with another positive: v_i is made of the back-translation of sentence i, not of the
+    sentence itself. Head, temperature, objectives, drift term and what is frozen are the same.
+
+    - `view_encoder="trained"` is Contrastive (BT) of tables 1 and 11: v_i = f(c'_i), where c'_i is BERT_T's
+      own vector of the back-translation, and the objective is `base`, NT-Xent over the 2b vectors. So do the
+      authors' code and CERT (Fang and Xie, 2020).
+    - `view_encoder="frozen"` takes the views of BERT_F's layers, as A.2 can be read too ("identical with our
+      Contrastive (SG) model"). With `objective="opt3"` it is BT + SG-OPT of table 7.
+
+    A back-translation that equals its original is a positive that differs by dropout alone with BERT_T, and
+    what self-guidance has with BERT_F.
+
+    Inputs:
+        +--------------------------+--------+
+        | Texts                    | Labels |
+        +==========================+========+
+        | text, back-translation   | none   |
+        +--------------------------+--------+
+
+    Args:
+        model: The encoder to train, with its pretrained weights: they are copied here.
+        objective: As in `SelfGuidedLoss`; `base` in A.2, `opt3` in table 7. The trained encoder gives one
+            view, so that `opt3` needs the frozen one.
+        view_encoder: `trained` or `frozen`, see above.
+        temperature: Divides the cosine; 0.01 (table 8).
+        layers: Hidden states of BERT_F that serve as views; see `SelfGuidedLoss`.
+        view_pooling: Pooling of these views; see `SelfGuidedLoss`.
+        drift_weight: lambda, 0.1 (table 8); 0 leaves the term out.
+        projection_width: Width of the head's layers, 4096 (footnote 4).
+        frozen_dropout: Whether BERT_F runs with dropout while training; see `SelfGuidedLoss`.
+        views: Whether views of BERT_F are `cached` or computed `online`; see `SelfGuidedLoss`.
+        view_cache: The store of `views="cached"`.
+        gather_across_devices: Take in-batch negatives from all processes.
+        preset: `released` doubles the contrastive term of `base`, as the authors' code does once it runs;
+            otherwise see `SelfGuidedLoss`.
+
+    Raises:
+        InputError: An option is out of range, or the encoder is no transformer.
+
+    Example:
+        >>> encoder = build_encoder("bert-base-uncased", pooling="cls", max_length=128)
+        >>> loss = BackTranslationLoss(encoder)
+        >>> pairs = load_columns("back.csv", ["text", "back_translation"])
+        >>> trainer = SentembTrainer(model=encoder, train_dataset=pairs, loss=loss)
+
+    Reference:
+        Kim, Yoo and Lee: Self-Guided Contrastive Learning for BERT Sentence Representations. ACL 2021.
+        https://aclanthology.org/2021.acl-long.197
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        *,
+        objective: Objective = "base",
+        view_encoder: Side = "trained",
+        temperature: float = 0.01,
+        layers: tuple[int, int | None] = (0, None),
+        view_pooling: ViewPooling | None = None,
+        drift_weight: float = 0.1,
+        projection_width: int = 4096,
+        frozen_dropout: bool | None = None,
+        views: Literal["cached", "online"] = "cached",
+        view_cache: ViewCache | None = None,
+        gather_across_devices: bool = True,
+        preset: Literal["released"] | None = None,
+    ) -> None:
+        check_choice(_NAME, "view_encoder", view_encoder, get_args(Side))
+        if view_encoder == "trained" and objective == "opt3":
+            raise InputError(
+                f"{_NAME} has one view of each back-translation by the trained encoder, opt3 takes many",
+                "choose view_encoder='frozen', or objective='base'",
+            )
+        super().__init__(
+            model,
+            objective=objective,
+            temperature=temperature,
+            layers=layers,
+            view_pooling=view_pooling,
+            drift_weight=drift_weight,
+            projection_width=projection_width,
+            frozen_dropout=frozen_dropout,
+            # BERT_F is then the reference of the drift term alone.
+            views="online" if view_encoder == "trained" else views,
+            view_cache=view_cache,
+            gather_across_devices=gather_across_devices,
+            preset=preset,
+        )
+        self.view_encoder = view_encoder
+
+    def forward(
+        self, sentence_features: Iterable[dict[str, Any]], labels: Tensor | None = None
+    ) -> dict[str, Tensor]:
+        """Loss of a batch.
+
+        Args:
+            sentence_features: Tokenized texts, then their back-translations.
+            labels: Ignored.
+
+        Returns:
+            The weighted components `contrast` and, unless its weight is 0, `drift`.
+
+        Raises:
+            InputError: Not two text columns, or a batch flattened into one row for BERT_F.
+        """
+        columns = list(sentence_features)
+        if len(columns) != 2:
+            raise InputError(
+                f"{_NAME} compares texts with their back-translations, this batch has {len(columns)} "
+                f"text column{'' if len(columns) == 1 else 's'}",
+                "name the two columns; `sentemb data back-translate` makes the second",
+            )
+        if self.view_encoder == "frozen":
+            return self.compute_loss_from_embeddings(self._both_sides(*columns), labels)
+        # Copies: the encoder writes its output into the dict that it is given.
+        copies = [dict(column) for column in columns]
+        texts, translations = embed_columns(self.model, copies, separate_first=False)  # each (b, d)
+        return self.compute_loss_from_embeddings([texts, translations.unsqueeze(1)], labels)
+
+    def columns_of_views(self, columns: Sequence[_Column]) -> Sequence[_Column]:
+        """The back-translations: BERT_F sees no original.
+
+        Args:
+            columns: Both text columns.
+
+        Returns:
+            The second.
+        """
+        return columns[1:]
+
+    def get_config_dict(self) -> dict[str, Any]:
+        """Options for the model card."""
+        return {**super().get_config_dict(), "view_encoder": self.view_encoder}
