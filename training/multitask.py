@@ -31,7 +31,6 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from sentemb.data import load_columns
 from sentemb.errors import InputError
 from sentemb.multitask import (
     ROWS,
@@ -41,6 +40,7 @@ from sentemb.multitask import (
     evaluate_tasks,
     fit_multitask,
     load_task_sets,
+    read_nli_columns,
     resolve_multitask,
 )
 from sentemb.multitask.stages import uses_nli
@@ -89,24 +89,6 @@ def read_sets(options: argparse.Namespace) -> tuple[TaskSets, TaskSets]:
     return train.head(options.rows), dev.head(options.rows)
 
 
-def read_nli(options: argparse.Namespace) -> list[list[str]]:
-    """Read NLI triples.
-
-    Args:
-        options: The command line.
-
-    Returns:
-        Anchors, positives and hard negatives.
-
-    Raises:
-        InputError: The source has other than three columns of text.
-    """
-    rows = load_columns(options.nli, data_dir=options.data_dir, limit=options.rows)
-    if len(rows.column_names) != 3:
-        raise InputError(f"{options.nli} has no three columns", "give anchors, positives and hard negatives")
-    return [list(rows[name]) for name in rows.column_names]
-
-
 def train(options: argparse.Namespace) -> str:
     """Train a row, or put an ensemble together.
 
@@ -128,7 +110,11 @@ def train(options: argparse.Namespace) -> str:
         scores = evaluate_tasks(ensemble, dev)
     else:
         config = configure(options)
-        nli = read_nli(options) if uses_nli(config) else []
+        nli = (
+            read_nli_columns(options.nli, data_dir=options.data_dir, rows=options.rows)
+            if uses_nli(config)
+            else []
+        )
         progress = ConsoleProgress()
         fitted = fit_multitask(config, sets, dev, nli=nli, resume=options.resume, progress=progress)
         scores = evaluate_tasks(fitted.model, dev)

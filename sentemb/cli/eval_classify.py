@@ -105,7 +105,7 @@ def classify(
     experiment = _experiment(protocol, values, rows)
     experiment = replace(
         experiment,
-        seeds=experiment.seeds if seeds is None else parse_seeds(seeds),
+        seeds=experiment.seeds if seeds is None else parse_numbers("seeds", seeds),
         best=best or experiment.best,
         rule=rule or experiment.rule,
         paper=paper or experiment.paper,
@@ -146,21 +146,22 @@ def _experiment(name: str, values: str | None, rows: int | None) -> Protocol:
     return PROTOCOLS[name]() if figures is None else PROTOCOLS[name](figures)
 
 
-def parse_seeds(text: str) -> tuple[int, ...]:
-    """Read `--seeds`.
+def parse_numbers(option: str, text: str) -> tuple[int, ...]:
+    """Read an option that takes several whole numbers, such as `--seeds`.
 
     Args:
+        option: The option's name.
         text: Such as `1,2,3`.
 
     Returns:
-        The seeds.
+        The numbers.
 
     Raises:
         InputError: One is no whole number from 0, or comes twice.
     """
     parts = [part.strip() for part in text.split(",")]
     if not all(part.isdecimal() for part in parts) or len({int(part) for part in parts}) < len(parts):
-        raise InputError(f"--seeds {text} is no list of different whole numbers from 0", "write 1,2,3")
+        raise InputError(f"--{option} {text} is no list of different whole numbers from 0", "write 1,2,3")
     return tuple(int(part) for part in parts)
 
 

@@ -12,7 +12,7 @@ import typer
 
 from sentemb._files import write_text
 from sentemb.cli.data import DataDir
-from sentemb.cli.eval_classify import Rule, parse_seeds
+from sentemb.cli.eval_classify import Rule, parse_numbers
 from sentemb.errors import InputError
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def tune(
     options = parse_settings(split_settings(setting or ()), ClassifierConfig)
     experiment = replace(
         full(() if rows is None else (rows,)),
-        seeds=parse_seeds(seeds),
+        seeds=parse_numbers("seeds", seeds),
         rule=rule,
         paper=paper,
         options=options | ({} if base is None else {"base": base}),

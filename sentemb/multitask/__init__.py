@@ -8,7 +8,7 @@ from sentemb._lazy import lazy_exports
 
 if TYPE_CHECKING:
     from sentemb.multitask.config import MultiTaskConfig
-    from sentemb.multitask.data import load_task_sets
+    from sentemb.multitask.data import load_task_sets, read_nli_columns
     from sentemb.multitask.ensemble import TaskEnsemble
     from sentemb.multitask.evaluation import evaluate_tasks
     from sentemb.multitask.fit import MultiTaskRun, fit_multitask
@@ -16,13 +16,15 @@ if TYPE_CHECKING:
     from sentemb.multitask.model import MultiTaskModel
     from sentemb.multitask.pcgrad import GradientSurgery, project_conflicts
     from sentemb.multitask.recipes import ROWS, resolve_multitask
+    from sentemb.multitask.study import rows_of_tables, run_rows
+    from sentemb.multitask.tables import multitask_tables
     from sentemb.multitask.tasks import TASKS, TaskSets
 else:
     __getattr__ = lazy_exports(
         __name__,
         {
             "config": ["MultiTaskConfig"],
-            "data": ["load_task_sets"],
+            "data": ["load_task_sets", "read_nli_columns"],
             "ensemble": ["TaskEnsemble"],
             "evaluation": ["evaluate_tasks"],
             "fit": ["MultiTaskRun", "fit_multitask"],
@@ -30,6 +32,8 @@ else:
             "model": ["MultiTaskModel"],
             "pcgrad": ["GradientSurgery", "project_conflicts"],
             "recipes": ["ROWS", "resolve_multitask"],
+            "study": ["rows_of_tables", "run_rows"],
+            "tables": ["multitask_tables"],
             "tasks": ["TASKS", "TaskSets"],
         },
     )
@@ -47,6 +51,10 @@ __all__ = [
     "evaluate_tasks",
     "fit_multitask",
     "load_task_sets",
+    "multitask_tables",
     "project_conflicts",
+    "read_nli_columns",
     "resolve_multitask",
+    "rows_of_tables",
+    "run_rows",
 ]

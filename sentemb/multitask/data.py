@@ -6,7 +6,7 @@ import os
 
 import numpy as np
 
-from sentemb.data import load_labelled
+from sentemb.data import load_columns, load_labelled
 from sentemb.data.labelled import LabelledTexts
 from sentemb.data.paraphrases import split_pairs
 from sentemb.errors import InputError
@@ -51,6 +51,28 @@ def load_task_sets(
         TaskSets(load("sst", "train"), train_pairs, load("sts", "train")),
         TaskSets(load("sst", "dev"), dev_pairs, load("sts", "dev")),
     )
+
+
+def read_nli_columns(
+    source: str, *, data_dir: str | os.PathLike[str] | None = None, rows: int | None = None
+) -> list[list[str]]:
+    """Read NLI triples.
+
+    Args:
+        source: A file of three text columns, or a name of the catalogue.
+        data_dir: Folder of local data sets; None means `SENTEMB_DATA`.
+        rows: Read only so many.
+
+    Returns:
+        Anchors, positives and hard negatives.
+
+    Raises:
+        InputError: The source has other than three columns of text.
+    """
+    triples = load_columns(source, data_dir=data_dir, limit=rows)
+    if len(triples.column_names) != 3:
+        raise InputError(f"{source} has no three columns", "give anchors, positives and hard negatives")
+    return [list(triples[name]) for name in triples.column_names]
 
 
 def _divided(pairs: LabelledTexts, held_out: float, seed: int) -> tuple[LabelledTexts, LabelledTexts]:

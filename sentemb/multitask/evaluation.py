@@ -30,8 +30,6 @@ OVERALL = "overall"
 def evaluate_tasks(model: MultiTaskModel | TaskEnsemble, sets: TaskSets) -> dict[str, float]:
     """Score a model: accuracy of sentiment and paraphrase, Pearson's correlation of similarity, their mean.
 
-    Each model encodes every different text of its tasks once.
-
     Args:
         model: A model, or an ensemble.
         sets: Labelled texts of each task.
@@ -39,8 +37,21 @@ def evaluate_tasks(model: MultiTaskModel | TaskEnsemble, sets: TaskSets) -> dict
     Returns:
         The entries of `METRICS` and `overall`, as fractions. A correlation that does not exist counts as 0.
     """
+    return score_tasks(predict_tasks(model, sets), sets)
+
+
+def predict_tasks(model: MultiTaskModel | TaskEnsemble, sets: TaskSets) -> dict[Task, Floats]:
+    """Answer every row of the sets; each model encodes every different text of its tasks once.
+
+    Args:
+        model: A model, or an ensemble.
+        sets: Texts of each task.
+
+    Returns:
+        What `MultiTaskModel.answer` says of each task's rows, `(n,)`.
+    """
     models = {task: model for task in TASKS} if isinstance(model, MultiTaskModel) else model.models
-    scores: dict[str, float] = {}
+    predicted: dict[Task, Floats] = {}
     for member in dict.fromkeys(models.values()):
         tasks = [task for task in TASKS if models[task] is member]
         texts = list(
@@ -49,9 +60,22 @@ def evaluate_tasks(model: MultiTaskModel | TaskEnsemble, sets: TaskSets) -> dict
         vectors, places = member.encode(texts), {text: place for place, text in enumerate(texts)}
         for task in tasks:
             columns = [vectors[[places[text] for text in column]] for column in columns_of(sets[task])]
-            scores[METRICS[task]] = _score(task, member.answer(task, *columns), sets[task])
-    ordered = {METRICS[task]: scores[METRICS[task]] for task in TASKS}
-    return ordered | {OVERALL: float(np.mean(list(ordered.values())))}
+            predicted[task] = member.answer(task, *columns)
+    return predicted
+
+
+def score_tasks(predicted: Mapping[Task, Floats], sets: TaskSets) -> dict[str, float]:
+    """Score predictions.
+
+    Args:
+        predicted: From `predict_tasks`.
+        sets: Labelled texts of each task.
+
+    Returns:
+        See `evaluate_tasks`.
+    """
+    scores = {METRICS[task]: _score(task, predicted[task], sets[task]) for task in TASKS}
+    return scores | {OVERALL: float(np.mean(list(scores.values())))}
 
 
 def columns_of(data: LabelledTexts) -> list[list[str]]:

@@ -201,9 +201,9 @@ class MultiTaskSession:
         self.folder.rewind_metrics(self.at.steps)
         before = self.folder.read_record()
         data = {
-            "train": {task: _described(one) for task, one in self.train},
-            "dev": {task: _described(one) for task, one in self.dev},
-            "nli": {"rows": len(self.nli[0]), "sha256": _checksum(self.nli)} if self.nli else None,
+            "train": {task: describe_set(one) for task, one in self.train},
+            "dev": {task: describe_set(one) for task, one in self.dev},
+            "nli": {"rows": len(self.nli[0]), "sha256": checksum(self.nli)} if self.nli else None,
         }
         if "data" in before and before["data"] != data:
             raise InputError("the data has changed since the run began", "begin a new run on it")
@@ -234,6 +234,7 @@ class MultiTaskSession:
             sessions=sessions,
             steps=self.at.steps,
             kept_step=kept,
+            seconds=round(self.at.seconds, 2),
             sentences_per_second=speed,
             dev={"score": score, "metric": OVERALL, "evaluations": len(self.at.scores)},
             best=best_places(self.at, published=kept),
@@ -249,7 +250,15 @@ class MultiTaskSession:
         return Run(folder.path, self.seed, score, kept, self.at.steps, speed)
 
 
-def _described(data: LabelledTexts) -> dict[str, Any]:
+def describe_set(data: LabelledTexts) -> dict[str, Any]:
+    """What a run's record says of a set.
+
+    Args:
+        data: The set.
+
+    Returns:
+        Its name, split, source, rows, classes and the checksum of its rows.
+    """
     content = [data.texts, data.pairs, data.labels.tolist()]
     return {
         "set": data.name,
@@ -257,11 +266,19 @@ def _described(data: LabelledTexts) -> dict[str, Any]:
         "source": data.source,
         "rows": len(data),
         "classes": data.class_counts,
-        "sha256": _checksum(content),
+        "sha256": checksum(content),
     }
 
 
-def _checksum(content: Any) -> str:
+def checksum(content: Any) -> str:
+    """SHA-256 of JSON values.
+
+    Args:
+        content: The values.
+
+    Returns:
+        Hexadecimal digits.
+    """
     return hashlib.sha256(json.dumps(content, ensure_ascii=False).encode()).hexdigest()
 
 
