@@ -6,16 +6,18 @@ release moves one of these names, this is the file to mend.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any
 
 import torch
+from sentence_transformers import SentenceTransformer
 from sentence_transformers.base.evaluation.evaluator import BaseEvaluator
 from sentence_transformers.base.losses.gradcache import CachedLossMixin, RandContext
 from sentence_transformers.base.losses.gradcache import _create_minibatch as slice_minibatch
 from sentence_transformers.base.losses.merged_forward import embed_columns, merge_feature_batches
+from sentence_transformers.base.modules.module import Module
 from sentence_transformers.sentence_transformer.modules import (
     Dense,
     Normalize,
@@ -31,6 +33,7 @@ __all__ = [
     "BaseEvaluator",
     "CachedLossMixin",
     "Dense",
+    "Module",
     "Normalize",
     "Pooling",
     "RandContext",
@@ -42,12 +45,29 @@ __all__ = [
     "get_rank",
     "get_world_size",
     "load_reports_through",
+    "load_with_module_classes",
     "merge_feature_batches",
     "pack_linear_weight",
     "packed_linear",
     "packed_linear_dtypes",
     "slice_minibatch",
 ]
+
+
+def load_with_module_classes(
+    address: str, classes: Mapping[str, type[torch.nn.Module]], **options: Any
+) -> SentenceTransformer:
+    """Load a model whose `modules.json` may name the given classes beside upstream's own.
+
+    Args:
+        address: Folder or hub id.
+        classes: By the name under which `modules.json` has them.
+        **options: For `SentenceTransformer`.
+
+    Returns:
+        The model.
+    """
+    return SentenceTransformer._load_with_module_classes(address, classes, **options)
 
 
 @contextmanager

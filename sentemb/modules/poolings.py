@@ -1,4 +1,4 @@
-"""From token embeddings to a sentence embedding, in modules that every sentence-transformers can load."""
+"""From token embeddings to a sentence embedding, where possible in modules that come with upstream."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ import torch
 from torch import nn
 
 from sentemb._compat import Dense, Pooling, Transformer, WeightedLayerPooling
+from sentemb.modules.wk_pooling import WKPooling
 
-Poolings = Literal["cls", "cls-mlp", "mean", "max", "last-2", "first-last", "first-last-static"]
+Poolings = Literal["cls", "cls-mlp", "mean", "max", "last-2", "first-last", "first-last-static", "wk"]
 """How a sentence embedding is made; averages and maxima include [CLS] and [SEP] and exclude padding.
 
 - `cls`: last layer at position 0. `cls-mlp`: the same through Dense + tanh (supervised SimCSE).
@@ -18,9 +19,13 @@ Poolings = Literal["cls", "cls-mlp", "mean", "max", "last-2", "first-last", "fir
 - `last-2`: mean over the last two layers, then over tokens (BERT-flow, SimCSE's `avg_top2`).
 - `first-last`: layer 1 and the last (the SimCSE code as it is today).
 - `first-last-static`: embedding output and the last (the SimCSE paper's baseline table).
+- `wk`: all layers from the fourth, or from a third of the depth where that is lower, and all tokens but the
+  last, weighted by SBERT-WK's rules. The only one that needs sentemb to load a saved model.
 """
 
-_LAYER_POOLINGS = ("last-2", "first-last", "first-last-static")
+_LAYER_MEANS = ("last-2", "first-last", "first-last-static")
+# The released SBERT-WK begins at layer 4 of 12 and of 24; a shallower model leaves out as large a part.
+_WK_START, _WK_PART = 4, 3
 
 
 def needs_hidden_states(pooling: Poolings) -> bool:
@@ -32,7 +37,7 @@ def needs_hidden_states(pooling: Poolings) -> bool:
     Returns:
         True where the transformer has to return every hidden state.
     """
-    return pooling in _LAYER_POOLINGS
+    return pooling in _LAYER_MEANS or pooling == "wk"
 
 
 def pooling_modules(transformer: Transformer, pooling: Poolings) -> list[nn.Module]:
@@ -43,17 +48,20 @@ def pooling_modules(transformer: Transformer, pooling: Poolings) -> list[nn.Modu
         pooling: The pooling.
 
     Returns:
-        Native modules in order, ready for `SentenceTransformer(modules=[transformer, *these])`.
+        Modules in order, ready for `SentenceTransformer(modules=[transformer, *these])`.
+
+    Raises:
+        InputError: The transformer has too few layers for the pooling.
     """
     width = transformer.get_embedding_dimension()
     if pooling == "cls-mlp":
         return [Pooling(width, "cls"), _head(transformer, width)]
-    if needs_hidden_states(pooling):
-        return [
-            _mean_of_layers(width, transformer.model.config.num_hidden_layers, pooling),
-            Pooling(width, "mean"),
-        ]
-    return [Pooling(width, pooling)]
+    if not needs_hidden_states(pooling):
+        return [Pooling(width, pooling)]
+    layers = transformer.model.config.num_hidden_layers
+    if pooling == "wk":
+        return [WKPooling(width, layers, layer_start=min(_WK_START, layers // _WK_PART))]
+    return [_mean_of_layers(width, layers, pooling), Pooling(width, "mean")]
 
 
 def has_cls_mlp(modules: Sequence[nn.Module]) -> bool:
