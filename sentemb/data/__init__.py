@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from sentemb.data.batches import ClassBalancedBatches, class_balanced_batches
     from sentemb.data.catalogue import Entry, entries, get
     from sentemb.data.columns import load_columns
+    from sentemb.data.extremes import Extremes, draw_extremes
     from sentemb.data.label_values import score_classes
     from sentemb.data.labelled import LabelledTexts, UnlabelledTexts, load_labelled, load_unlabelled
     from sentemb.data.labelled_own import read_labelled
@@ -33,7 +34,14 @@ if TYPE_CHECKING:
         stratified_sample,
     )
     from sentemb.data.splits import lacon_train_split, scl_dev_split, sg_bert_dev_split
-    from sentemb.data.sts import STS_SETS, ScoredPairs, Subset, load_scored_pairs, read_scored_pairs
+    from sentemb.data.sts import (
+        STS_SETS,
+        ScoredPairs,
+        Subset,
+        load_scored_pairs,
+        open_scored_pairs,
+        read_scored_pairs,
+    )
     from sentemb.data.text import Record, read_records
 else:
     __getattr__ = lazy_exports(
@@ -43,6 +51,7 @@ else:
             "batches": ["ClassBalancedBatches", "class_balanced_batches"],
             "catalogue": ["Entry", "entries", "get"],
             "columns": ["load_columns"],
+            "extremes": ["Extremes", "draw_extremes"],
             "label_values": ["score_classes"],
             "labelled": ["LabelledTexts", "UnlabelledTexts", "load_labelled", "load_unlabelled"],
             "labelled_own": ["read_labelled"],
@@ -65,7 +74,14 @@ else:
                 "stratified_sample",
             ],
             "splits": ["lacon_train_split", "scl_dev_split", "sg_bert_dev_split"],
-            "sts": ["STS_SETS", "ScoredPairs", "Subset", "load_scored_pairs", "read_scored_pairs"],
+            "sts": [
+                "STS_SETS",
+                "ScoredPairs",
+                "Subset",
+                "load_scored_pairs",
+                "open_scored_pairs",
+                "read_scored_pairs",
+            ],
             "text": ["Record", "read_records"],
         },
     )
@@ -74,6 +90,7 @@ __all__ = [
     "STS_SETS",
     "ClassBalancedBatches",
     "Entry",
+    "Extremes",
     "LabelledTexts",
     "Overlap",
     "PairCounts",
@@ -89,6 +106,7 @@ __all__ = [
     "class_balanced_batches",
     "clean_pairs",
     "describe_source",
+    "draw_extremes",
     "entries",
     "few_shot_per_class",
     "few_shot_sets",
@@ -101,6 +119,7 @@ __all__ = [
     "load_pairs",
     "load_scored_pairs",
     "load_unlabelled",
+    "open_scored_pairs",
     "paraphrase_components",
     "read_copies",
     "read_labelled",

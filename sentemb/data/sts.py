@@ -21,6 +21,7 @@ logger = logging.getLogger(__name__)
 
 STS_SETS = ("sts12", "sts13", "sts14", "sts15", "sts16", "stsb", "sickr")
 """The seven sets that the papers report, in their order."""
+_TABLES = (".csv", ".tsv", ".jsonl", ".parquet", ".gz", ".xz")
 
 
 @dataclass(frozen=True)
@@ -130,6 +131,28 @@ def load_scored_pairs(
             raise
         logger.warning("%s", error.message)
     return pairs
+
+
+def open_scored_pairs(
+    source: str, *, split: str = "dev", data_dir: str | os.PathLike[str] | None = None
+) -> ScoredPairs:
+    """Open what an option names: a file of scored pairs, or one of the STS sets.
+
+    Args:
+        source: A file that is there or is called like a table, see `read_scored_pairs`; else a set's name.
+        split: The set's split, or what results call a file.
+        data_dir: As for `load_scored_pairs`.
+
+    Returns:
+        The pairs.
+
+    Raises:
+        InputError: There is no such file or set, or it is broken.
+    """
+    path = Path(source)
+    if path.is_file() or path.suffix in _TABLES:
+        return read_scored_pairs(path, split=split)
+    return load_scored_pairs(source, split=split, data_dir=data_dir)
 
 
 def read_place(entry: Entry, split: str, place: Place) -> ScoredPairs:

@@ -8,7 +8,15 @@ from sentemb._lazy import lazy_exports
 
 if TYPE_CHECKING:
     from sentemb.evaluation.evaluator import STSEvaluator
-    from sentemb.evaluation.geometry import Geometry, alignment, measure_geometry, uniformity
+    from sentemb.evaluation.geometry import (
+        Geometry,
+        alignment,
+        anisotropy,
+        effective_rank,
+        measure_geometry,
+        spectrum,
+        uniformity,
+    )
     from sentemb.evaluation.scoring import PROTOCOLS, Protocol, UndefinedScoreError
     from sentemb.evaluation.sts import StsReport, evaluate_pairs, evaluate_sts
 else:
@@ -16,7 +24,15 @@ else:
         __name__,
         {
             "evaluator": ["STSEvaluator"],
-            "geometry": ["Geometry", "alignment", "measure_geometry", "uniformity"],
+            "geometry": [
+                "Geometry",
+                "alignment",
+                "anisotropy",
+                "effective_rank",
+                "measure_geometry",
+                "spectrum",
+                "uniformity",
+            ],
             "scoring": ["PROTOCOLS", "Protocol", "UndefinedScoreError"],
             "sts": ["StsReport", "evaluate_pairs", "evaluate_sts"],
         },
@@ -30,8 +46,11 @@ __all__ = [
     "StsReport",
     "UndefinedScoreError",
     "alignment",
+    "anisotropy",
+    "effective_rank",
     "evaluate_pairs",
     "evaluate_sts",
     "measure_geometry",
+    "spectrum",
     "uniformity",
 ]

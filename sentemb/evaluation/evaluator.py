@@ -30,8 +30,9 @@ class STSEvaluator(BaseEvaluator):
     Metrics are named and scaled as by sentence-transformers' own evaluator: `<name>_spearman_cosine` and
     `<name>_pearson_cosine` in [-1, 1], under the protocol `all` (subsets concatenated). With several sets
     these are the mean over the sets, and each set has `<name>_<set>_spearman_cosine` and
-    `<name>_<set>_pearson_cosine` beside. With `geometry`, `<name>_alignment` and `<name>_uniformity` of all
-    sets together say how the vectors lie, from the same encoding; lower is better for both.
+    `<name>_<set>_pearson_cosine` beside. With `geometry`, `<name>_alignment`, `<name>_uniformity`,
+    `<name>_anisotropy` and `<name>_effective_rank` of all sets together say how the vectors lie, from the
+    same encoding.
 
     The data is read and checked in the constructor, so that a mistake shows before training starts. An
     encoder that has collapsed or diverged has no correlation: it scores 0.0 with a warning, since NaN
@@ -44,7 +45,7 @@ class STSEvaluator(BaseEvaluator):
         data_dir: The folder of data; `SENTEMB_DATA` by default.
         pairs: Sets of your own, in place of `sets`, `split` and `data_dir`.
         name: Prefix of every metric; `sts-<split>` by default.
-        geometry: Add alignment and uniformity, see `sentemb.evaluation.geometry`.
+        geometry: Add how the vectors lie, see `sentemb.evaluation.geometry`.
         write_csv: Append each result to `<name>_results.csv` where the trainer gives an output folder.
 
     Raises:

@@ -1,17 +1,23 @@
-"""How sentence vectors lie on the unit sphere: alignment and uniformity (Wang and Isola, 2020).
+"""How sentence vectors lie on the unit sphere: alignment and uniformity, anisotropy and spectrum.
 
 Alignment says how near vectors of one meaning are, uniformity how evenly all vectors are spread; lower is
 better for both. An encoder whose vectors all point one way is perfectly aligned and not uniform at all, one
-that scatters at random is the reverse: only both together mean something. Everything is computed in float64
-on unit vectors; a zero vector, which has no direction, stays zero.
+that scatters at random is the reverse: only both together mean something. Anisotropy says how far all vectors
+share one direction, the spectrum over how many directions the rest is spread. Everything is computed in
+float64 on unit vectors; a zero vector, which has no direction, stays zero.
 
-Reference: Wang and Isola: Understanding Contrastive Representation Learning through Alignment and Uniformity
-on the Hypersphere. ICML 2020. https://proceedings.mlr.press/v119/wang20k.html
+References:
+    Wang and Isola: Understanding Contrastive Representation Learning through Alignment and Uniformity on the
+    Hypersphere. ICML 2020. https://proceedings.mlr.press/v119/wang20k.html
+    Ethayarajh: How Contextual are Contextualized Word Representations? EMNLP 2019.
+    https://aclanthology.org/D19-1006
+    Roy and Vetterli: The effective rank: A measure of effective dimensionality. EUSIPCO 2007.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -36,24 +42,28 @@ class Geometry(NamedTuple):
     Attributes:
         alignment: Mean squared distance of the positive pairs, in [0, 4]; 0 is best.
         uniformity: Log of the mean Gaussian potential of all pairs of sentences, in [-8, 0]; lower is better.
+        anisotropy: Mean cosine of all pairs of sentences, at most 1; near 0 where no direction is preferred.
+        effective_rank: Over how many directions the sentences are spread, up to the dimension.
     """
 
     alignment: float
     uniformity: float
+    anisotropy: float
+    effective_rank: float
 
 
 def measure_geometry(encoded: EncodedSets) -> Geometry:
-    """Alignment of the pairs that mean the same beside the uniformity of all sentences.
+    """Alignment of the pairs that mean the same beside how all sentences are spread.
 
-    SimCSE's figure 2 shows both on STS-B. Positives are the pairs in the upper fifth of their set's range of
-    scores: those above 4 where it goes from 0 to 5, as there, and another scale needs no threshold of its
-    own. A sentence that several pairs share counts once.
+    SimCSE's figure 2 shows alignment and uniformity on STS-B. Positives are the pairs in the upper fifth of
+    their set's range of scores: those above 4 where it goes from 0 to 5, as there, and another scale needs no
+    threshold of its own. A sentence that several pairs share counts once.
 
     Args:
         encoded: Sets, whose scores differ, and the vectors of their sentences.
 
     Returns:
-        Both figures.
+        The figures.
 
     Raises:
         InputError: Fewer than two different sentences, or a vector that is not finite.
@@ -64,7 +74,12 @@ def measure_geometry(encoded: EncodedSets) -> Geometry:
         for side in (0, 1)
     )
     vectors = encoded.vectors
-    return Geometry(alignment(vectors[first], vectors[second]), uniformity(vectors))
+    return Geometry(
+        alignment(vectors[first], vectors[second]),
+        uniformity(vectors),
+        anisotropy(vectors),
+        effective_rank(spectrum(vectors)),
+    )
 
 
 def alignment(first: Floats, second: Floats, *, alpha: float = 2.0) -> float:
@@ -114,9 +129,7 @@ def uniformity(vectors: Floats, *, t: float = 2.0) -> float:
         InputError: Fewer than two vectors, a vector that is not finite, or `t` is not positive.
     """
     _check_positive("t", t)
-    count = len(vectors)
-    if count < 2:
-        raise InputError(f"uniformity needs at least two sentences, not {count}", "give more sentences")
+    count = _check_several("uniformity", vectors)
     unit = _unit(vectors)
     parts = [
         _log_potential(unit[start : start + _BLOCK], unit[other : other + _BLOCK], t, same=start == other)
@@ -124,6 +137,83 @@ def uniformity(vectors: Floats, *, t: float = 2.0) -> float:
         for other in range(start, count, _BLOCK)
     ]
     return float(logsumexp(parts)) - math.log(count * (count - 1) / 2)
+
+
+def anisotropy(vectors: Floats) -> float:
+    """Mean cosine over all unordered pairs of different rows (Ethayarajh, 2019, section 3.3).
+
+    There it is estimated from a sample of pairs; the squared length of the sum of all unit vectors is the sum
+    of all cosines, so that all pairs cost no more than one pass.
+
+    Args:
+        vectors: Vectors of any length, shape (sentences, dim).
+
+    Returns:
+        1 where all have one direction, near 0 where none is preferred, never below `-1 / (sentences - 1)`.
+
+    Raises:
+        InputError: Fewer than two vectors, or a vector that is not finite.
+    """
+    count = _check_several("anisotropy", vectors)
+    total = np.zeros(vectors.shape[1])  # (dim,)
+    own = 0.0
+    for unit in _unit_blocks(vectors):
+        total += unit.sum(axis=0)
+        own += float(np.einsum("bd,bd->", unit, unit))
+    return (float(total @ total) - own) / (count * (count - 1))
+
+
+def spectrum(vectors: Floats) -> Double:
+    """Eigenvalues of the covariance of the unit vectors: the variance along each principal direction.
+
+    Args:
+        vectors: Vectors of any length, shape (sentences, dim).
+
+    Returns:
+        The eigenvalues in descending order, shape (dim,); what is no more than rounding is 0. They add up to
+        1 less the squared length of the mean vector, unless some vector is zero.
+
+    Raises:
+        InputError: Fewer than two vectors, or a vector that is not finite.
+    """
+    count = _check_several("a spectrum", vectors)
+    mean = np.zeros(vectors.shape[1])  # (dim,)
+    for unit in _unit_blocks(vectors):
+        mean += unit.sum(axis=0) / count
+    # The mean is taken off before the products: where all vectors crowd together, taking its square off
+    # afterwards would leave rounding.
+    covariance = np.zeros((len(mean), len(mean)))  # (dim, dim)
+    for unit in _unit_blocks(vectors):
+        centred = unit - mean
+        covariance += centred.T @ centred / count
+    values: Double = np.linalg.eigvalsh(covariance)[::-1]
+    # Of unit vectors, so that rounding has a known size.
+    return np.where(values > len(mean) * np.finfo(np.float64).eps, values, 0.0)
+
+
+def effective_rank(eigenvalues: Double) -> float:
+    """Number of directions that vectors are spread over: exp of the entropy of their singular values.
+
+    Roy and Vetterli's definition, of the centred vectors: singular values are the square roots of the
+    covariance's eigenvalues, up to a factor that their normalisation to sum 1 takes out.
+
+    Args:
+        eigenvalues: What `spectrum` gives, shape (dim,).
+
+    Returns:
+        From 1, one direction, to the number of eigenvalues, all directions alike; 0 where all vectors are
+        equal, so that there is no spread at all.
+
+    Raises:
+        InputError: A value is negative or not finite.
+    """
+    if not (np.isfinite(eigenvalues) & (eigenvalues >= 0)).all():
+        raise InputError("an eigenvalue is negative or no number", "give what spectrum returns")
+    singular = np.sqrt(eigenvalues[eigenvalues > 0])
+    if len(singular) == 0:
+        return 0.0
+    shares = singular / singular.sum()
+    return float(np.exp(-np.sum(shares * np.log(shares))))
 
 
 def _positive(gold: Double) -> npt.NDArray[np.bool_]:
@@ -145,6 +235,10 @@ def _log_potential(rows: Double, columns: Double, t: float, *, same: bool) -> fl
     return highest + math.log(float(np.exp(logits - highest).sum()))
 
 
+def _unit_blocks(vectors: Floats) -> Iterator[Double]:
+    return (_unit(vectors[start : start + _BLOCK]) for start in range(0, len(vectors), _BLOCK))
+
+
 def _unit(vectors: Floats) -> Double:
     double = np.asarray(vectors, dtype=np.float64)
     if not np.isfinite(double).all():
@@ -152,6 +246,12 @@ def _unit(vectors: Floats) -> Double:
     norms = np.linalg.norm(double, axis=1, keepdims=True)  # (n, 1)
     unit: Double = np.divide(double, norms, out=np.zeros_like(double), where=norms > 0)
     return unit
+
+
+def _check_several(what: str, vectors: Floats) -> int:
+    if len(vectors) < 2:
+        raise InputError(f"{what} needs at least two sentences, not {len(vectors)}", "give more sentences")
+    return len(vectors)
 
 
 def _check_positive(name: str, value: float) -> None:

@@ -11,11 +11,15 @@ import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
+from sentemb.errors import InputError
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 # Okabe and Ito's palette, distinguishable with the common colour vision deficiencies.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#F0E442", "#000000")
+# Coordinates of float32 unit vectors that differ by less are equal but for rounding.
+_ONE_DIRECTION = 1e-6
 
 
 def curve_figure(
@@ -37,7 +41,7 @@ def curve_figure(
         axes.plot(x, y, marker="o", markersize=3, color=COLOURS[position % len(COLOURS)], label=name)
     axes.set_xlabel(x_label)
     axes.set_ylabel(y_label)
-    _plain_frame(axes)
+    plain_frame(axes)
     if len(curves) > 1:
         axes.legend(frameon=False)
     return figure
@@ -81,6 +85,7 @@ def map_figure(
     panels: Mapping[str, NDArray[np.float64]],
     groups: Sequence[str],
     links: Sequence[tuple[int, int]] = (),
+    labels: Sequence[str] = (),
 ) -> Figure:
     """Draw two-dimensional maps of the same texts side by side.
 
@@ -88,6 +93,7 @@ def map_figure(
         panels: Title → coordinates (n, 2) of the n texts.
         groups: The group of each text (n), shown by colour.
         links: Pairs of texts joined by a line, as positions among the n.
+        labels: What stands in the dot of each text (n), such as its number; empty for small dots.
 
     Returns:
         The figure.
@@ -104,12 +110,21 @@ def map_figure(
             marker = "o" if index < len(COLOURS) else "^"
             chosen = points[membership == index]
             axes.scatter(
-                *chosen.T, s=14, marker=marker, color=COLOURS[index % len(COLOURS)], label=name, zorder=2
+                *chosen.T,
+                s=130 if labels else 14,
+                marker=marker,
+                color=COLOURS[index % len(COLOURS)],
+                edgecolor="white" if labels else None,
+                linewidth=0.5,
+                label=name,
+                zorder=2,
             )
+        for point, label in zip(points, labels, strict=False):
+            axes.text(*point, label, ha="center", va="center", fontsize=7, color="white", zorder=3)
         axes.set_title(title)
         axes.set_xticks([])
         axes.set_yticks([])
-        _plain_frame(axes)
+        plain_frame(axes)
     handles, labels = all_axes[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=min(len(names), 6), frameon=False)
     return figure
@@ -118,19 +133,31 @@ def map_figure(
 def project_to_plane(vectors: NDArray[np.float32], *, seed: int = 0) -> NDArray[np.float64]:
     """Map vectors to the plane by t-SNE on cosine distances.
 
+    It starts from the first two principal components, as scikit-learn does, so that what lies on the two
+    sides of the whole mostly stays there; a random start places groups anywhere.
+
     Args:
         vectors: Embeddings (n, dim), n at least 3.
-        seed: Of the random start.
+        seed: Of what is random in the components and in the descent.
 
     Returns:
-        Coordinates (n, 2).
+        Coordinates (n, 2); zeros where all vectors have one direction.
+
+    Raises:
+        InputError: There are fewer than three vectors.
     """
     from sklearn.manifold import TSNE
 
+    if len(vectors) < 3:
+        raise InputError(f"a map needs at least three texts, not {len(vectors)}", "give more texts")
+    double = np.asarray(vectors, dtype=np.float64)
+    unit = double / np.maximum(np.linalg.norm(double, axis=1, keepdims=True), np.finfo(np.float64).tiny)
+    if np.ptp(unit, axis=0).max() < _ONE_DIRECTION:
+        return np.zeros((len(unit), 2))
     # Perplexity has to stay below the number of points.
-    perplexity = min(30.0, (len(vectors) - 1) / 3)
-    projection = TSNE(2, metric="cosine", init="random", perplexity=perplexity, random_state=seed)
-    return np.asarray(projection.fit_transform(np.asarray(vectors, dtype=np.float64)))
+    perplexity = min(30.0, (len(unit) - 1) / 3)
+    projection = TSNE(2, metric="cosine", init="pca", perplexity=perplexity, random_state=seed)
+    return np.asarray(projection.fit_transform(unit))
 
 
 def png_of(figure: Figure, *, dots_per_inch: int = 130) -> bytes:
@@ -160,6 +187,11 @@ def data_uri(png: bytes) -> str:
     return "data:image/png;base64," + base64.b64encode(png).decode("ascii")
 
 
-def _plain_frame(axes: Axes) -> None:
+def plain_frame(axes: Axes) -> None:
+    """Leave out the upper and the right line of the frame.
+
+    Args:
+        axes: The axes.
+    """
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)

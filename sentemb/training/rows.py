@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import logging
-from pathlib import Path
 
 from datasets import Dataset
 
-from sentemb.data import load_columns, read_scored_pairs
+from sentemb.data import load_columns
+from sentemb.data.sts import open_scored_pairs
 from sentemb.errors import InputError
 from sentemb.evaluation import STSEvaluator
 from sentemb.training.config import TrainConfig
 from sentemb.training.pairs import load_pair_rows
 
 logger = logging.getLogger(__name__)
-
-_TABLES = (".csv", ".tsv", ".jsonl", ".parquet", ".gz", ".xz")
 
 
 def load_rows(config: TrainConfig) -> Dataset:
@@ -68,14 +66,9 @@ def dev_evaluator(config: TrainConfig) -> STSEvaluator | None:
     """
     if config.dev == "none":
         return None
-    path = Path(config.dev)
     try:
-        if path.is_file() or path.suffix in _TABLES:
-            pairs = read_scored_pairs(path, split="dev")
-            return STSEvaluator(pairs=[pairs], name="dev", geometry=True, write_csv=False)
-        return STSEvaluator(
-            (config.dev,), split="dev", data_dir=config.data_dir, name="dev", geometry=True, write_csv=False
-        )
+        pairs = open_scored_pairs(config.dev, split="dev", data_dir=config.data_dir)
+        return STSEvaluator(pairs=[pairs], name="dev", geometry=True, write_csv=False)
     except InputError as error:
         hint = "give --data-dir, a file of scored pairs as --dev, or --dev none to keep the last weights"
         raise InputError(

@@ -11,7 +11,14 @@ import numpy as np
 import pytest
 
 from sentemb.data.catalogue import get
-from sentemb.data.sts import STS_SETS, ScoredPairs, Subset, load_scored_pairs, read_scored_pairs
+from sentemb.data.sts import (
+    STS_SETS,
+    ScoredPairs,
+    Subset,
+    load_scored_pairs,
+    open_scored_pairs,
+    read_scored_pairs,
+)
 from sentemb.errors import InputError
 
 SIZES = {
@@ -314,3 +321,16 @@ def test_catalogue_and_set_names_agree() -> None:
     for name in SIZES:
         assert get(name).rows["test"] == SIZES[name]
         assert list(get(name).parts.values()) == PARTS.get(name, [])
+
+
+def test_what_an_option_names_is_a_file_or_a_set(
+    write_file: Callable[[str, str], Path], shared_data: Path
+) -> None:
+    table = write_file("stsb.tsv", "sentence1\tsentence2\tscore\na cat\ta dog\t1\n")
+    own = open_scored_pairs(str(table))
+    assert (own.name, own.split, own.first) == ("stsb", "dev", ["a cat"])
+    assert len(open_scored_pairs("stsb", data_dir=shared_data)) == 1500
+    with pytest.raises(InputError, match=r"absent\.csv"):
+        open_scored_pairs(str(table.with_name("absent.csv")))
+    with pytest.raises(InputError, match="stsx"):
+        open_scored_pairs("stsx", data_dir=shared_data)

@@ -117,7 +117,13 @@ def test_an_encoder_that_cannot_encode_is_no_collapse(pairs: ScoredPairs) -> Non
 def test_geometry_stands_beside_the_scores(tiny_encoder: SentenceTransformer, pairs: ScoredPairs) -> None:
     plain = STSEvaluator(pairs=[pairs], name="dev")(tiny_encoder)
     metrics = STSEvaluator(pairs=[pairs], name="dev", geometry=True)(tiny_encoder)
-    assert list(metrics) == [*plain, "dev_alignment", "dev_uniformity"]
+    assert list(metrics) == [
+        *plain,
+        "dev_alignment",
+        "dev_uniformity",
+        "dev_anisotropy",
+        "dev_effective_rank",
+    ]
     assert plain.items() <= metrics.items()
     positive = pairs.gold > 4
     sides = [
@@ -130,6 +136,9 @@ def test_geometry_stands_beside_the_scores(tiny_encoder: SentenceTransformer, pa
     unit = torch.nn.functional.normalize(torch.tensor(sentences).double(), dim=1)
     expected = torch.pdist(unit).pow(2).mul(-2).exp().mean().log()
     assert metrics["dev_uniformity"] == pytest.approx(float(expected), rel=1e-5)
+    cosines = (unit @ unit.T)[*torch.triu_indices(len(unit), len(unit), 1)]
+    assert metrics["dev_anisotropy"] == pytest.approx(float(cosines.mean()), rel=1e-5)
+    assert 1 < metrics["dev_effective_rank"] <= 16
 
 
 def test_a_collapsed_encoder_has_a_geometry_and_a_diverged_one_has_none(
@@ -141,6 +150,8 @@ def test_a_collapsed_encoder_has_a_geometry_and_a_diverged_one_has_none(
     metrics = evaluator(tiny_encoder)
     assert metrics["dev_spearman_cosine"] == 0.0
     assert metrics["dev_uniformity"] == pytest.approx(0.0, abs=1e-6)
+    assert metrics["dev_anisotropy"] in (pytest.approx(0.0), pytest.approx(1.0))
+    assert metrics["dev_effective_rank"] == 0.0
     for parameter in tiny_encoder.parameters():
         parameter.detach().fill_(float("nan"))
     assert evaluator(tiny_encoder) == {"dev_spearman_cosine": 0.0, "dev_pearson_cosine": 0.0}

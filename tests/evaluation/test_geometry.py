@@ -9,7 +9,14 @@ import torch
 
 from sentemb.data.sts import ScoredPairs
 from sentemb.errors import InputError
-from sentemb.evaluation.geometry import alignment, measure_geometry, uniformity
+from sentemb.evaluation.geometry import (
+    alignment,
+    anisotropy,
+    effective_rank,
+    measure_geometry,
+    spectrum,
+    uniformity,
+)
 from sentemb.evaluation.sts import EncodedSets
 
 
@@ -81,6 +88,61 @@ def test_zero_vectors_stay_zero() -> None:
     assert uniformity(vectors) == pytest.approx(-2.0)
 
 
+def anisotropy_in_loops(vectors: np.ndarray) -> float:
+    units = [unit(vector) for vector in vectors.astype(np.float64)]
+    cosines = [float(units[i] @ units[j]) for i in range(len(units)) for j in range(i + 1, len(units))]
+    return math.fsum(cosines) / len(cosines)
+
+
+def effective_rank_in_loops(vectors: np.ndarray) -> float:
+    """From the singular values of the centred matrix itself."""
+    units = np.array([unit(vector) for vector in vectors.astype(np.float64)])
+    singular = np.linalg.svd(units - units.mean(axis=0), compute_uv=False)
+    shares = [value / sum(singular) for value in singular if value > 1e-12]
+    return math.exp(-sum(share * math.log(share) for share in shares))
+
+
+@pytest.mark.parametrize("count", [2, 8, 9, 16, 21])
+def test_anisotropy_and_rank_equal_a_loop_in_float64_whatever_the_blocks(
+    count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sentemb.evaluation.geometry._BLOCK", 8)
+    vectors = (0.5 + np.random.default_rng(count).normal(size=(count, 12))).astype(np.float32)
+    assert anisotropy(vectors) == pytest.approx(anisotropy_in_loops(vectors), rel=1e-12)
+    assert effective_rank(spectrum(vectors)) == pytest.approx(effective_rank_in_loops(vectors), rel=1e-7)
+
+
+def test_spectrum_equals_the_covariance_of_numpy_in_descending_order() -> None:
+    vectors = np.random.default_rng(1).normal(size=(3000, 6)) * [3, 2, 1, 1, 0.1, 0]
+    units = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    expected = np.linalg.eigvalsh(np.cov(units, rowvar=False, bias=True))[::-1]
+    found = spectrum(vectors)
+    np.testing.assert_allclose(found, expected, atol=1e-14)
+    assert found[-1] == 0.0  # exactly: rounding counts as no direction
+    assert found.sum() == pytest.approx(1 - np.sum(units.mean(axis=0) ** 2), rel=1e-12)
+
+
+def test_a_narrow_cone_keeps_its_spectrum() -> None:
+    generator = np.random.default_rng(2)
+    crowded = np.eye(1, 5) + 1e-6 * generator.normal(size=(4000, 5)) * [0, 1, 1, 1, 1]
+    assert anisotropy(crowded) == pytest.approx(1.0, abs=1e-9)
+    assert effective_rank(spectrum(crowded)) == pytest.approx(4.0, abs=0.02)
+
+
+def test_ends_of_anisotropy_and_rank() -> None:
+    same = np.full((2000, 3), 0.1, dtype=np.float32)
+    assert anisotropy(3 * same) == pytest.approx(1.0)
+    assert effective_rank(spectrum(same)) == 0.0
+    opposite = np.array([[2.0, 0.0], [-1.0, 0.0]])
+    assert anisotropy(opposite) == -1.0
+    assert effective_rank(spectrum(opposite)) == 1.0
+    many = np.random.default_rng(0).normal(size=(20000, 16))
+    assert anisotropy(many) == pytest.approx(0.0, abs=1e-3)
+    assert effective_rank(spectrum(many)) == pytest.approx(16.0, abs=0.01)
+    with_zero = np.array([[0.0, 0.0], [3.0, 4.0], [3.0, 4.0]])
+    assert anisotropy(with_zero) == pytest.approx(1 / 3)  # no direction, no cosine
+
+
 def test_bad_input_is_named() -> None:
     vectors = np.eye(3)
     with pytest.raises(InputError, match=r"shape \(3, 3\) cannot be aligned with \(2, 3\)"):
@@ -91,6 +153,14 @@ def test_bad_input_is_named() -> None:
         uniformity(vectors[:1])
     with pytest.raises(InputError, match="NaN or infinity"):
         uniformity(vectors * np.nan)
+    for measure in (anisotropy, spectrum):
+        with pytest.raises(InputError, match="at least two sentences, not 1"):
+            measure(vectors[:1])
+        with pytest.raises(InputError, match="NaN or infinity"):
+            measure(vectors * np.nan)
+    for broken in (-1.0, math.nan, math.inf):
+        with pytest.raises(InputError, match="eigenvalue"):
+            effective_rank(np.array([1.0, broken]))
     for broken in (0.0, -1.0, math.nan, math.inf):
         with pytest.raises(InputError, match="t is"):
             uniformity(vectors, t=broken)
@@ -115,6 +185,8 @@ def test_positives_are_the_pairs_above_four_of_five(make_pairs: Callable[..., Sc
         alignment_in_loops(sets.vectors[first], sets.vectors[second], 2.0), rel=1e-12
     )
     assert found.uniformity == pytest.approx(uniformity_in_loops(sets.vectors, 2.0), rel=1e-12)
+    assert found.anisotropy == pytest.approx(anisotropy_in_loops(sets.vectors), rel=1e-10)
+    assert found.effective_rank == pytest.approx(effective_rank_in_loops(sets.vectors), rel=1e-7)
 
 
 def test_the_scale_of_the_scores_does_not_matter(make_pairs: Callable[..., ScoredPairs]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from sentemb.errors import InputError
 from sentemb.report.figures import (
     curve_figure,
     data_uri,
@@ -68,6 +69,19 @@ def test_projection_keeps_far_groups_apart(count: int) -> None:
         centres = plane[:20].mean(0), plane[20:].mean(0)
         spread = max(plane[:20].std(), plane[20:].std())
         assert np.linalg.norm(centres[0] - centres[1]) > spread
+
+
+def test_projection_of_one_direction_and_of_too_few() -> None:
+    same = np.full((5, 3), 0.1, dtype=np.float32) * np.arange(1, 6, dtype=np.float32)[:, None]
+    np.testing.assert_array_equal(project_to_plane(same), np.zeros((5, 2)))
+    np.testing.assert_array_equal(project_to_plane(0 * same), np.zeros((5, 2)))
+    with pytest.raises(InputError, match="three texts, not 2"):
+        project_to_plane(same[:2])
+
+
+def test_projection_repeats_itself() -> None:
+    vectors = np.random.default_rng(0).normal(size=(12, 5)).astype(np.float32)
+    np.testing.assert_array_equal(project_to_plane(vectors, seed=3), project_to_plane(vectors, seed=3))
 
 
 def test_png_and_uri() -> None:

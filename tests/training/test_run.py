@@ -48,7 +48,7 @@ def test_a_run_leaves_a_model_and_its_whole_story(configure: Configure, recipe: 
     metrics = read_metrics(config.output)
     component = "loss" if recipe == "simcse" else "contrast"
     assert [entry["step"] for entry in metrics if component in entry] == [1, 2, 3, 4, 5, 6]
-    for metric in ("spearman_cosine", "alignment", "uniformity"):
+    for metric in ("spearman_cosine", "alignment", "uniformity", "anisotropy", "effective_rank"):
         assert [entry["step"] for entry in metrics if f"eval_dev_{metric}" in entry] == [0, 2, 4, 6]
     card = (output / "README.md").read_text()
     assert f"{100 * run.dev_score:.2f} Spearman" in card

@@ -1,0 +1,41 @@
+"""What the verbs of `sentemb analyse` that compare encoders share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sentemb.errors import InputError
+
+if TYPE_CHECKING:
+    from sentemb.encoding import TextEncoder
+
+
+def load_named(models: Sequence[str], *, pooling: str | None) -> dict[str, TextEncoder]:
+    """Load encoders under the names that figures call them by.
+
+    Args:
+        models: Folders, hub ids or word-vector files.
+        pooling: For raw transformers; a folder of sentence-transformers keeps its own, since a base model and
+            what was trained from it are compared.
+
+    Returns:
+        Name to encoder, in the order given.
+
+    Raises:
+        InputError: A model cannot be loaded, or two would have one name.
+    """
+    from sentemb.encoding import load_encoder
+
+    encoders: dict[str, TextEncoder] = {}
+    for model in models:
+        whole = (Path(model) / "modules.json").is_file()
+        encoder = load_encoder(model, pooling=None if whole else pooling)  # type: ignore[arg-type]
+        if encoder.name in encoders:
+            raise InputError(
+                f"two of the models are called {encoder.name}, which is their name in the figure",
+                "name each model once, or rename a folder",
+            )
+        encoders[encoder.name] = encoder
+    return encoders
