@@ -19,6 +19,7 @@ from sentemb.encoding.encoder import Precision, Vectors, check_finite, unique_te
 from sentemb.encoding.fingerprint import fingerprint_of
 from sentemb.encoding.linear import kernel_for, replace_linears
 from sentemb.encoding.view import inference_view
+from sentemb.modules.own import OWN_MODULES
 
 # Tokens in a batch. A CPU is fastest while the activations of a layer stay in its caches; an accelerator
 # wants more.
@@ -26,7 +27,7 @@ TOKEN_BUDGET_CPU = 4096
 TOKEN_BUDGET_ACCELERATOR = 32768
 # Packing costs about as much as encoding a few hundred tokens: a single query is faster without.
 _LEAST_TOKENS_TO_PACK = 2048
-_PLAIN_MODULES = (Transformer, Pooling, WeightedLayerPooling, Dense, Normalize)
+_PLAIN_MODULES = (Transformer, Pooling, WeightedLayerPooling, Dense, Normalize, *OWN_MODULES)
 
 
 class SentenceEncoder:

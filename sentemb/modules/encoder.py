@@ -11,6 +11,7 @@ from torch import nn
 
 from sentemb._compat import Transformer
 from sentemb.errors import InputError
+from sentemb.modules.own import open_model
 from sentemb.modules.poolings import (
     Poolings,
     freeze_fixed_layer_weights,
@@ -63,7 +64,7 @@ def build_encoder(
         pooling = published_pooling(source)
     if pooling is None:
         with loading(source.address):
-            model = SentenceTransformer(source.address, device=device, revision=source.revision)
+            model = open_model(source.address, device=device, revision=source.revision)
         freeze_fixed_layer_weights(model)
     else:
         reads_pooler = pooling == "cls-mlp" and has_published_head(source)
@@ -104,7 +105,7 @@ def _load_modules(source: ModelSource, *, needs_pooler: bool) -> tuple[list[Any]
             )
         return [transformer], {}
     with loading(source.address, needs_pooler=needs_pooler):
-        model = SentenceTransformer(source.address, device="cpu", revision=source.revision)
+        model = open_model(source.address, device="cpu", revision=source.revision)
     if not isinstance(model[0], Transformer):
         raise InputError(
             f"{source.address} starts with {type(model[0]).__name__}, not with a transformer",

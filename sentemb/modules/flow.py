@@ -1,0 +1,313 @@
+"""A normalising flow at the end of an encoder: BERT-flow's map from sentence vectors to a standard normal."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any, get_args
+
+import torch
+from torch import Tensor, nn
+
+from sentemb._compat import Module
+from sentemb.errors import InputError
+from sentemb.modules.flow_layers import ActNorm, CouplingKind, FlowStep, PermutationKind
+from sentemb.modules.head_files import CONFIG_FILE, load_weights, read_config, save_weights, write_config
+
+_VERSION = 1
+_WEIGHTS_FILE = "model.safetensors"
+_DAMAGED = "save or download the model again"
+
+
+class FlowModule(Module):
+    """An invertible map z = f(x) of sentence vectors under which they are distributed as N(0, I).
+
+    Glow without images, as BERT-flow runs it: `levels` times `steps` of actnorm, permutation and coupling;
+    after every level but the last, half of the channels leave for z. All parts of z have the prior N(0, I),
+    so that
+
+        log p(x) = log N(z; 0, I) + log |det dz/dx|,    bits(x) = -log p(x) / (ln 2 * dimension)
+
+    and the objective of training is the mean of `bits`. z is what the model gives; BERT-flow compares
+    sentences by its cosine. Vectors are not normalised before or after.
+
+    It has to be fitted before it is used, see `sentemb.transforms.fit_flow`. The saved folder is read by
+    `sentemb.load`; plain sentence-transformers has no such module and says so.
+
+    Args:
+        dimension: Length of a sentence vector.
+        levels: Levels; 3 in BERT-flow's configuration `l3_d3_w32`, as the next two.
+        steps: Steps of a level.
+        width: Of the hidden layers in the couplings.
+        coupling: `additive`, as released, or `affine`.
+        permutation: `reverse`, which is all that the released option "permutation" does, or `learned`.
+
+    Raises:
+        InputError: A value does not fit, or the vectors are too short for so many levels.
+
+    Example:
+        >>> flow = FlowModule(8)
+        >>> flow.initialise(torch.randn(32, 8))
+        >>> z, log_det = flow.transform(torch.randn(2, 8))
+        >>> z.shape, log_det.shape
+        (torch.Size([2, 8]), torch.Size([2]))
+
+    Reference:
+        Li, Zhou, He, Wang, Yang and Li: On the Sentence Embeddings from Pre-trained Language Models. EMNLP
+        2020. https://aclanthology.org/2020.emnlp-main.733
+    """
+
+    config_keys = ["dimension", "levels", "steps", "width", "coupling", "permutation"]  # noqa: RUF012
+    initialised: Tensor
+
+    def __init__(
+        self,
+        dimension: int,
+        *,
+        levels: int = 3,
+        steps: int = 3,
+        width: int = 32,
+        coupling: CouplingKind = "additive",
+        permutation: PermutationKind = "reverse",
+    ) -> None:
+        super().__init__()
+        check_flow_options(levels=levels, steps=steps, width=width, coupling=coupling, permutation=permutation)
+        self.dimension = dimension
+        self.steps = steps
+        self.width = width
+        self.coupling = coupling
+        self.permutation = permutation
+        self._channels = _channels_of_levels(dimension, levels)
+        self.stages = nn.ModuleList(
+            nn.ModuleList(
+                FlowStep(channels, width=width, coupling=coupling, permutation=permutation)
+                for _ in range(steps)
+            )
+            for channels in self._channels
+        )
+        self.register_buffer("initialised", torch.tensor(False))
+
+    @property
+    def levels(self) -> int:
+        """Number of levels."""
+        return len(self._channels)
+
+    def forward(self, features: dict[str, Any]) -> dict[str, Any]:
+        """Put z in the place of the sentence vectors.
+
+        Args:
+            features: With `sentence_embedding` of shape (batch, dimension).
+
+        Returns:
+            The features.
+
+        Raises:
+            InputError: The flow was never fitted.
+        """
+        if not self.initialised:
+            raise InputError(
+                "this flow has not been fitted to any vectors", "make it with sentemb.transforms.fit_flow"
+            )
+        features["sentence_embedding"] = self.transform(features["sentence_embedding"])[0]
+        return features
+
+    def transform(self, vectors: Tensor) -> tuple[Tensor, Tensor]:
+        """Map vectors to z.
+
+        Args:
+            vectors: Shape (batch, dimension).
+
+        Returns:
+            z of the same shape, and log |det dz/dx| of shape (batch,).
+        """
+        log_det = vectors.new_zeros(len(vectors))
+        leaving: list[Tensor] = []
+        for level, stage in enumerate(self.stages):
+            if level:
+                kept = self._channels[level]
+                leaving.append(vectors[:, kept:])
+                vectors = vectors[:, :kept]
+            for step in stage:  # type: ignore[attr-defined]
+                vectors, change = step(vectors)
+                log_det = log_det + change
+        return torch.cat([*leaving, vectors], dim=1), log_det
+
+    def inverse(self, latent: Tensor) -> Tensor:
+        """Map z back to the vectors.
+
+        Args:
+            latent: Shape (batch, dimension).
+
+        Returns:
+            The vectors, of the same shape.
+        """
+        following = self._channels[1:]
+        leaving = [before - after for before, after in zip(self._channels, following, strict=False)]
+        *parts, vectors = latent.split([*leaving, self._channels[-1]], dim=1)
+        for level in reversed(range(self.levels)):
+            for step in reversed(self.stages[level]):  # type: ignore[call-overload]
+                vectors = step.inverse(vectors)
+            if level:
+                vectors = torch.cat([vectors, parts[level - 1]], dim=1)
+        return vectors
+
+    def log_prob(self, vectors: Tensor) -> Tensor:
+        """Logarithm of the density of vectors.
+
+        Args:
+            vectors: Shape (batch, dimension).
+
+        Returns:
+            Shape (batch,), in nats.
+        """
+        latent, log_det = self.transform(vectors)
+        normal = -0.5 * (latent.square().sum(dim=1) + self.dimension * math.log(2 * math.pi))
+        return normal + log_det
+
+    def bits(self, vectors: Tensor) -> Tensor:
+        """Negative log-density in bits per dimension, the objective before its mean is taken.
+
+        Args:
+            vectors: Shape (batch, dimension).
+
+        Returns:
+            Shape (batch,).
+        """
+        return -self.log_prob(vectors) / (math.log(2) * self.dimension)
+
+    @torch.no_grad()
+    def initialise(self, vectors: Tensor) -> None:
+        """Give every actnorm, those in the couplings too, the shift and scale that normalise these vectors.
+
+        Args:
+            vectors: Shape (batch, dimension); BERT-flow takes the first sentences of its first batch.
+
+        Raises:
+            InputError: It was done before, or there are fewer than two vectors.
+        """
+        if self.initialised:
+            raise InputError("this flow is initialised already", "make a new one for other vectors")
+        if len(vectors) < 2:
+            raise InputError(f"{len(vectors)} vector has no variance", "initialise with two or more")
+        norms = [module for module in self.modules() if isinstance(module, ActNorm)]
+        hooks = [norm.register_forward_pre_hook(_fit_to_inputs) for norm in norms]
+        try:
+            self.transform(vectors)
+        finally:
+            for hook in hooks:
+                hook.remove()
+        self.initialised.fill_(True)
+
+    def get_embedding_dimension(self) -> int:
+        """Length of z.
+
+        Returns:
+            The dimension.
+        """
+        return self.dimension
+
+    def save(self, output_path: str, *args: Any, **kwargs: Any) -> None:
+        """Write configuration and weights; always safetensors.
+
+        Args:
+            output_path: The module's folder.
+            *args: Ignored.
+            **kwargs: Ignored.
+        """
+        folder = Path(output_path)
+        write_config(
+            folder / CONFIG_FILE, {"loaded_by": "sentemb.load", **self.get_config_dict()}, version=_VERSION
+        )
+        save_weights(self, folder / _WEIGHTS_FILE)
+
+    @classmethod
+    def load(
+        cls,
+        model_name_or_path: str,
+        subfolder: str = "",
+        token: bool | str | None = None,
+        cache_folder: str | None = None,
+        revision: str | None = None,
+        local_files_only: bool = False,
+        **kwargs: Any,
+    ) -> FlowModule:
+        """Read what `save` wrote, as sentence-transformers asks for it.
+
+        Args:
+            model_name_or_path: Folder or hub id of the model.
+            subfolder: The module's folder in it.
+            token: For the hub.
+            cache_folder: The hub's cache.
+            revision: Branch, tag or commit of a hub id.
+            local_files_only: Do not ask the hub.
+            **kwargs: Ignored.
+
+        Returns:
+            The flow.
+
+        Raises:
+            InputError: A file is absent or damaged.
+        """
+        config_file, weights = (
+            Path(
+                cls.load_file_path(
+                    model_name_or_path,
+                    filename=name,
+                    subfolder=subfolder,
+                    token=token,
+                    cache_folder=cache_folder,
+                    revision=revision,
+                    local_files_only=local_files_only,
+                )
+                or Path(model_name_or_path, subfolder, name)
+            )
+            for name in (CONFIG_FILE, _WEIGHTS_FILE)
+        )
+        config = read_config(config_file, version=_VERSION, hint=_DAMAGED)
+        if missing := [key for key in cls.config_keys if key not in config]:
+            raise InputError(f"{config_file} lacks {', '.join(missing)}", _DAMAGED)
+        flow = cls(**{key: config[key] for key in cls.config_keys})
+        load_weights(flow, weights, hint=_DAMAGED)
+        return flow
+
+
+def check_flow_options(*, levels: int, steps: int, width: int, coupling: str, permutation: str) -> None:
+    """Refuse what no flow can be made of.
+
+    Args:
+        levels: Levels.
+        steps: Steps of a level.
+        width: Of the hidden layers.
+        coupling: Kind of the couplings.
+        permutation: Kind of the permutations.
+
+    Raises:
+        InputError: A number is no positive whole one, or a kind is unknown.
+    """
+    for name, number in (("levels", levels), ("steps", steps), ("width", width)):
+        if not isinstance(number, int) or isinstance(number, bool) or number < 1:
+            raise InputError(f"a flow cannot have {name} = {number!r}", "give a whole number from 1")
+    for name, kind, kinds in (
+        ("coupling", coupling, get_args(CouplingKind)),
+        ("permutation", permutation, get_args(PermutationKind)),
+    ):
+        if kind not in kinds:
+            raise InputError(f"unknown {name} of a flow: {kind!r}", f"choose {' or '.join(kinds)}")
+
+
+def _channels_of_levels(dimension: int, levels: int) -> list[int]:
+    """Channels that each level works on; of an odd number the larger half stays."""
+    channels = [dimension]
+    for _ in range(levels - 1):
+        channels.append(channels[-1] - channels[-1] // 2)
+    if not isinstance(dimension, int) or channels[-1] < 2:
+        raise InputError(
+            f"vectors of {dimension!r} dimensions cannot be halved for {levels} levels",
+            "take fewer levels or longer vectors",
+        )
+    return channels
+
+
+def _fit_to_inputs(norm: nn.Module, inputs: tuple[Tensor, ...]) -> None:
+    assert isinstance(norm, ActNorm)  # hooked on nothing else
+    norm.fit(inputs[0])

@@ -1,0 +1,313 @@
+"""The layers of a normalising flow on vectors: each is invertible and knows the volume that it changes."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+CouplingKind = Literal["additive", "affine"]
+"""How a coupling changes one half of the channels by the other: it shifts it, or shifts and scales it."""
+PermutationKind = Literal["reverse", "learned"]
+"""How channels change places between couplings: in reverse order, or by a learned matrix in PLU form."""
+
+# Glow trains logarithms of scales three times as fast as they are written.
+_LOG_SCALE_FACTOR = 3.0
+_KERNEL_DEVIATION = 0.05
+_LEAST_DEVIATION = 1e-6  # added to a deviation before it is divided by, so that a constant channel is finite
+
+
+class ActNorm(nn.Module):
+    """A shift and a scale per channel, `(x + shift) * exp(3 * log_scale)`.
+
+    Args:
+        width: Channels.
+    """
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.shift = nn.Parameter(torch.zeros(width))
+        self.log_scale = nn.Parameter(torch.zeros(width))
+
+    @torch.no_grad()
+    def fit(self, inputs: Tensor) -> None:
+        """Choose shift and scale so that these inputs come out with mean 0 and variance 1.
+
+        Args:
+            inputs: Shape (batch, width), two rows or more.
+        """
+        mean = inputs.mean(dim=0)
+        deviation = (inputs - mean).square().mean(dim=0).sqrt()
+        self.shift.copy_(-mean)
+        self.log_scale.copy_(-(deviation + _LEAST_DEVIATION).log() / _LOG_SCALE_FACTOR)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Shift and scale.
+
+        Args:
+            inputs: Shape (batch, width).
+
+        Returns:
+            The same shape.
+        """
+        return (inputs + self.shift) * (_LOG_SCALE_FACTOR * self.log_scale).exp()
+
+    def log_det(self) -> Tensor:
+        """Logarithm of the change of volume, which is the same for every input.
+
+        Returns:
+            A scalar.
+        """
+        return _LOG_SCALE_FACTOR * self.log_scale.sum()
+
+    def inverse(self, outputs: Tensor) -> Tensor:
+        """Undo `forward`.
+
+        Args:
+            outputs: Shape (batch, width).
+
+        Returns:
+            The inputs.
+        """
+        return outputs * (-_LOG_SCALE_FACTOR * self.log_scale).exp() - self.shift
+
+
+class Reversal(nn.Module):
+    """The channels in reverse order."""
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Reverse.
+
+        Args:
+            inputs: Shape (batch, width).
+
+        Returns:
+            The same shape.
+        """
+        return inputs.flip(1)
+
+    def log_det(self) -> Tensor:
+        """Logarithm of the change of volume.
+
+        Returns:
+            Zero.
+        """
+        return torch.zeros(())
+
+    def inverse(self, outputs: Tensor) -> Tensor:
+        """Undo `forward`.
+
+        Args:
+            outputs: Shape (batch, width).
+
+        Returns:
+            The inputs.
+        """
+        return outputs.flip(1)
+
+
+class LearnedPermutation(nn.Module):
+    """An invertible matrix `P L U` with a fixed permutation P, as Glow's 1x1 convolution.
+
+    L has ones on its diagonal and U signs that stay what they are, so that the matrix stays invertible. It
+    begins as a random rotation.
+
+    Args:
+        width: Channels.
+    """
+
+    order: Tensor
+    signs: Tensor
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        rotation = torch.linalg.qr(torch.randn(width, width, dtype=torch.float64))[0]
+        permutation, lower, upper = torch.linalg.lu(rotation)
+        diagonal = upper.diagonal()
+        self.register_buffer("order", permutation.argmax(dim=1))  # (P v)[i] = v[order[i]]
+        self.register_buffer("signs", diagonal.sign().float())
+        self.lower = nn.Parameter(lower.tril(-1).float())
+        self.upper = nn.Parameter(upper.triu(1).float())
+        self.log_diagonal = nn.Parameter(diagonal.abs().log().float())
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Multiply every row by the matrix.
+
+        Args:
+            inputs: Shape (batch, width).
+
+        Returns:
+            The same shape.
+        """
+        lower, upper = self._factors()
+        return (inputs @ upper.T @ lower.T)[:, self.order]
+
+    def log_det(self) -> Tensor:
+        """Logarithm of the change of volume.
+
+        Returns:
+            A scalar.
+        """
+        return self.log_diagonal.sum()
+
+    def inverse(self, outputs: Tensor) -> Tensor:
+        """Undo `forward`.
+
+        Args:
+            outputs: Shape (batch, width).
+
+        Returns:
+            The inputs.
+        """
+        lower, upper = self._factors()
+        columns = outputs[:, self.order.argsort()].T  # (width, batch)
+        columns = torch.linalg.solve_triangular(lower, columns, upper=False, unitriangular=True)
+        return torch.linalg.solve_triangular(upper, columns, upper=True).T
+
+    def _factors(self) -> tuple[Tensor, Tensor]:
+        lower = self.lower.tril(-1) + torch.eye(len(self.lower)).to(self.lower)
+        return lower, self.upper.triu(1) + torch.diag(self.signs * self.log_diagonal.exp())
+
+
+class Coupling(nn.Module):
+    """The second half of the channels changed by a small network of the first.
+
+    Additive: `x2 + h(x1)`, which keeps the volume. Affine: the even outputs of h are the shift, the odd ones
+    the scale, `(x2 + shift) * sigmoid(odd + 2)`. Of an odd number of channels the second half has one more.
+
+    Args:
+        channels: Channels, two or more.
+        width: Of the network's two hidden layers.
+        kind: Additive or affine.
+    """
+
+    def __init__(self, channels: int, width: int, kind: CouplingKind) -> None:
+        super().__init__()
+        self.kind = kind
+        self.first = channels // 2
+        outputs = channels - self.first
+        self.network = nn.Sequential(
+            _kernel(self.first, width),
+            ActNorm(width),
+            nn.ReLU(),
+            _kernel(width, width),
+            ActNorm(width),
+            nn.ReLU(),
+            ScaledLinear(width, outputs if kind == "additive" else 2 * outputs),
+        )
+
+    def forward(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
+        """Change the second half.
+
+        Args:
+            inputs: Shape (batch, channels).
+
+        Returns:
+            The same shape, and the logarithm of the change of volume, (batch,) or a scalar.
+        """
+        first, second = inputs[:, : self.first], inputs[:, self.first :]
+        shift, log_scale = self._shift_and_log_scale(first)
+        if log_scale is None:
+            return torch.cat([first, second + shift], dim=1), inputs.new_zeros(())
+        return torch.cat([first, (second + shift) * log_scale.exp()], dim=1), log_scale.sum(dim=1)
+
+    def inverse(self, outputs: Tensor) -> Tensor:
+        """Undo `forward`.
+
+        Args:
+            outputs: Shape (batch, channels).
+
+        Returns:
+            The inputs.
+        """
+        first, second = outputs[:, : self.first], outputs[:, self.first :]
+        shift, log_scale = self._shift_and_log_scale(first)
+        if log_scale is not None:
+            second = second * (-log_scale).exp()
+        return torch.cat([first, second - shift], dim=1)
+
+    def _shift_and_log_scale(self, first: Tensor) -> tuple[Tensor, Tensor | None]:
+        outputs = self.network(first)
+        if self.kind == "additive":
+            return outputs, None
+        return outputs[:, 0::2], nn.functional.logsigmoid(outputs[:, 1::2] + 2.0)
+
+
+class ScaledLinear(nn.Module):
+    """A linear layer that begins at zero, times `exp(3 * log_scale)`: a coupling begins by changing nothing.
+
+    Args:
+        inputs: Channels in.
+        outputs: Channels out.
+    """
+
+    def __init__(self, inputs: int, outputs: int) -> None:
+        super().__init__()
+        self.linear = nn.Linear(inputs, outputs)
+        nn.init.zeros_(self.linear.weight)
+        nn.init.zeros_(self.linear.bias)
+        self.log_scale = nn.Parameter(torch.zeros(outputs))
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Apply the layer.
+
+        Args:
+            inputs: Shape (batch, inputs).
+
+        Returns:
+            Shape (batch, outputs).
+        """
+        outputs: Tensor = self.linear(inputs) * (_LOG_SCALE_FACTOR * self.log_scale).exp()
+        return outputs
+
+
+class FlowStep(nn.Module):
+    """Actnorm, permutation, coupling.
+
+    Args:
+        channels: Channels, two or more.
+        width: Of the hidden layers in the coupling.
+        coupling: Kind of the coupling.
+        permutation: Kind of the permutation.
+    """
+
+    def __init__(
+        self, channels: int, *, width: int, coupling: CouplingKind, permutation: PermutationKind
+    ) -> None:
+        super().__init__()
+        self.norm = ActNorm(channels)
+        self.permutation: Reversal | LearnedPermutation = (
+            Reversal() if permutation == "reverse" else LearnedPermutation(channels)
+        )
+        self.coupling = Coupling(channels, width, coupling)
+
+    def forward(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
+        """Apply the three layers.
+
+        Args:
+            inputs: Shape (batch, channels).
+
+        Returns:
+            The same shape, and the logarithm of the change of volume, (batch,) or a scalar.
+        """
+        outputs, log_det = self.coupling(self.permutation(self.norm(inputs)))
+        return outputs, log_det + self.norm.log_det() + self.permutation.log_det().to(log_det)
+
+    def inverse(self, outputs: Tensor) -> Tensor:
+        """Undo `forward`.
+
+        Args:
+            outputs: Shape (batch, channels).
+
+        Returns:
+            The inputs.
+        """
+        return self.norm.inverse(self.permutation.inverse(self.coupling.inverse(outputs)))
+
+
+def _kernel(inputs: int, outputs: int) -> nn.Linear:
+    # Without bias: the actnorm that follows shifts.
+    linear = nn.Linear(inputs, outputs, bias=False)
+    nn.init.normal_(linear.weight, std=_KERNEL_DEVIATION)
+    return linear

@@ -1,0 +1,33 @@
+"""Modules of sentemb that a saved model may hold, and the way to load such a model.
+
+sentence-transformers imports a module that is not its own only with `trust_remote_code=True`, which would let
+the folder choose any code. Here the folder chooses among these classes, and nothing of it is run.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sentence_transformers import SentenceTransformer
+from torch import nn
+
+from sentemb._compat import load_with_module_classes
+from sentemb.modules.flow import FlowModule
+from sentemb.modules.wk_pooling import WKPooling
+
+OWN_MODULES: tuple[type[nn.Module], ...] = (FlowModule, WKPooling)
+"""Modules that plain sentence-transformers does not have."""
+
+
+def open_model(address: str, **options: Any) -> SentenceTransformer:
+    """Load a sentence-transformers model that may hold modules of sentemb.
+
+    Args:
+        address: Folder or hub id.
+        **options: For `SentenceTransformer`.
+
+    Returns:
+        The model.
+    """
+    classes = {f"{module.__module__}.{module.__qualname__}": module for module in OWN_MODULES}
+    return load_with_module_classes(address, classes, **options)
