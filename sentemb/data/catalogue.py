@@ -33,6 +33,8 @@ class Published:
         no_label: The spelling that marks a row on whose label nobody agreed; such rows are left out.
         member: The member of a `json-member` file.
         encoding: Text encoding.
+        broken_lines: Some texts are known to be broken over two lines: leave out lines with fewer fields than
+            the header, as the hub's copy does; the expected rows count without them.
     """
 
     format: TableFormat
@@ -43,6 +45,7 @@ class Published:
     no_label: str | None = None
     member: str = ""
     encoding: str = "utf-8"
+    broken_lines: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

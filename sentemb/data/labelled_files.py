@@ -7,6 +7,7 @@ text. Nothing is quoted but where a set's own format says so.
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,6 +19,8 @@ from sentemb.data.locate import Place
 from sentemb.data.record import Record
 from sentemb.data.tables import Lines, parse_csv, parse_jsonl, parse_tsv, require_columns
 from sentemb.errors import InputError
+
+logger = logging.getLogger(__name__)
 
 
 class Example(NamedTuple):
@@ -122,6 +125,8 @@ def _published(
     wanted = [part for column in columns for part in column.split("+")]
     header = published.headers.get(split)
     if published.format == "tsv":
+        if published.broken_lines:
+            lines = _whole_lines(where, lines)
         rows = parse_tsv(where, lines, wanted, header=header)
     elif published.format in ("csv", "quoted-tsv"):
         delimiter = "," if published.format == "csv" else "\t"
@@ -160,6 +165,19 @@ def _label_first(where: str, lines: Lines, *, labelled: bool) -> Iterator[Exampl
         if not space:
             raise InputError(f"{where}, line {number}: no space between a label and a text")
         yield Example(f"{where}:{number}", text, None, label.partition(":")[0] if labelled else None, True)
+
+
+def _whole_lines(where: str, lines: Lines) -> Lines:
+    """The lines with as many tabs as the first, and others with more, which the parser refuses."""
+    tabs, broken = 0, 0
+    for number, line in lines:
+        tabs = tabs or line.count("\t")
+        if line and line.count("\t") < tabs:
+            broken += 1
+        else:
+            yield number, line
+    if broken:
+        logger.warning("%s: left out %d lines with fewer fields than the header", where, broken)
 
 
 def _member(

@@ -190,6 +190,20 @@ def test_broken_files_are_named(
     assert str(tmp_path) in str(caught.value)
 
 
+def test_texts_that_are_broken_over_two_lines_are_left_out_of_qqp(
+    tmp_path: Path, write_file: Callable[[str, str], Path], caplog: pytest.LogCaptureFixture
+) -> None:
+    header = "id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate\n"
+    broken = '1\t2\t3\tWho was he? "\n"\tWho was he?\t0\n'
+    write_file("glue/QQP/dev.tsv", header + broken + "4\t5\t6\tWhy so?\tWhy?\t1\n")
+    data = load_labelled("qqp", split="dev", data_dir=tmp_path, check_rows=False)
+    assert (data.texts, data.pairs, data.labels.tolist()) == (["Why so?"], ["Why?"], [1])
+    assert "left out 2 lines with fewer fields" in caplog.text
+    write_file("glue/QQP/dev.tsv", header + "4\t5\t6\tWhy\tso?\tWhy?\t1\n")
+    with pytest.raises(InputError, match=r"line 2: 7 fields where the header has 6"):
+        load_labelled("qqp", split="dev", data_dir=tmp_path, check_rows=False)
+
+
 def test_counts_that_differ_are_errors_unless_allowed(tmp_path: Path, shared_data: Path) -> None:
     (tmp_path / "RTE").mkdir()
     lines = (shared_data / "glue/RTE/dev.tsv").read_text(encoding="utf-8").split("\n")
