@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
 
 from sentemb._compat import Module
 from sentemb.errors import InputError
-from sentemb.modules.flow_layers import ActNorm, CouplingKind, FlowStep, PermutationKind
+from sentemb.modules.flow_layers import ActNorm, FlowStep
+from sentemb.modules.flow_options import CouplingKind, PermutationKind, channels_of_levels, check_flow_options
 from sentemb.modules.head_files import CONFIG_FILE, load_weights, read_config, save_weights, write_config
 
 _VERSION = 1
@@ -71,13 +73,15 @@ class FlowModule(Module):
         permutation: PermutationKind = "reverse",
     ) -> None:
         super().__init__()
-        check_flow_options(levels=levels, steps=steps, width=width, coupling=coupling, permutation=permutation)
+        check_flow_options(
+            levels=levels, steps=steps, width=width, coupling=coupling, permutation=permutation
+        )
         self.dimension = dimension
         self.steps = steps
         self.width = width
         self.coupling = coupling
         self.permutation = permutation
-        self._channels = _channels_of_levels(dimension, levels)
+        self._channels = channels_of_levels(dimension, levels)
         self.stages = nn.ModuleList(
             nn.ModuleList(
                 FlowStep(channels, width=width, coupling=coupling, permutation=permutation)
@@ -122,12 +126,12 @@ class FlowModule(Module):
         """
         log_det = vectors.new_zeros(len(vectors))
         leaving: list[Tensor] = []
-        for level, stage in enumerate(self.stages):
+        for level in range(self.levels):
             if level:
                 kept = self._channels[level]
                 leaving.append(vectors[:, kept:])
                 vectors = vectors[:, :kept]
-            for step in stage:  # type: ignore[attr-defined]
+            for step in self._steps(level):
                 vectors, change = step(vectors)
                 log_det = log_det + change
         return torch.cat([*leaving, vectors], dim=1), log_det
@@ -143,9 +147,9 @@ class FlowModule(Module):
         """
         following = self._channels[1:]
         leaving = [before - after for before, after in zip(self._channels, following, strict=False)]
-        *parts, vectors = latent.split([*leaving, self._channels[-1]], dim=1)
+        *parts, vectors = torch.split(latent, [*leaving, self._channels[-1]], dim=1)
         for level in reversed(range(self.levels)):
-            for step in reversed(self.stages[level]):  # type: ignore[call-overload]
+            for step in reversed(self._steps(level)):
                 vectors = step.inverse(vectors)
             if level:
                 vectors = torch.cat([vectors, parts[level - 1]], dim=1)
@@ -270,42 +274,8 @@ class FlowModule(Module):
         load_weights(flow, weights, hint=_DAMAGED)
         return flow
 
-
-def check_flow_options(*, levels: int, steps: int, width: int, coupling: str, permutation: str) -> None:
-    """Refuse what no flow can be made of.
-
-    Args:
-        levels: Levels.
-        steps: Steps of a level.
-        width: Of the hidden layers.
-        coupling: Kind of the couplings.
-        permutation: Kind of the permutations.
-
-    Raises:
-        InputError: A number is no positive whole one, or a kind is unknown.
-    """
-    for name, number in (("levels", levels), ("steps", steps), ("width", width)):
-        if not isinstance(number, int) or isinstance(number, bool) or number < 1:
-            raise InputError(f"a flow cannot have {name} = {number!r}", "give a whole number from 1")
-    for name, kind, kinds in (
-        ("coupling", coupling, get_args(CouplingKind)),
-        ("permutation", permutation, get_args(PermutationKind)),
-    ):
-        if kind not in kinds:
-            raise InputError(f"unknown {name} of a flow: {kind!r}", f"choose {' or '.join(kinds)}")
-
-
-def _channels_of_levels(dimension: int, levels: int) -> list[int]:
-    """Channels that each level works on; of an odd number the larger half stays."""
-    channels = [dimension]
-    for _ in range(levels - 1):
-        channels.append(channels[-1] - channels[-1] // 2)
-    if not isinstance(dimension, int) or channels[-1] < 2:
-        raise InputError(
-            f"vectors of {dimension!r} dimensions cannot be halved for {levels} levels",
-            "take fewer levels or longer vectors",
-        )
-    return channels
+    def _steps(self, level: int) -> Sequence[FlowStep]:
+        return cast("Sequence[FlowStep]", self.stages[level])
 
 
 def _fit_to_inputs(norm: nn.Module, inputs: tuple[Tensor, ...]) -> None:

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 import torch
 from torch import Tensor, nn
 
-CouplingKind = Literal["additive", "affine"]
-"""How a coupling changes one half of the channels by the other: it shifts it, or shifts and scales it."""
-PermutationKind = Literal["reverse", "learned"]
-"""How channels change places between couplings: in reverse order, or by a learned matrix in PLU form."""
+from sentemb.modules.flow_options import CouplingKind, PermutationKind
+from sentemb.modules.flow_permutations import LearnedPermutation, Reversal
 
 # Glow trains logarithms of scales three times as fast as they are written.
 _LOG_SCALE_FACTOR = 3.0
@@ -71,103 +67,6 @@ class ActNorm(nn.Module):
             The inputs.
         """
         return outputs * (-_LOG_SCALE_FACTOR * self.log_scale).exp() - self.shift
-
-
-class Reversal(nn.Module):
-    """The channels in reverse order."""
-
-    def forward(self, inputs: Tensor) -> Tensor:
-        """Reverse.
-
-        Args:
-            inputs: Shape (batch, width).
-
-        Returns:
-            The same shape.
-        """
-        return inputs.flip(1)
-
-    def log_det(self) -> Tensor:
-        """Logarithm of the change of volume.
-
-        Returns:
-            Zero.
-        """
-        return torch.zeros(())
-
-    def inverse(self, outputs: Tensor) -> Tensor:
-        """Undo `forward`.
-
-        Args:
-            outputs: Shape (batch, width).
-
-        Returns:
-            The inputs.
-        """
-        return outputs.flip(1)
-
-
-class LearnedPermutation(nn.Module):
-    """An invertible matrix `P L U` with a fixed permutation P, as Glow's 1x1 convolution.
-
-    L has ones on its diagonal and U signs that stay what they are, so that the matrix stays invertible. It
-    begins as a random rotation.
-
-    Args:
-        width: Channels.
-    """
-
-    order: Tensor
-    signs: Tensor
-
-    def __init__(self, width: int) -> None:
-        super().__init__()
-        rotation = torch.linalg.qr(torch.randn(width, width, dtype=torch.float64))[0]
-        permutation, lower, upper = torch.linalg.lu(rotation)
-        diagonal = upper.diagonal()
-        self.register_buffer("order", permutation.argmax(dim=1))  # (P v)[i] = v[order[i]]
-        self.register_buffer("signs", diagonal.sign().float())
-        self.lower = nn.Parameter(lower.tril(-1).float())
-        self.upper = nn.Parameter(upper.triu(1).float())
-        self.log_diagonal = nn.Parameter(diagonal.abs().log().float())
-
-    def forward(self, inputs: Tensor) -> Tensor:
-        """Multiply every row by the matrix.
-
-        Args:
-            inputs: Shape (batch, width).
-
-        Returns:
-            The same shape.
-        """
-        lower, upper = self._factors()
-        return (inputs @ upper.T @ lower.T)[:, self.order]
-
-    def log_det(self) -> Tensor:
-        """Logarithm of the change of volume.
-
-        Returns:
-            A scalar.
-        """
-        return self.log_diagonal.sum()
-
-    def inverse(self, outputs: Tensor) -> Tensor:
-        """Undo `forward`.
-
-        Args:
-            outputs: Shape (batch, width).
-
-        Returns:
-            The inputs.
-        """
-        lower, upper = self._factors()
-        columns = outputs[:, self.order.argsort()].T  # (width, batch)
-        columns = torch.linalg.solve_triangular(lower, columns, upper=False, unitriangular=True)
-        return torch.linalg.solve_triangular(upper, columns, upper=True).T
-
-    def _factors(self) -> tuple[Tensor, Tensor]:
-        lower = self.lower.tril(-1) + torch.eye(len(self.lower)).to(self.lower)
-        return lower, self.upper.triu(1) + torch.diag(self.signs * self.log_diagonal.exp())
 
 
 class Coupling(nn.Module):

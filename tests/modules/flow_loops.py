@@ -6,7 +6,8 @@ import math
 
 import torch
 
-from sentemb.modules.flow_layers import ActNorm, Coupling, FlowStep, LearnedPermutation
+from sentemb.modules.flow_layers import ActNorm, Coupling, FlowStep
+from sentemb.modules.flow_permutations import LearnedPermutation
 
 
 def actnorm(norm: ActNorm, row: list[float]) -> tuple[list[float], float]:
@@ -19,14 +20,20 @@ def matrix_of(permutation: LearnedPermutation) -> list[list[float]]:
     """P L U, written out."""
     order = permutation.order.tolist()
     size = len(order)
-    lower = [[1.0 if i == j else float(permutation.lower[i, j]) if j < i else 0.0 for j in range(size)]
-             for i in range(size)]
-    diagonal = [float(permutation.signs[i]) * math.exp(float(permutation.log_diagonal[i]))
-                for i in range(size)]
-    upper = [[diagonal[i] if i == j else float(permutation.upper[i, j]) if j > i else 0.0
-              for j in range(size)] for i in range(size)]
-    product = [[sum(lower[i][k] * upper[k][j] for k in range(size)) for j in range(size)]
-               for i in range(size)]
+    lower = [
+        [1.0 if i == j else float(permutation.lower[i, j]) if j < i else 0.0 for j in range(size)]
+        for i in range(size)
+    ]
+    diagonal = [
+        float(permutation.signs[i]) * math.exp(float(permutation.log_diagonal[i])) for i in range(size)
+    ]
+    upper = [
+        [diagonal[i] if i == j else float(permutation.upper[i, j]) if j > i else 0.0 for j in range(size)]
+        for i in range(size)
+    ]
+    product = [
+        [sum(lower[i][k] * upper[k][j] for k in range(size)) for j in range(size)] for i in range(size)
+    ]
     return [product[order[i]] for i in range(size)]
 
 
@@ -41,8 +48,7 @@ def coupling(layer: Coupling, row: list[float]) -> tuple[list[float], float]:
     weight, bias = last.linear.weight.tolist(), last.linear.bias.tolist()
     log_scale = last.log_scale.tolist()
     outputs = [
-        (sum(w * h for w, h in zip(weight[i], hidden, strict=True)) + bias[i])
-        * math.exp(3 * log_scale[i])
+        (sum(w * h for w, h in zip(weight[i], hidden, strict=True)) + bias[i]) * math.exp(3 * log_scale[i])
         for i in range(len(bias))
     ]
     second, log_det = row[half:], 0.0

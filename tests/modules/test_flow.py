@@ -128,7 +128,9 @@ def actnorm_passes(flow: FlowModule, vectors: Tensor) -> list[tuple[Tensor, Tens
 
 
 @every_kind
-def test_initialisation_gives_every_actnorm_mean_zero_and_variance_one(coupling: Any, permutation: Any) -> None:
+def test_initialisation_gives_every_actnorm_mean_zero_and_variance_one(
+    coupling: Any, permutation: Any
+) -> None:
     torch.manual_seed(0)
     flow = FlowModule(12, coupling=coupling, permutation=permutation).double()
     vectors = 4 * torch.randn(200, 12, dtype=torch.float64) - 7
@@ -162,7 +164,7 @@ def test_initialisation_happens_once_also_after_loading(tmp_path: Path) -> None:
 
 
 def test_a_flow_that_was_never_fitted_says_so() -> None:
-    with pytest.raises(InputError, match="not been fitted.*fit_flow"):
+    with pytest.raises(InputError, match=r"not been fitted.*fit_flow"):
         FlowModule(8)({"sentence_embedding": torch.randn(2, 8)})
 
 

@@ -1,0 +1,60 @@
+"""What a flow can be made of, checked before it is made."""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+
+from sentemb.errors import InputError
+
+CouplingKind = Literal["additive", "affine"]
+"""How a coupling changes one half of the channels by the other: it shifts it, or shifts and scales it."""
+PermutationKind = Literal["reverse", "learned"]
+"""How channels change places between couplings: in reverse order, or by a learned matrix in PLU form."""
+
+
+def check_flow_options(*, levels: int, steps: int, width: int, coupling: str, permutation: str) -> None:
+    """Refuse what no flow can be made of.
+
+    Args:
+        levels: Levels.
+        steps: Steps of a level.
+        width: Of the hidden layers.
+        coupling: Kind of the couplings.
+        permutation: Kind of the permutations.
+
+    Raises:
+        InputError: A number is no positive whole one, or a kind is unknown.
+    """
+    for name, number in (("levels", levels), ("steps", steps), ("width", width)):
+        if not isinstance(number, int) or isinstance(number, bool) or number < 1:
+            raise InputError(f"a flow cannot have {name} = {number!r}", "give a whole number from 1")
+    for name, kind, kinds in (
+        ("coupling", coupling, get_args(CouplingKind)),
+        ("permutation", permutation, get_args(PermutationKind)),
+    ):
+        if kind not in kinds:
+            raise InputError(f"unknown {name} of a flow: {kind!r}", f"choose {' or '.join(kinds)}")
+
+
+def channels_of_levels(dimension: int, levels: int) -> list[int]:
+    """Count the channels that each level works on: half of those before, of an odd number the larger half.
+
+    Args:
+        dimension: Channels of the first level.
+        levels: Levels.
+
+    Returns:
+        One number per level, each two or more.
+
+    Raises:
+        InputError: There are too few channels for so many levels.
+    """
+    channels = [dimension]
+    for _ in range(levels - 1):
+        channels.append(channels[-1] - channels[-1] // 2)
+    if not isinstance(dimension, int) or channels[-1] < 2:
+        raise InputError(
+            f"vectors of {dimension!r} dimensions cannot be halved for {levels} levels",
+            "take fewer levels or longer vectors",
+        )
+    return channels

@@ -1,0 +1,194 @@
+"""From an encoder and sentences to a model that ends in a fitted transform."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import torch
+from sentence_transformers import SentenceTransformer
+from torch import Tensor, nn
+
+from sentemb._compat import Dense, Normalize
+from sentemb.encoding import TextEncoder, load_encoder
+from sentemb.encoding.dropout import encode_with_dropout
+from sentemb.errors import InputError
+from sentemb.modules.flow import FlowModule
+from sentemb.transforms.config import FlowConfig
+from sentemb.transforms.flow import OnStep, fit_flow, fit_flow_to_epochs
+from sentemb.transforms.whitening import fit_whitening
+
+_SHORTEST = 3  # a word between [CLS] and [SEP]
+
+
+def add_flow(
+    model: SentenceTransformer,
+    first: Sequence[str],
+    second: Sequence[str] | None = None,
+    *,
+    config: FlowConfig | None = None,
+    max_length: int | None = None,
+    cache_dir: str | Path | None = None,
+    on_step: OnStep | None = None,
+    progress: bool = False,
+) -> SentenceTransformer:
+    """Fit BERT-flow to an encoder's vectors and put it at the encoder's end.
+
+    The encoder is not changed. Every different text is encoded once, and the flow trains on the vectors; only
+    with `encoder_dropout` are all texts encoded in every epoch, as their vectors then differ.
+
+    Args:
+        model: The encoder. Its closing normalisation stays its end: the flow is fitted on the vectors before
+            it and comes before it, which changes no cosine.
+        first: First sentences of pairs, or single sentences.
+        second: Second sentences of the pairs.
+        config: The flow and its training; the defaults of `FlowConfig`.
+        max_length: Longest input in tokens while vectors are made for the fit; None for the model's own.
+        cache_dir: Keep vectors in this folder and take them from there.
+        on_step: Told after every step.
+        progress: Show a bar while encoding.
+
+    Returns:
+        A model that shares the encoder's modules. Save it as any other; `sentemb.load` reads the folder.
+
+    Raises:
+        InputError: The sentences do not fit each other, or nothing can be fitted on their vectors.
+    """
+    config = FlowConfig() if config is None else config
+    if second is not None and len(second) != len(first):
+        raise InputError(
+            f"{len(first)} first sentences, {len(second)} second ones", "give both sentences of every pair"
+        )
+    texts = [*first, *(second or ())]
+    _check_texts(texts)
+    bare = _without_normalisation(model)
+    with _limited_to(bare, max_length):
+        if config.encoder_dropout:
+
+            def pairs_of_epoch(epoch: int) -> tuple[Tensor, Tensor | None]:
+                seed = int(np.random.SeedSequence([config.seed, epoch]).generate_state(1)[0])
+                noisy = encode_with_dropout(bare, texts, seed=seed)
+                sides = torch.split(torch.from_numpy(noisy), len(first))
+                return sides[0], None if second is None else sides[1]
+
+            flow = fit_flow_to_epochs(pairs_of_epoch, config, on_step=on_step)
+        else:
+            vectors = _encoder_of(bare, cache_dir).encode(texts, progress=progress)
+            others = None if second is None else vectors[len(first) :]
+            flow = fit_flow(vectors[: len(first)], others, config=config, on_step=on_step)
+    return append_transform(model, flow)
+
+
+def add_whitening(
+    model: SentenceTransformer,
+    texts: Sequence[str],
+    *,
+    dimensions: int | None = None,
+    max_length: int | None = None,
+    cache_dir: str | Path | None = None,
+    progress: bool = False,
+) -> SentenceTransformer:
+    """Fit whitening to an encoder's vectors and put it at the encoder's end.
+
+    Args:
+        model: The encoder, which is not changed; as for `add_flow`.
+        texts: Sentences; each counts as often as it comes.
+        dimensions: How many to keep; None keeps all in which the vectors vary.
+        max_length: Longest input in tokens while vectors are made for the fit; None for the model's own.
+        cache_dir: Keep vectors in this folder and take them from there.
+        progress: Show a bar while encoding.
+
+    Returns:
+        A native model that shares the encoder's modules: plain sentence-transformers loads its folder.
+
+    Raises:
+        InputError: The vectors are too few, or vary in fewer dimensions than asked for.
+    """
+    _check_texts(texts)
+    bare = _without_normalisation(model)
+    with _limited_to(bare, max_length):
+        vectors = _encoder_of(bare, cache_dir).encode(texts, progress=progress)
+    return append_transform(model, fit_whitening(vectors, dimensions))
+
+
+def append_transform(model: SentenceTransformer, transform: FlowModule | Dense) -> SentenceTransformer:
+    """Put a fitted transform behind an encoder, before its normalisation where it ends in one.
+
+    A model that gives unit vectors goes on doing so, for who compares them by dot products. A transform that
+    was fitted on normalised vectors does not fit there: fit it on those before the normalisation.
+
+    Args:
+        model: The encoder.
+        transform: What `fit_flow` or `fit_whitening` gave.
+
+    Returns:
+        A model that shares the encoder's modules.
+
+    Raises:
+        InputError: The transform is for vectors of another length, or the model cuts its vectors.
+    """
+    modules = list(model)
+    kept = _length_without_normalisation(modules)
+    wanted = transform.dimension if isinstance(transform, FlowModule) else transform.in_features
+    bare = _without_normalisation(model)
+    given = bare.get_embedding_dimension()
+    if given != wanted:
+        raise InputError(
+            f"the transform takes vectors of {wanted} dimensions, the model gives {given}",
+            "fit it on this model's vectors",
+        )
+    return _model_of([*modules[:kept], transform.to(model.device), *modules[kept:]], model)
+
+
+def _without_normalisation(model: SentenceTransformer) -> SentenceTransformer:
+    if model.truncate_dim is not None:
+        raise InputError(
+            f"the model cuts its vectors to {model.truncate_dim} dimensions",
+            "load it without truncate_dim; whitening can keep fewer dimensions itself",
+        )
+    modules = list(model)
+    return _model_of(modules[: _length_without_normalisation(modules)], model)
+
+
+def _length_without_normalisation(modules: Sequence[nn.Module]) -> int:
+    length = len(modules)
+    while length and isinstance(modules[length - 1], Normalize):
+        length -= 1
+    return length
+
+
+def _model_of(modules: list[nn.Module], model: SentenceTransformer) -> SentenceTransformer:
+    return SentenceTransformer(
+        modules=modules,
+        device=str(model.device),
+        prompts=dict(model.prompts),
+        default_prompt_name=model.default_prompt_name,
+        similarity_fn_name=model.similarity_fn_name,
+    )
+
+
+def _encoder_of(model: SentenceTransformer, cache_dir: str | Path | None) -> TextEncoder:
+    return load_encoder(model, cache_dir=cache_dir)
+
+
+def _check_texts(texts: Sequence[str]) -> None:
+    if isinstance(texts, str) or not texts:
+        raise InputError("there is no sentence to fit anything on", "give a list of sentences")
+
+
+@contextmanager
+def _limited_to(model: SentenceTransformer, max_length: int | None) -> Iterator[None]:
+    """Cut inputs at `max_length` for a while, where the model takes more."""
+    own = model.max_seq_length
+    if max_length is not None and max_length < _SHORTEST:
+        raise InputError(f"max_length {max_length} leaves no word", f"give {_SHORTEST} tokens or more")
+    if max_length is None or (own is not None and own <= max_length):
+        yield
+        return
+    model.max_seq_length = max_length
+    try:
+        yield
+    finally:
+        model.max_seq_length = own
