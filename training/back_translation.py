@@ -3,13 +3,13 @@
 First the back-translations of STS-B's sentences, by the paper's translators with its beam of 100; hours on a
 CPU, and an interrupted run goes on where it stopped:
 
-    sentemb data back-translate stsb-sentences --forward facebook/wmt19-en-de --backward facebook/wmt19-de-en \
-        --output stsb-back.csv
+    sentemb data back-translate stsb-sentences --output stsb-back.csv \
+        --forward facebook/wmt19-en-de --backward facebook/wmt19-de-en
 
 Then Contrastive (BT), and BT + SG-OPT:
 
     python training/back_translation.py --base bert-base-uncased --data stsb-back.csv --output bt-bert-base
-    python training/back_translation.py --objective bt-sg-opt --data stsb-back.csv --output bt-sg-opt-bert-base
+    python training/back_translation.py --objective bt-sg-opt --data stsb-back.csv --output bt-sg-opt-base
 
 The other reading of appendix A.2, in which the view of a back-translation is a layer of the frozen encoder;
 what the authors' code computes once it runs; and your own pairs:

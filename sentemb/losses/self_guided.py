@@ -72,7 +72,8 @@ class SelfGuidedLoss(OwnedWeights):
         view_pooling: `max` or `mean` over tokens, `[CLS]` and `[SEP]` included; None is `max` (section 3.1),
             or `mean` with `preset="released"`.
         drift_weight: lambda, 0.1 (Table 8); 0 leaves the term out.
-        projection_width: Width of the head's layers, 4096 (footnote 4).
+        projection_width: Width of the head's layers, 4096 (footnote 4). None compares the vectors themselves,
+            without a head (Table 5).
         frozen_dropout: Whether BERT_F runs with dropout while training. None is no, or yes with
             `preset="released"`.
         views: `cached` computes the views of a sentence once and reads them from disk afterwards, `online`
@@ -108,7 +109,7 @@ class SelfGuidedLoss(OwnedWeights):
         layers: tuple[int, int | None] = (0, None),
         view_pooling: ViewPooling | None = None,
         drift_weight: float = 0.1,
-        projection_width: int = 4096,
+        projection_width: int | None = 4096,
         frozen_dropout: bool | None = None,
         views: Literal["cached", "online"] = "cached",
         view_cache: ViewCache | None = None,
@@ -122,7 +123,8 @@ class SelfGuidedLoss(OwnedWeights):
         check_choice(_NAME, "preset", preset, ("released", None))
         check_number(_NAME, "temperature", temperature, low=0)
         check_number(_NAME, "drift_weight", drift_weight, low=0, inclusive=True)
-        check_number(_NAME, "projection_width", projection_width, low=1, inclusive=True, whole=True)
+        if projection_width is not None:
+            check_number(_NAME, "projection_width", projection_width, low=1, inclusive=True, whole=True)
         released = preset == "released"
         transformer = transformer_module(model, loss=_NAME)
         self.model = model
@@ -140,7 +142,10 @@ class SelfGuidedLoss(OwnedWeights):
         )
         check_sentence_vector(model, self.frozen.width, loss=_NAME)
         freeze_outside_layers(transformer)
-        self.head = projection_head(self.frozen.width, projection_width).to(transformer.model.device)
+        self.projection_width = projection_width
+        self.head: nn.Sequential | None = None
+        if projection_width is not None:
+            self.head = projection_head(self.frozen.width, projection_width).to(transformer.model.device)
         self.view_cache = self._make_cache(views, view_cache)
 
     @property
@@ -187,9 +192,9 @@ class SelfGuidedLoss(OwnedWeights):
         if self.objective != "opt3":
             views = sample_layer(views)  # (b, 1, d)
         # One pass of the head over both sides: one matrix product, and gradient from each of its rows.
-        precision = dtype_of(self.head)
-        both = [sentences.unsqueeze(1).to(precision), views.to(precision)]
-        projected = self.head(torch.cat(both, dim=1))  # (b, 1 + l, w)
+        precision = sentences.dtype if self.head is None else dtype_of(self.head)
+        both = torch.cat([sentences.unsqueeze(1).to(precision), views.to(precision)], dim=1)
+        projected = both if self.head is None else self.head(both)  # (b, 1 + l, w)
         rows, anchors, weight = gather_rows(projected, across_devices=self.gather_across_devices)
         losses = self._contrast(rows[:, 0], rows[:, 1:], anchors)
         components = {"contrast": weight * losses.mean()}
@@ -231,7 +236,7 @@ class SelfGuidedLoss(OwnedWeights):
             "layers": (self.frozen.layers.start, self.frozen.layers.stop),
             "view_pooling": self.frozen.pooling,
             "drift_weight": self.drift_weight,
-            "projection_width": self.head[0].out_features,
+            "projection_width": self.projection_width,
             "frozen_dropout": self.frozen.dropout,
             "views": "online" if self.view_cache is None else "cached",
             "gather_across_devices": self.gather_across_devices,
@@ -265,7 +270,7 @@ class SelfGuidedLoss(OwnedWeights):
         return columns
 
     def _both_sides(self, sentences: dict[str, Any], viewed: dict[str, Any]) -> list[Tensor]:
-        """c of one column, `(b, d)`, and h of the same or another, `(b, l, d)`."""
+        """Vectors c of one column, `(b, d)`, and views h of the same or another, `(b, l, d)`."""
         if "cu_seq_lens_q" in viewed:
             raise InputError(
                 f"{type(self).__name__} needs padded batches, this model flattens them",

@@ -1,0 +1,155 @@
+"""Back-translation: every different text once, there and back, with what is done kept on disk."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import NamedTuple
+
+from sentemb.augmentation.store import TranslationStore
+from sentemb.augmentation.translator import Progress, Translator
+from sentemb.errors import InputError
+
+_WINDOW = 64
+"""Batches whose texts are sorted by length together."""
+
+
+class BackTranslationCounts(NamedTuple):
+    """What became of texts.
+
+    Attributes:
+        texts: All of them.
+        different: How many of them differ.
+        blank: Texts without a word, which are not translated.
+        empty: Other texts whose back-translation is empty.
+        identical: Texts that came back as they were.
+    """
+
+    texts: int
+    different: int
+    blank: int
+    empty: int
+    identical: int
+
+    def __str__(self) -> str:
+        parts = [
+            f"{self.texts:,} texts, {self.different:,} different",
+            f"{self.identical:,} came back as they were",
+        ]
+        if self.empty:
+            parts.append(f"{self.empty:,} came back empty")
+        if self.blank:
+            parts.append(f"{self.blank:,} are blank")
+        return "; ".join(parts)
+
+
+def back_translate(
+    texts: Sequence[str],
+    forward: Translator,
+    backward: Translator,
+    *,
+    cache: Path | None = None,
+    draw: int = 0,
+    batch_size: int = 16,
+    progress: Progress | None = None,
+) -> list[str]:
+    """Translate texts to another language and back.
+
+    An interrupted call that is made again with the same texts, translators and cache gives what an
+    uninterrupted one gives.
+
+    Args:
+        texts: The texts.
+        forward: To the other language.
+        backward: From it.
+        cache: Folder for what is translated, in a file for each translator (see `TranslationStore`); None
+            keeps nothing.
+        draw: Number of the sample, with translators that sample.
+        batch_size: Texts that are handed over together, and that a killed process loses.
+        progress: Called after every batch.
+
+    Returns:
+        The back-translation of each text; empty where the text is blank or nothing came back.
+
+    Raises:
+        InputError: The batch size is none, the cache cannot be used, or a translator does not answer text by
+            text.
+
+    Example:
+        >>> to_german, to_english = Seq2SeqTranslator("..."), Seq2SeqTranslator("...")  # doctest: +SKIP
+        >>> back_translate(["A cat sat."], to_german, to_english, cache=Path("c"))  # doctest: +SKIP
+    """
+    if batch_size < 1:
+        raise InputError(f"a batch of {batch_size} texts holds nothing", "give 1 or more")
+    results = list(texts)
+    for translator in (forward, backward):
+        wanted = [text for text in dict.fromkeys(results) if text.strip()]
+        known = _translate(wanted, translator, cache, draw=draw, batch_size=batch_size, progress=progress)
+        results = [known.get(text, "") for text in results]
+    return results
+
+
+def count_back_translations(texts: Sequence[str], translations: Sequence[str]) -> BackTranslationCounts:
+    """Count what became of texts, repeated ones as often as they are there.
+
+    Args:
+        texts: The texts.
+        translations: What `back_translate` made of them.
+
+    Returns:
+        The counts. White space does not make a translation another one.
+    """
+    pairs = [(text.split(), back.split()) for text, back in zip(texts, translations, strict=True)]
+    return BackTranslationCounts(
+        texts=len(pairs),
+        different=len(set(texts)),
+        blank=sum(not text for text, _ in pairs),
+        empty=sum(bool(text) and not back for text, back in pairs),
+        identical=sum(bool(text) and text == back for text, back in pairs),
+    )
+
+
+def _translate(
+    texts: Sequence[str],
+    translator: Translator,
+    cache: Path | None,
+    *,
+    draw: int,
+    batch_size: int,
+    progress: Progress | None,
+) -> dict[str, str]:
+    """Translations of different texts that are not blank, by text."""
+    done: dict[str, str] = {}
+    opened: AbstractContextManager[TranslationStore | None] = (
+        nullcontext() if cache is None else TranslationStore(cache, translator)
+    )
+    with opened as store:
+        for batch in _batches(texts, batch_size):
+            known = {} if store is None else store.known(draw)
+            missing = [text for text in batch if text not in known]
+            new = _answers(translator, missing, draw) if missing else []
+            if store is not None and missing:
+                store.add(missing, new, draw=draw)
+            done.update({text: known[text] for text in batch if text in known})
+            done.update(zip(missing, new, strict=True))
+            if progress is not None:
+                progress(translator.name, len(done), len(texts))
+    return done
+
+
+def _batches(texts: Sequence[str], size: int) -> Iterator[Sequence[str]]:
+    """Batches of similar length. The texts alone decide them, so that a batch is known as a whole or not."""
+    for start in range(0, len(texts), _WINDOW * size):
+        window = sorted(texts[start : start + _WINDOW * size], key=len)
+        yield from (window[first : first + size] for first in range(0, len(window), size))
+
+
+def _answers(translator: Translator, texts: Sequence[str], draw: int) -> list[str]:
+    answers = translator(texts, draw=draw)
+    if len(answers) != len(texts) or not all(isinstance(answer, str) for answer in answers):
+        raise InputError(
+            f"{translator.name} did not answer {len(texts)} texts with as many",
+            "a translator returns one string for each text",
+        )
+    return answers

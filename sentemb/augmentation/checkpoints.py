@@ -1,0 +1,108 @@
+"""What has to be known of a translation model's files before it translates."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any
+
+import torch
+from torch import nn
+
+from sentemb.errors import InputError
+
+_NO_LIMIT = 1 << 20
+"""Tokenizers without a limit say a number of 31 digits."""
+_USUAL_LIMIT = 512
+# Where a model was loaded from and by which release says nothing about its translations.
+_INCIDENTAL = {"_name_or_path", "transformers_version", "architectures", "torch_dtype", "dtype"}
+
+
+def longest_input(config: Any, tokenizer: Any) -> int:
+    """The tokens that a model takes.
+
+    Args:
+        config: The model's configuration.
+        tokenizer: Its tokenizer.
+
+    Returns:
+        The lower of both limits; 512, with which T5 was trained, where neither has one.
+    """
+    limits = (getattr(config, "max_position_embeddings", None), tokenizer.model_max_length)
+    return min((limit for limit in limits if limit and limit < _NO_LIMIT), default=_USUAL_LIMIT)
+
+
+def forced_language(tokenizer: Any, source: str | None, target: str | None, *, name: str) -> int | None:
+    """Set the source language of a tokenizer of many languages and look the target language up.
+
+    Args:
+        tokenizer: The tokenizer; its source language is changed.
+        source: Code of the language of the texts.
+        target: Code of the language to translate into.
+        name: The model, for messages.
+
+    Returns:
+        The token that begins every translation; None for a model of one direction.
+
+    Raises:
+        InputError: A language is missing, unknown or of no use.
+    """
+    if not hasattr(tokenizer, "src_lang"):
+        if source or target:
+            raise InputError(
+                f"{name} has no choice of languages", "leave the languages out, or put them into a prefix"
+            )
+        return None
+    if not source or not target:
+        raise InputError(
+            f"{name} translates between many languages", "name source and target as the model spells them"
+        )
+    _language_token(tokenizer, source, name)
+    token = _language_token(tokenizer, target, name)
+    tokenizer.src_lang = source
+    return token
+
+
+def digest_of(network: nn.Module, tokenizer: Any) -> str:
+    """Checksum of what decides a model's translations, besides the options of a call.
+
+    Args:
+        network: The model.
+        tokenizer: Its tokenizer.
+
+    Returns:
+        64 hexadecimal digits.
+    """
+    settings = [
+        _plain(network.config.to_dict()),  # type: ignore[union-attr, operator]
+        _plain(network.generation_config.to_dict()),  # type: ignore[union-attr, operator]
+        type(tokenizer).__name__,
+        {name: str(token) for name, token in tokenizer.special_tokens_map.items()},
+        _vocabulary(tokenizer),
+    ]
+    digest = hashlib.sha256(json.dumps(settings, sort_keys=True, default=str).encode())
+    for name, tensor in sorted(network.state_dict().items()):
+        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
+        digest.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
+    return digest.hexdigest()
+
+
+def _language_token(tokenizer: Any, code: str, name: str) -> int:
+    vocabulary = tokenizer.get_vocab()
+    for token in (f"__{code}__", code):  # M2M100 dresses them up, and has plain words that look like them
+        if token in vocabulary:
+            return int(vocabulary[token])
+    raise InputError(f"{name} knows no language {code!r}", "see the model's card for its codes")
+
+
+def _plain(settings: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in settings.items() if name not in _INCIDENTAL}
+
+
+def _vocabulary(tokenizer: Any) -> dict[str, Any]:
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    if backend is None:
+        return dict(tokenizer.get_vocab())
+    # Padding and truncation are state of the last call, not of the tokenizer.
+    content = json.loads(backend.to_str())
+    return {name: value for name, value in content.items() if name not in ("padding", "truncation")}

@@ -1,0 +1,74 @@
+"""Tables of back-translations, with a manifest beside each."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from sentemb._files import new_file, sha256_of, write_json
+from sentemb.errors import InputError
+
+PAIR_COLUMNS = ("text", "back_translation")
+"""What the recipes `bt` and `bt-sg-opt` train on."""
+
+Columns = Mapping[str, Sequence[Any]]
+
+
+def check_table_name(path: Path) -> None:
+    """Refuse a name of no format, before hours of work.
+
+    Args:
+        path: The file to be made.
+
+    Raises:
+        InputError: Its name ends in none of the formats.
+    """
+    if path.suffix not in _WRITERS:
+        raise InputError(f"cannot write {path}", f"name it {', '.join(_WRITERS)}")
+
+
+def write_table(path: Path, columns: Columns, manifest: Mapping[str, Any]) -> None:
+    """Write a table, and beside it how it was made.
+
+    Args:
+        path: A `.csv`, `.jsonl` or `.parquet` file; an old one is replaced as a whole.
+        columns: Names to values, all of one length.
+        manifest: What to say of it; gets the table's rows and checksum too.
+
+    Raises:
+        InputError: The name ends in none of the formats.
+    """
+    check_table_name(path)
+    with new_file(path) as file:
+        _WRITERS[path.suffix](file, columns)
+    rows = len(next(iter(columns.values())))
+    described = {**manifest, "columns": list(columns), "rows": rows, "sha256": sha256_of(path)}
+    write_json(path.with_name(f"{path.name}.manifest.json"), described)
+
+
+def _csv(file: BinaryIO, columns: Columns) -> None:
+    text = io.TextIOWrapper(file, encoding="utf-8", newline="")
+    writer = csv.writer(text, quoting=csv.QUOTE_NONNUMERIC, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows(zip(*columns.values(), strict=True))
+    text.detach()  # closing is the business of whoever opened it
+
+
+def _jsonl(file: BinaryIO, columns: Columns) -> None:
+    for row in zip(*columns.values(), strict=True):
+        line = json.dumps(dict(zip(columns, row, strict=True)), ensure_ascii=False)
+        file.write(f"{line}\n".encode())
+
+
+def _parquet(file: BinaryIO, columns: Columns) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    pq.write_table(pa.table({name: list(values) for name, values in columns.items()}), file)
+
+
+_WRITERS = {".csv": _csv, ".jsonl": _jsonl, ".parquet": _parquet}

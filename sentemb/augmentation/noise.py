@@ -1,0 +1,93 @@
+"""Noisy copies of labelled rows: back-translations sampled at growing temperatures (SCL, section 4.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from sentemb.augmentation.back_translation import (
+    BackTranslationCounts,
+    back_translate,
+    count_back_translations,
+)
+from sentemb.augmentation.translator import Progress, Translator
+from sentemb.data.augmented import RATIO
+from sentemb.errors import InputError
+
+
+class NoisyCopies(NamedTuple):
+    """Copies of rows at one temperature.
+
+    Attributes:
+        temperature: At which they were sampled.
+        columns: `index`, `temperature`, `augmented` and for pairs `augmented_pair`, as
+            `sentemb.data.read_copies` takes them.
+        counts: What became of the texts.
+        incomplete: Rows that have fewer copies than were asked for, because a text of a copy came back empty.
+    """
+
+    temperature: float
+    columns: dict[str, list[int] | list[float] | list[str]]
+    counts: BackTranslationCounts
+    incomplete: int
+
+
+def noisy_copies(
+    rows: Mapping[int, Sequence[str]],
+    forward: Translator,
+    backward: Translator,
+    *,
+    temperature: float,
+    copies: int = RATIO,
+    cache: Path | None = None,
+    batch_size: int = 16,
+    progress: Progress | None = None,
+) -> NoisyCopies:
+    """Make copies of rows, each a sample of its own.
+
+    Both texts of a pair are translated; the paper does not say. Copies may be equal to each other or to the
+    row, as they are at low temperatures in the paper ("examples mostly stay the same").
+
+    Args:
+        rows: The text, or the two texts, of each row by its number in the training split.
+        forward: To the other language, sampling at the temperature.
+        backward: From it, the same.
+        temperature: What the copies are marked with.
+        copies: Of each row; 3 in the paper.
+        cache: As for `back_translate`.
+        batch_size: As for `back_translate`.
+        progress: As for `back_translate`.
+
+    Returns:
+        The copies, those of a row below each other.
+
+    Raises:
+        InputError: No copy is asked for, or as for `back_translate`.
+    """
+    if copies < 1:
+        raise InputError(f"{copies} copies of a row are none", "give 1 or more")
+    texts = [text for row in rows.values() for text in row]
+    draws = [
+        back_translate(
+            texts, forward, backward, cache=cache, draw=draw, batch_size=batch_size, progress=progress
+        )
+        for draw in range(copies)
+    ]
+    found: list[tuple[int, list[str]]] = []
+    incomplete, place = 0, 0
+    for number, row in rows.items():
+        made = [translations[place : place + len(row)] for translations in draws]
+        kept = [texts_of_copy for texts_of_copy in made if all(texts_of_copy)]
+        incomplete += len(kept) < copies
+        found += [(number, texts_of_copy) for texts_of_copy in kept]
+        place += len(row)
+    columns: dict[str, list[int] | list[float] | list[str]] = {
+        "index": [number for number, _ in found],
+        "temperature": [temperature] * len(found),
+        "augmented": [texts_of_copy[0] for _, texts_of_copy in found],
+    }
+    if any(len(row) > 1 for row in rows.values()):
+        columns["augmented_pair"] = [texts_of_copy[1] for _, texts_of_copy in found]
+    counts = count_back_translations(texts * copies, [text for draw in draws for text in draw])
+    return NoisyCopies(temperature, columns, counts, incomplete)

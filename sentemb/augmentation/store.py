@@ -1,0 +1,158 @@
+"""The translations of one translator on disk, a line of JSON for each batch."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import os
+import zlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from filelock import FileLock, Timeout
+
+from sentemb._files import write_text
+from sentemb.augmentation.translator import Translator
+from sentemb.errors import InputError
+
+logger = logging.getLogger(__name__)
+
+_FORMAT = 1
+
+
+class TranslationStore:
+    """Translations kept in a file, to be opened with `with` by one process at a time.
+
+    The file's name is a checksum of the translator's fingerprint and its first line the manifest, so that
+    another model or another decoding never meets these lines. Each further line holds a batch and a checksum
+    of it, and is on the disk before the next batch is translated: a killed process loses one batch. A last
+    line without its end is such a loss, and is taken away.
+
+    Args:
+        folder: Where the file lies; made when absent.
+        translator: Whose translations they are.
+
+    Raises:
+        InputError: Another process has the file, or a line of it is damaged.
+    """
+
+    def __init__(self, folder: Path, translator: Translator) -> None:
+        name = hashlib.sha256(translator.fingerprint.encode()).hexdigest()[:16]
+        self.path = folder / f"{name}.jsonl"
+        self._translator = translator
+        self._lock = FileLock(folder / f"{name}.lock")
+        self._known: dict[int, dict[str, str]] = {}
+
+    def __enter__(self) -> Self:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            self._lock.acquire(timeout=0)
+        except Timeout:
+            raise InputError(
+                f"another process is translating into {self.path}", "wait for it, or choose another folder"
+            ) from None
+        try:
+            self._open()
+        except BaseException:
+            self._lock.release()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._lock.release()
+
+    def known(self, draw: int) -> Mapping[str, str]:
+        """What has been translated.
+
+        Args:
+            draw: Number of the sample.
+
+        Returns:
+            Texts to translations.
+        """
+        return self._known.setdefault(draw, {})
+
+    def add(self, texts: Sequence[str], translations: Sequence[str], *, draw: int) -> None:
+        """Keep the translations of a batch.
+
+        Args:
+            texts: The texts.
+            translations: One for each.
+            draw: Number of the sample.
+
+        Raises:
+            OSError: They cannot be written.
+        """
+        batch = {"draw": draw, "texts": list(texts), "translations": list(translations)}
+        line = json.dumps({**batch, "crc32": _checksum(batch)}, ensure_ascii=False)
+        with self.path.open("ab") as file:
+            file.write(f"{line}\n".encode())
+            file.flush()
+            os.fsync(file.fileno())
+        self._keep(batch)
+
+    def _open(self) -> None:
+        if not self.path.exists():
+            manifest = {
+                "format": _FORMAT,
+                "fingerprint": self._translator.fingerprint,
+                "translator": self._translator.describe(),
+            }
+            write_text(self.path, json.dumps(manifest, ensure_ascii=False) + "\n")
+            return
+        whole = 0  # bytes of complete lines
+        with self.path.open("rb") as file:
+            for number, line in enumerate(file, start=1):
+                if not line.endswith(b"\n"):
+                    break
+                whole += len(line)
+                if number == 1:
+                    self._check_manifest(line)
+                else:
+                    self._keep(self._batch(line, number))
+        if whole < self.path.stat().st_size:
+            logger.warning("%s: its last line was cut off and is left out", self.path)
+            os.truncate(self.path, whole)
+
+    def _check_manifest(self, line: bytes) -> None:
+        manifest = _parsed(line) or {}
+        same = manifest.get("fingerprint") == self._translator.fingerprint
+        if manifest.get("format") != _FORMAT or not same:
+            raise InputError(
+                f"{self.path}, line 1: no manifest of the translations by {self._translator.name}",
+                "remove the file, or choose another folder",
+            )
+
+    def _batch(self, line: bytes, number: int) -> dict[str, Any]:
+        batch = _parsed(line) or {}
+        checksum = batch.pop("crc32", None)
+        if checksum is None or checksum != _checksum(batch):
+            raise InputError(
+                f"{self.path}, line {number} is damaged",
+                "remove the line, and what it holds is translated again",
+            )
+        return batch
+
+    def _keep(self, batch: Mapping[str, Any]) -> None:
+        pairs = zip(batch["texts"], batch["translations"], strict=True)
+        self._known.setdefault(batch["draw"], {}).update(pairs)
+
+
+def _parsed(line: bytes) -> dict[str, Any] | None:
+    try:
+        value = json.loads(line)
+    except ValueError:  # no JSON, or no UTF-8
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def _checksum(batch: Mapping[str, Any]) -> int:
+    return zlib.crc32(json.dumps(batch, sort_keys=True).encode())

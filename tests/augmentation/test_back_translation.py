@@ -1,0 +1,209 @@
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from sentemb.augmentation import Decoding, Seq2SeqTranslator, back_translate, count_back_translations
+from sentemb.augmentation.store import TranslationStore
+from sentemb.errors import InputError
+
+SAMPLED = Decoding(temperature=0.9, max_new_tokens=6)
+
+
+class Words:
+    """Translates word by word, keeps what it was asked, and may stop on the way."""
+
+    def __init__(self, name: str, words: dict[str, str] | None = None, *, stop_after: int = 10**9) -> None:
+        self.name = name
+        self.fingerprint = f"words {name}"
+        self.asked: list[list[str]] = []
+        self._words = words or {}
+        self._left = stop_after
+
+    def __call__(self, texts, *, draw=0):
+        if self._left < 1:
+            raise KeyboardInterrupt
+        self._left -= 1
+        self.asked.append(list(texts))
+        return [" ".join(self._words.get(word, word) for word in text.split()) for text in texts]
+
+    def describe(self):
+        return {"name": self.name}
+
+
+def test_every_different_text_is_translated_once() -> None:
+    there, back = Words("there", {"cat": "katze", "dog": "katze"}), Words("back", {"katze": "cat"})
+    texts = ["a cat", "", "a dog", "a cat", "  ", "a cat"]
+    assert back_translate(texts, there, back) == ["a cat", "", "a cat", "a cat", "", "a cat"]
+    assert there.asked == [["a cat", "a dog"]]
+    assert back.asked == [["a katze"]]
+
+
+def test_what_came_of_the_texts_is_counted() -> None:
+    there, back = Words("there", {"dog": ""}), Words("back", {"red": "blue"})
+    texts = ["a  cat", "dog", "dog", " ", "red"]
+    translations = back_translate(texts, there, back)
+    assert translations == ["a cat", "", "", "", "blue"]
+    counts = count_back_translations(texts, translations)
+    assert counts == (5, 4, 1, 2, 1)
+    assert str(counts) == "5 texts, 4 different; 1 came back as they were; 2 came back empty; 1 are blank"
+
+
+def test_nothing_is_translated_again(tmp_path: Path) -> None:
+    texts = ["a cat", "two birds", "a dog"]
+    first = back_translate(texts, Words("there"), Words("back"), cache=tmp_path, batch_size=2)
+    there, back = Words("there"), Words("back")
+    assert back_translate([*texts, "a park"], there, back, cache=tmp_path) == [*first, "a park"]
+    assert there.asked == back.asked == [["a park"]]
+
+
+def test_another_draw_and_another_setting_are_translated_anew(tmp_path: Path) -> None:
+    back_translate(["a cat"], Words("there"), Words("back"), cache=tmp_path)
+    for there, draw in ((Words("there"), 1), (Words("elsewhere"), 0)):
+        back_translate(["a cat"], there, Words("back"), cache=tmp_path, draw=draw)
+        assert there.asked == [["a cat"]]
+    assert len(list(tmp_path.glob("*.jsonl"))) == 3
+
+
+@pytest.mark.parametrize("stop_after", range(4))
+def test_an_interrupted_call_goes_on_where_it_stopped(tmp_path: Path, stop_after: int) -> None:
+    texts = [f"cat {number}" for number in range(10)]
+    with pytest.raises(KeyboardInterrupt):
+        back_translate(
+            texts, Words("there", stop_after=stop_after), Words("back"), cache=tmp_path, batch_size=3
+        )
+    there = Words("there")
+    assert back_translate(texts, there, Words("back"), cache=tmp_path, batch_size=3) == texts
+    assert len(there.asked) == 4 - stop_after
+
+
+def test_samples_of_an_interrupted_call_are_those_of_an_uninterrupted_one(
+    tiny_t5: Path, tiny_marian: Path, texts, tmp_path: Path
+) -> None:
+    there, back = (Seq2SeqTranslator(folder, decoding=SAMPLED) for folder in (tiny_t5, tiny_marian))
+    some = texts(30)
+    whole = back_translate(some, there, back, cache=tmp_path / "whole", batch_size=4)
+    assert back_translate(some, there, back, batch_size=4) == whole
+
+    class Stopping:
+        name, fingerprint, describe = back.name, back.fingerprint, back.describe
+        left = 3
+
+        def __call__(self, texts, *, draw=0):
+            self.left -= 1
+            if self.left < 0:
+                raise KeyboardInterrupt
+            return back(texts, draw=draw)
+
+    with pytest.raises(KeyboardInterrupt):
+        back_translate(some, there, Stopping(), cache=tmp_path / "parts", batch_size=4)
+    assert back_translate(some, there, back, cache=tmp_path / "parts", batch_size=4) == whole
+    for file in (tmp_path / "whole").glob("*.jsonl"):
+        assert (tmp_path / "parts" / file.name).read_bytes() == file.read_bytes()
+
+
+def test_a_kill_in_mid_line_loses_that_batch_alone(tmp_path: Path, caplog) -> None:
+    texts = [f"cat {number}" for number in range(9)]
+    there = Words("there")
+    whole = back_translate(texts, there, Words("back"), cache=tmp_path, batch_size=3)
+    path = TranslationStore(tmp_path, there).path
+    content = path.read_bytes()
+    lines = content.splitlines(keepends=True)
+    for cut in (1, len(lines[-1]) // 2, len(lines[-1]) - 1):
+        path.write_bytes(content[:-cut])
+        again = Words("there")
+        assert back_translate(texts, again, Words("back"), cache=tmp_path, batch_size=3) == whole
+        assert len(again.asked) == 1
+        assert path.read_bytes() == content
+    assert "its last line was cut off" in caplog.text
+
+
+def test_a_killed_process_leaves_a_cache_that_goes_on(tmp_path: Path) -> None:
+    program = """
+import sys, time
+from pathlib import Path
+from sentemb.augmentation import back_translate
+class Slow:
+    name, fingerprint = "there", "words there"
+    def __call__(self, texts, *, draw=0):
+        time.sleep(0.05)
+        return [text for text in texts]
+    def describe(self):
+        return {"name": "there"}
+back_translate([f"cat {n}" for n in range(400)], Slow(), Slow(), cache=Path(sys.argv[1]), batch_size=2)
+"""
+    process = subprocess.Popen([sys.executable, "-c", program, str(tmp_path)])
+    path = TranslationStore(tmp_path, Words("there")).path
+    while not path.exists() or path.stat().st_size < 500:
+        assert process.poll() is None
+        time.sleep(0.01)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    kept = len(path.read_bytes().splitlines()) - 1
+    there = Words("there")
+    texts = [f"cat {number}" for number in range(400)]
+    assert back_translate(texts, there, Words("back"), cache=tmp_path, batch_size=2) == texts
+    assert 0 < len(there.asked) <= 200 - kept + 1
+
+
+@pytest.mark.parametrize(
+    ("line", "damage", "message"),
+    [
+        (2, lambda line: line.replace(b"cat", b"dog", 1), "line 2 is damaged; remove the line"),
+        (3, lambda line: b"\0" * (len(line) - 1) + b"\n", "line 3 is damaged"),
+        (3, lambda line: b'["cat"]\n', "line 3 is damaged"),
+        (2, lambda line: b"\xff" + line, "line 2 is damaged"),
+        (1, lambda line: line.replace(b"words there", b"words other"), "line 1: no manifest"),
+        (1, lambda line: b"cat\n", "line 1: no manifest"),
+    ],
+)
+def test_damage_is_named_by_file_and_line(tmp_path: Path, line: int, damage, message: str) -> None:
+    texts = [f"cat {number}" for number in range(4)]
+    there = Words("there")
+    back_translate(texts, there, Words("back"), cache=tmp_path, batch_size=2)
+    path = TranslationStore(tmp_path, there).path
+    lines = path.read_bytes().splitlines(keepends=True)
+    lines[line - 1] = damage(lines[line - 1])
+    path.write_bytes(b"".join(lines))
+    with pytest.raises(InputError, match=message) as caught:
+        back_translate(texts, there, Words("back"), cache=tmp_path)
+    assert str(path) in str(caught.value)
+
+
+def test_the_first_line_is_the_manifest(tiny_t5: Path, tmp_path: Path) -> None:
+    translator = Seq2SeqTranslator(tiny_t5, decoding=SAMPLED)
+    with TranslationStore(tmp_path, translator) as store:
+        store.add(["ä cat"], ["eine Katze"], draw=2)
+        with (
+            pytest.raises(InputError, match="another process is translating"),
+            TranslationStore(tmp_path, translator),
+        ):
+            pass
+    manifest, batch = (json.loads(line) for line in store.path.read_text(encoding="utf-8").splitlines())
+    assert manifest["fingerprint"] == translator.fingerprint
+    assert manifest["translator"]["decoding"] == {"temperature": 0.9, "seed": 0, "max_new_tokens": 6}
+    assert (batch["draw"], batch["texts"], batch["translations"]) == (2, ["ä cat"], ["eine Katze"])
+
+
+def test_progress_and_a_translator_that_does_not_answer(tmp_path: Path) -> None:
+    seen = []
+    back_translate(
+        ["a", "b", "c"], Words("there"), Words("back"), batch_size=2, progress=lambda *step: seen.append(step)
+    )
+    assert seen == [("there", 2, 3), ("there", 3, 3), ("back", 2, 3), ("back", 3, 3)]
+
+    class Silent(Words):
+        def __call__(self, texts, *, draw=0):
+            return []
+
+    with pytest.raises(InputError, match="silent did not answer 1 texts"):
+        back_translate(["a"], Silent("silent"), Words("back"), cache=tmp_path)
+    with pytest.raises(InputError, match="a batch of 0 texts"):
+        back_translate(["a"], Words("there"), Words("back"), batch_size=0)
