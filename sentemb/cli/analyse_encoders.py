@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sentemb.errors import InputError
@@ -17,8 +16,8 @@ def load_named(models: Sequence[str], *, pooling: str | None) -> dict[str, TextE
 
     Args:
         models: Folders, hub ids or word-vector files.
-        pooling: For raw transformers; a folder of sentence-transformers keeps its own, since a base model and
-            what was trained from it are compared.
+        pooling: For raw transformers; a model that has a pooling keeps its own, since a base model and what
+            was trained from it are compared.
 
     Returns:
         Name to encoder, in the order given.
@@ -27,11 +26,12 @@ def load_named(models: Sequence[str], *, pooling: str | None) -> dict[str, TextE
         InputError: A model cannot be loaded, or two would have one name.
     """
     from sentemb.encoding import load_encoder
+    from sentemb.modules.source import find_source
 
     encoders: dict[str, TextEncoder] = {}
     for model in models:
-        whole = (Path(model) / "modules.json").is_file()
-        encoder = load_encoder(model, pooling=None if whole else pooling)  # type: ignore[arg-type]
+        own = pooling is None or find_source(model).has_modules
+        encoder = load_encoder(model, pooling=None if own else pooling)  # type: ignore[arg-type]
         if encoder.name in encoders:
             raise InputError(
                 f"two of the models are called {encoder.name}, which is their name in the figure",

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from sentemb.data.sts import ScoredPairs
-from sentemb.encoding import TextEncoder
+from sentemb.encoding import TextEncoder, load_encoder
 from sentemb.evaluation.records import check_free
 from sentemb.evaluation.result import ResultRecord, file_name_of, record_of
 from sentemb.evaluation.scoring import Protocol
@@ -14,7 +14,7 @@ from sentemb.evaluation.sts import evaluate_pairs
 
 
 def judge_sts(
-    encoder: TextEncoder,
+    encoder: TextEncoder | str | Path,
     pairs: Sequence[ScoredPairs],
     *,
     folder: Path | None = None,
@@ -27,7 +27,7 @@ def judge_sts(
     """Score an encoder on sets of pairs, once it is sure that its record has a place.
 
     Args:
-        encoder: The encoder.
+        encoder: The encoder, or the folder or hub id of a model.
         pairs: The sets.
         folder: Where the caller will write the record, if anywhere; see `records.write_record`.
         overwrite: Whether it will replace an earlier record of the same model there.
@@ -43,8 +43,9 @@ def judge_sts(
         InputError: The place is taken, or there is no set.
         UndefinedScoreError: A set has no score.
     """
+    loaded = load_encoder(encoder)
     if folder is not None:
-        path = folder / file_name_of(encoder.name, protocol=protocol, seed=seed)
-        check_free(path, encoder.fingerprint, overwrite=overwrite)
-    report = evaluate_pairs(encoder, pairs, progress=progress)
+        path = folder / file_name_of(loaded.name, protocol=protocol, seed=seed)
+        check_free(path, loaded.fingerprint, overwrite=overwrite)
+    report = evaluate_pairs(loaded, pairs, progress=progress)
     return record_of(report, protocol=protocol, seed=seed, command=command)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from statistics import mean, stdev
 
 from sentemb.evaluation.result import ResultRecord
@@ -10,7 +10,12 @@ from sentemb.evaluation.scoring import Protocol
 from sentemb.evaluation.table import ABSENT, Table, sts_table
 
 
-def seed_table(records: Sequence[ResultRecord], protocol: Protocol = "all") -> Table:
+def seed_table(
+    records: Sequence[ResultRecord],
+    protocol: Protocol = "all",
+    *,
+    published: Mapping[str, str] | None = None,
+) -> Table:
     """Methods by sets: the mean over a method's seeds with the sample standard deviation, Spearman x 100.
 
     Records whose models differ only in an ending `-seed-N`, N being the record's seed, are one method, which
@@ -19,6 +24,7 @@ def seed_table(records: Sequence[ResultRecord], protocol: Protocol = "all") -> T
     Args:
         records: The records, in any order.
         protocol: How subsets are treated.
+        published: Method to the figure of its paper, for a last column.
 
     Returns:
         A row per method in the order of first appearance; a set that one of its seeds lacks is a dash.
@@ -32,10 +38,11 @@ def seed_table(records: Sequence[ResultRecord], protocol: Protocol = "all") -> T
     rows = []
     for method, seeds in methods.items():
         cells = zip(*(rows_of[id(record)][first:] for record in seeds), strict=True)
-        rows.append((method, str(len(seeds)), *map(_cell, cells)))
+        beside = () if published is None else (published.get(method, ABSENT),)
+        rows.append((method, str(len(seeds)), *map(_cell, cells), *beside))
     return Table(
         title=columns.title,
-        header=("model", "seeds", *columns.header[first:]),
+        header=("model", "seeds", *columns.header[first:], *(() if published is None else ("published",))),
         rows=tuple(rows),
         notes=(*columns.notes, "± is the standard deviation over seeds"),
     )

@@ -47,3 +47,10 @@ def test_a_set_that_one_seed_lacks_is_a_dash(sets: list[ScoredPairs]) -> None:
     (row,) = seed_table([whole, part]).rows
     assert row[-2:] == ("–", "–")
     assert "±" in row[2]
+
+
+def test_the_figure_of_the_paper_stands_in_the_last_column(sets: list[ScoredPairs]) -> None:
+    records = [judged(sets, "mine-seed-1", 1, 1.0), judged(sets, "other", None, 0.5)]
+    table = seed_table(records, published={"mine": "74.62"})
+    assert table.header[-2:] == ("average", "published")
+    assert [row[-1] for row in table.rows] == ["74.62", "–"]

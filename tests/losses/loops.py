@@ -103,7 +103,9 @@ def pooled(hidden: Tensor, length: int, pooling: str) -> Tensor:
     return best
 
 
-def project(vector: Tensor, head: nn.Sequential) -> Tensor:
+def project(vector: Tensor, head: nn.Sequential | None) -> Tensor:
+    if head is None:
+        return vector
     for linear in (head[0], head[2]):
         vector = linear.weight @ vector + linear.bias
         vector = vector * 0.5 * (1 + torch.erf(vector / 2**0.5))  # the exact GELU

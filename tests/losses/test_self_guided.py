@@ -85,6 +85,25 @@ def test_loss_and_gradients_equal_the_loops(encoder64, sentences, objective, lay
         torch.testing.assert_close(found[name], wanted[name], atol=1e-9, rtol=1e-9, msg=name)
 
 
+@pytest.mark.parametrize("objective", ["base", "opt3"])
+def test_without_a_head_the_vectors_themselves_are_compared(encoder64, sentences, objective) -> None:
+    loss = build(encoder64, objective=objective, projection_width=None, temperature=0.05)
+    nudge(loss)
+    loss.eval()
+    features = encoder64.preprocess(sentences(5))
+    torch.manual_seed(7)
+    value = sum(loss([features]).values())
+    torch.manual_seed(7)
+    expected = reference(loss, encoder64, features, released=False)
+    torch.testing.assert_close(value, expected, atol=1e-9, rtol=1e-9)
+    wanted = gradients(loss, expected)
+    assert not list(loss.owned_parameters())
+    for name, gradient in gradients(loss, value).items():
+        torch.testing.assert_close(gradient, wanted[name], atol=1e-9, rtol=1e-9, msg=name)
+    assert loss.get_config_dict()["projection_width"] is None
+    loss.load_head_state(loss.head_state())
+
+
 @pytest.mark.parametrize("objective", OBJECTIVES)
 def test_float32_agrees_with_the_float64_loops(tiny_encoder, sentences, objective) -> None:
     loss = build(tiny_encoder, objective=objective, temperature=0.05)

@@ -1,0 +1,47 @@
+"""Pairs of sentences drawn from a larger source, as training text of another domain."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+import numpy as np
+
+from sentemb.data.columns import load_columns
+from sentemb.errors import InputError
+
+
+def draw_pairs(
+    source: str | os.PathLike[str],
+    columns: Sequence[str] | None = None,
+    *,
+    count: int,
+    seed: int = 0,
+    data_dir: str | os.PathLike[str] | None = None,
+) -> tuple[list[str], list[str]]:
+    """Draw different pairs of sentences.
+
+    Args:
+        source: What `load_columns` takes.
+        columns: The columns of first and second sentences; the first two of a catalogue's set by default.
+        count: How many pairs.
+        seed: Of the draw.
+        data_dir: Where the catalogue's sets lie; `SENTEMB_DATA` by default.
+
+    Returns:
+        First and second sentences, in the order of the source.
+
+    Raises:
+        InputError: The source cannot be read, has one text column, or fewer different pairs.
+    """
+    rows = load_columns(source, columns, data_dir=data_dir)
+    names = rows.column_names[:2]
+    if len(names) < 2:
+        raise InputError(f"{source} has the one text column {names[0]}", "name the two columns of pairs")
+    unique = list(dict.fromkeys(zip(*(rows[name] for name in names), strict=True)))
+    if not 0 < count <= len(unique):
+        raise InputError(
+            f"cannot draw {count:,} of {len(unique):,} different pairs of {source}", "ask for fewer"
+        )
+    drawn = np.sort(np.random.default_rng(seed).choice(len(unique), size=count, replace=False))
+    return [unique[row][0] for row in drawn], [unique[row][1] for row in drawn]

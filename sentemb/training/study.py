@@ -1,0 +1,139 @@
+"""Rows of a table of STS scores: each trained and judged once for every seed, whatever interrupts it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sentemb._files import read_json, write_json
+from sentemb.data.sts import ScoredPairs
+from sentemb.errors import InputError
+from sentemb.evaluation.judge import judge_sts
+from sentemb.evaluation.record_files import prepare_folder
+from sentemb.evaluation.records import read_record, write_record
+from sentemb.evaluation.result import ResultRecord, file_name_of
+from sentemb.losses import ViewCache
+from sentemb.training.checkpoints import remove_folder
+from sentemb.training.config import TrainConfig
+from sentemb.training.folder import RunFolder
+from sentemb.training.progress import ConsoleProgress
+from sentemb.training.resolution import resolve
+from sentemb.training.run import train
+
+_MODELS = "models"
+_SETTINGS = "settings"
+# Where the data lies does not decide the weights, and the seed has a record of its own.
+_NO_SETTING = ("output", "data_dir", "seeds")
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row of a table: a way to train.
+
+    Attributes:
+        name: What tables and records call it.
+        settings: All that decides the weights beside the seed; JSON values.
+        train: Takes a folder, a seed and where to show progress, and leaves a model there that `load_encoder`
+            takes. It may find the remains of an interrupted run there, or a finished one.
+    """
+
+    name: str
+    settings: Mapping[str, Any]
+    train: Callable[[Path, int, ConsoleProgress | None], None]
+
+
+def recipe_row(
+    name: str, recipe: str, overrides: Mapping[str, Any], *, view_cache: ViewCache | None = None
+) -> Row:
+    """A row that trains a recipe.
+
+    Args:
+        name: The row's name.
+        recipe: Name of the recipe.
+        overrides: Fields of `TrainConfig` that differ from it; None means "not given".
+        view_cache: Shared by rows with the same base, data and views.
+
+    Returns:
+        The row.
+
+    Raises:
+        InputError: Unknown recipe or field, or a value of the wrong type.
+    """
+
+    def configured(folder: str, seed: int) -> TrainConfig:
+        return resolve(recipe, overrides={**overrides, "output": folder, "seeds": (seed,)})
+
+    def train_one(folder: Path, seed: int, progress: ConsoleProgress | None) -> None:
+        if RunFolder(folder).status() != "finished":
+            train(configured(str(folder), seed), resume=True, progress=progress, view_cache=view_cache)
+
+    settings = configured(name, 1).values()
+    return Row(name, {key: value for key, value in settings.items() if key not in _NO_SETTING}, train_one)
+
+
+def judge_rows(
+    rows: Sequence[Row],
+    seeds: Sequence[int],
+    pairs: Sequence[ScoredPairs],
+    *,
+    folder: Path,
+    keep_models: bool = False,
+    progress: ConsoleProgress | None = None,
+) -> list[ResultRecord]:
+    """Train and judge what has no record yet.
+
+    `ROW-seed-N.sts.all.seed-N.json` is the record, its settings lie in `settings/`. An interrupted run goes
+    on from its checkpoint in `models/`; a model is removed when its record is written.
+
+    Args:
+        rows: The rows; a seed of all rows comes before the next seed, so that an early stop leaves a table.
+        seeds: The seeds.
+        pairs: The sets to judge on.
+        folder: Where everything goes.
+        keep_models: Leave the models there.
+        progress: Where to show progress.
+
+    Returns:
+        The records of all rows and seeds, by row.
+
+    Raises:
+        InputError: The folder holds a row of this name with other settings, or a row cannot be trained.
+        Interrupted: The user stopped a run, which can be resumed.
+    """
+    prepare_folder(folder)
+    sets = [f"{one.name} {one.split}, {len(one)} pairs" for one in pairs]
+    for row in rows:
+        _check_settings(folder / _SETTINGS / f"{row.name}.json", {"sets": sets, **row.settings})
+    for seed in seeds:
+        for row in rows:
+            model = folder / _MODELS / f"{row.name}-seed-{seed}"
+            if not _record_path(folder, row, seed).exists():
+                if progress is not None:
+                    progress.announce(f"{row.name}, seed {seed}")
+                row.train(model, seed, progress)
+                record = judge_sts(model, pairs, seed=seed, command=sys.argv)
+                write_record(record, folder)
+            # A kill may have left the model of a record that is already written.
+            if not keep_models:
+                remove_folder(model)
+    return [read_record(_record_path(folder, row, seed)) for row in rows for seed in seeds]
+
+
+def _record_path(folder: Path, row: Row, seed: int) -> Path:
+    return folder / file_name_of(f"{row.name}-seed-{seed}", protocol="all", seed=seed)
+
+
+def _check_settings(path: Path, settings: Mapping[str, Any]) -> None:
+    if not path.exists():
+        write_json(path, settings)
+        return
+    before = read_json(path)
+    if differing := sorted(
+        key for key in before.keys() | settings.keys() if before.get(key) != settings.get(key)
+    ):
+        raise InputError(
+            f"{path} is of other values of {', '.join(differing)}", "use the same ones, or another --output"
+        )

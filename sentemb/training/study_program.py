@@ -1,0 +1,78 @@
+"""What the programs of tables of trained rows share: their options, and the way to its records."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from sentemb.data.sts import STS_SETS
+from sentemb.errors import InputError
+from sentemb.evaluation.result import ResultRecord
+from sentemb.evaluation.sts import load_sets
+from sentemb.training.program import run_with_options
+from sentemb.training.progress import ConsoleProgress
+from sentemb.training.study import Row, judge_rows
+from sentemb.training.values import parsed, unknown
+
+
+def study_parser(description: str | None, *, rows: Sequence[str], seeds: str) -> argparse.ArgumentParser:
+    """Make a parser with the options of all of them.
+
+    Args:
+        description: The program's docstring.
+        rows: Names of all rows.
+        seeds: The paper's seeds.
+
+    Returns:
+        The parser, to be given the program's own options.
+    """
+    parser = argparse.ArgumentParser(
+        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--base", default="bert-base-uncased", help="base model: folder or hub id")
+    parser.add_argument("--output", required=True, help="folder for records; what is there is not run again")
+    parser.add_argument("--rows", default=",".join(rows), help=f"some of {','.join(rows)}; all by default")
+    parser.add_argument("--seeds", default=seeds, help="each row once for each: 1,2,3")
+    parser.add_argument("--sets", default=",".join(STS_SETS), help="STS sets to judge on; the papers' seven")
+    parser.add_argument("--dev", default="stsb", help="dev set: stsb, a file of scored pairs, or none")
+    parser.add_argument("--data-dir", help="folder of local data sets; SENTEMB_DATA by default")
+    parser.add_argument("--max-steps", type=int, help="stop training early, to try things out")
+    parser.add_argument("--keep-models", action="store_true", help="do not remove judged models")
+    return parser
+
+
+def run_study(
+    parser: argparse.ArgumentParser,
+    rows_of: Callable[[argparse.Namespace], Mapping[str, Callable[[], Row]]],
+) -> list[ResultRecord]:
+    """Read the command line, train the rows that it asks for, and judge them.
+
+    Args:
+        parser: The program's parser.
+        rows_of: From the command line to what makes each row, by name; only the rows asked for are made.
+
+    Returns:
+        The records of all rows and seeds, by row.
+    """
+
+    def run(options: argparse.Namespace) -> list[ResultRecord]:
+        makers = rows_of(options)
+        names = options.rows.split(",")
+        for name in names:
+            if name not in makers:
+                raise unknown("row", name, makers)
+        seeds = parsed("seeds", options.seeds, tuple[int, ...])
+        if len({*seeds}) < len(seeds) or len({*names}) < len(names):
+            raise InputError("a row or a seed is named twice", "name each once, for example --seeds 1,2,3")
+        pairs = load_sets(options.sets.split(","), data_dir=options.data_dir)
+        return judge_rows(
+            [makers[name]() for name in names],
+            seeds,
+            pairs,
+            folder=Path(options.output),
+            keep_models=options.keep_models,
+            progress=ConsoleProgress(),
+        )
+
+    return run_with_options(parser, run)

@@ -1,0 +1,41 @@
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from sentemb.errors import InputError
+from sentemb.evaluation.timing import Times, efficiency_table, time_in_turns
+
+
+def test_every_round_has_every_action_and_begins_with_another() -> None:
+    calls: list[str] = []
+    actions = {name: (lambda name=name: calls.append(name)) for name in "abc"}
+    seconds = time_in_turns(actions, rounds=2, warm_up=1)
+    assert "".join(calls) == "abcbcacab"
+    assert {name: len(one) for name, one in seconds.items()} == {"a": 2, "b": 2, "c": 2}
+    assert time_in_turns({}, rounds=1) == {}
+
+
+def test_seconds_are_those_of_the_clock() -> None:
+    seconds = time_in_turns({"slow": lambda: time.sleep(0.05), "fast": lambda: None}, rounds=1)
+    assert seconds["slow"][0] >= 0.05 > seconds["fast"][0]
+
+
+@pytest.mark.parametrize(("rounds", "warm_up"), [(0, 0), (1, -1)])
+def test_no_rounds_are_refused(rounds: int, warm_up: int) -> None:
+    with pytest.raises(InputError, match="measure nothing"):
+        time_in_turns({}, rounds=rounds, warm_up=warm_up)
+
+
+def test_the_table_has_medians_and_ratios_beside_the_paper() -> None:
+    times = {"mean": Times([], [2.0, 1.0, 9.0]), "wk": Times([], [5.0, 3.0, 4.0]), "sg": Times([8.0], [1.0])}
+    table = efficiency_table(times, title="t", reference="mean", published={"wk": ("–", "197.03")})
+    assert table.rows == (
+        ("mean", "–", "2.00", "1.00", "–", "–"),
+        ("wk", "–", "4.00", "2.00", "–", "197.03"),
+        ("sg", "8.00", "1.00", "0.50", "–", "–"),
+    )
+    assert "× mean" in table.header
+    with pytest.raises(InputError, match="cls"):
+        efficiency_table(times, title="t", reference="cls", published={})
