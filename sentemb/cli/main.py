@@ -8,7 +8,20 @@ import sys
 import typer
 
 from sentemb import __version__
-from sentemb.cli import data, eval_classify, eval_map, eval_tables, eval_tune, evaluate, index, pairs, train
+from sentemb.cli import (
+    analyse,
+    analyse_geometry,
+    analyse_map,
+    data,
+    eval_classify,
+    eval_map,
+    eval_tables,
+    eval_tune,
+    evaluate,
+    index,
+    pairs,
+    train,
+)
 from sentemb.cli.classify import classify
 from sentemb.cli.quickstart import quickstart
 from sentemb.errors import InputError
@@ -44,6 +57,9 @@ evaluate.app.command(name="tables")(eval_tables.tables)
 evaluate.app.command(name="tune")(eval_tune.tune)
 evaluate.app.command(name="map")(eval_map.draw_map)
 app.add_typer(evaluate.app, name="eval")
+analyse.app.command(name="geometry")(analyse_geometry.geometry)
+analyse.app.command(name="map")(analyse_map.pair_map)
+app.add_typer(analyse.app, name="analyse")
 app.add_typer(index.app, name="index")
 
 

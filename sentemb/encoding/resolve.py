@@ -59,7 +59,7 @@ def load_encoder(
     if isinstance(model, (str, Path)) and not _is_word_vectors(str(model)):
         built = load(model, pooling=pooling, max_length=max_length, device=device)
         # One raw transformer is a different encoder under each pooling, with a record of its own.
-        name = _name_of(str(model)) if pooling is None else f"{_name_of(str(model))}-{pooling}"
+        name = name_of(str(model)) if pooling is None else f"{name_of(str(model))}-{pooling}"
         encoder: TextEncoder = SentenceEncoder(built, name=name, precision=precision, frozen=True)
     else:
         _refuse_options(model, pooling=pooling, max_length=max_length, device=device)
@@ -86,7 +86,7 @@ def _wrap(model: Any, *, precision: Precision, data_dir: str | Path | None) -> T
     if isinstance(model, (str, Path)):
         return WordVectorEncoder(_find_file(Path(model), data_dir))
     if isinstance(model, SentenceTransformer):
-        return SentenceEncoder(model, name=_name_of_live(model), precision=precision)
+        return SentenceEncoder(model, name=name_of(model), precision=precision)
     if _is_encoder(model):
         return model  # type: ignore[no-any-return]
     if callable(model):
@@ -115,7 +115,18 @@ def _find_file(path: Path, data_dir: str | Path | None) -> Path:
     return path.expanduser()
 
 
-def _name_of(model: str) -> str:
+def name_of(model: str | SentenceTransformer) -> str:
+    """What records call a model.
+
+    Args:
+        model: Folder, hub id or name of a bundled model, or the model itself.
+
+    Returns:
+        The hub id, the folder's name, or what a live model was made of.
+    """
+    if isinstance(model, SentenceTransformer):
+        base = model.model_card_data.base_model or getattr(model[0], "name_or_path", "")
+        return Path(str(base)).name or "SentenceTransformer"
     path = Path(model).expanduser().resolve()
     if not path.is_dir():
         return model
@@ -123,11 +134,6 @@ def _name_of(model: str) -> str:
     if path.name == "model":
         return path.parent.name
     return f"{path.parent.name}-{path.name}" if _SEED.fullmatch(path.name) else path.name
-
-
-def _name_of_live(model: SentenceTransformer) -> str:
-    base = model.model_card_data.base_model or getattr(model[0], "name_or_path", "")
-    return Path(str(base)).name or "SentenceTransformer"
 
 
 def _kind_of(model: Any) -> str:

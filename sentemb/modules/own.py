@@ -13,9 +13,10 @@ from torch import nn
 
 from sentemb._compat import load_with_module_classes
 from sentemb.modules.flow import FlowModule
+from sentemb.modules.layer_pooling import LayerPooling
 from sentemb.modules.wk_pooling import WKPooling
 
-OWN_MODULES: tuple[type[nn.Module], ...] = (FlowModule, WKPooling)
+OWN_MODULES: tuple[type[nn.Module], ...] = (FlowModule, LayerPooling, WKPooling)
 """Modules that plain sentence-transformers does not have."""
 
 

@@ -8,7 +8,7 @@ neighbouring layers are so much alike that float32 would drown what tells them a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -58,7 +58,7 @@ class WKPooling(Module):
         TASLP 28, 2020. https://arxiv.org/abs/2002.06652
     """
 
-    config_keys: ClassVar[list[str]] = [
+    config_keys = [  # noqa: RUF012
         "embedding_dimension",
         "num_hidden_layers",
         "layer_start",

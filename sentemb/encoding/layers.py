@@ -1,0 +1,103 @@
+"""Texts to one vector per layer and pooling, all from one forward pass."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sentence_transformers import SentenceTransformer
+
+from sentemb._compat import Transformer
+from sentemb.encoding.resolve import name_of
+from sentemb.encoding.sentence import SentenceEncoder
+from sentemb.encoding.view import inference_view
+from sentemb.errors import InputError
+from sentemb.modules import load
+from sentemb.modules.layer_pooling import LayerPooling
+
+
+class LayerEncoder:
+    """The layers of a transformer, pooled without whatever its model does after the last.
+
+    Args:
+        model: Folder, hub id, name of a bundled model, or a `SentenceTransformer`, which is left as it is.
+        poolings: How tokens become a vector: `cls`, `mean`, `max`, ….
+        device: For a folder or hub id; None lets sentence-transformers choose.
+        max_length: Longest input in tokens, for a folder or hub id.
+
+    Attributes:
+        poolings: The poolings.
+        layers: Number of hidden states, the embedding output among them.
+        width: Width of a hidden state.
+
+    Raises:
+        InputError: There is no such model, it is no transformer, or there is no such pooling.
+    """
+
+    def __init__(
+        self,
+        model: str | Path | SentenceTransformer,
+        *,
+        poolings: Sequence[str] = ("cls", "mean", "max"),
+        device: str | None = None,
+        max_length: int | None = None,
+    ) -> None:
+        if isinstance(model, SentenceTransformer):
+            name = name_of(model)
+        else:
+            name = name_of(str(model))
+            model = load(model, pooling="mean", device=device, max_length=max_length)
+        if not isinstance(model[0], Transformer):
+            raise InputError(
+                f"{name} starts with {type(model[0]).__name__}, which has no layers",
+                "give a transformer model",
+            )
+        transformer = inference_view(model[0])
+        # A copy, since the caller's model would save the flag, and every later user pay for it.
+        transformer.model.config = copy.copy(transformer.model.config)
+        transformer.model.config.output_hidden_states = True
+        self.poolings = tuple(poolings)
+        self.layers = int(transformer.model.config.num_hidden_layers) + 1
+        self.width = int(transformer.get_embedding_dimension())
+        pooled = SentenceTransformer(
+            modules=[transformer, LayerPooling(self.width, self.layers - 1, self.poolings)],
+            device=str(model.device),
+            prompts=model.prompts,
+            default_prompt_name=model.default_prompt_name,
+        )
+        self._encoder = SentenceEncoder(pooled, name=name)
+
+    @property
+    def name(self) -> str:
+        """What records call the model."""
+        return self._encoder.name
+
+    @property
+    def fingerprint(self) -> str:
+        """Hash of the transformer's weights, tokenizer and the poolings."""
+        return self._encoder.fingerprint
+
+    def encode(self, texts: Sequence[str], *, progress: bool = False) -> npt.NDArray[np.float32]:
+        """Encode texts, each different one once.
+
+        Args:
+            texts: The texts.
+            progress: Show a progress bar.
+
+        Returns:
+            Shape (texts, layers, poolings, width).
+
+        Raises:
+            InputError: A text is no string.
+            NonFiniteError: A vector is not finite.
+        """
+        vectors = self._encoder.encode(texts, progress=progress)
+        return vectors.reshape(len(vectors), self.layers, len(self.poolings), self.width)
+
+    def describe(self) -> dict[str, Any]:
+        """Say how vectors are made; see `TextEncoder.describe`."""
+        return self._encoder.describe()

@@ -1,0 +1,81 @@
+"""Every hidden state of an encoder, pooled in several ways, as one long vector."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from sentemb._compat import Module, Pooling
+from sentemb.errors import InputError
+
+
+class LayerPooling(Module):
+    """The poolings of every layer one after the other, so that one forward pass serves all of them.
+
+    Args:
+        embedding_dimension: Width d of the hidden states.
+        num_hidden_layers: Layers l of the transformer; it has l + 1 hidden states.
+        poolings: What `Pooling` of sentence-transformers knows, such as `cls`, `mean` and `max`.
+
+    Raises:
+        InputError: There is no such pooling, or none at all.
+    """
+
+    config_keys = ["embedding_dimension", "num_hidden_layers", "poolings"]  # noqa: RUF012
+
+    def __init__(self, embedding_dimension: int, num_hidden_layers: int, poolings: Sequence[str]) -> None:
+        super().__init__()
+        unknown = [pooling for pooling in poolings if pooling not in Pooling.POOLING_MODES]
+        if unknown or not poolings:
+            raise InputError(
+                f"a layer has no pooling {unknown[0]!r}" if unknown else "no pooling was named",
+                f"choose among {', '.join(Pooling.POOLING_MODES)}",
+            )
+        self.embedding_dimension = embedding_dimension
+        self.num_hidden_layers = num_hidden_layers
+        self.poolings = list(poolings)
+        self._pooling = Pooling(embedding_dimension, tuple(poolings))
+
+    def forward(self, features: dict[str, Any]) -> dict[str, Any]:
+        """Pool every layer.
+
+        Args:
+            features: With `all_layer_embeddings`, l + 1 times `(b, t, d)`, and `attention_mask` `(b, t)`.
+
+        Returns:
+            The same, with `sentence_embedding` `(b, (l + 1) * poolings * d)`, layer by layer.
+
+        Raises:
+            InputError: The transformer does not return all its hidden states.
+        """
+        states = features.get("all_layer_embeddings")
+        if states is None or len(states) != self.num_hidden_layers + 1:
+            raise InputError(
+                f"pooling every layer needs the transformer's {self.num_hidden_layers + 1} hidden states",
+                "set output_hidden_states in its configuration",
+            )
+        mask = features["attention_mask"]
+        features["sentence_embedding"] = torch.cat(
+            [
+                self._pooling({"token_embeddings": layer, "attention_mask": mask})["sentence_embedding"]
+                for layer in states
+            ],
+            dim=1,
+        )
+        return features
+
+    def get_embedding_dimension(self) -> int:
+        """Length of the vector of all layers and poolings."""
+        return (self.num_hidden_layers + 1) * len(self.poolings) * self.embedding_dimension
+
+    def save(self, output_path: str, *args: Any, **kwargs: Any) -> None:
+        """Write the configuration; there are no weights.
+
+        Args:
+            output_path: The module's folder.
+            args: Ignored.
+            kwargs: Ignored.
+        """
+        self.save_config(output_path)

@@ -1,0 +1,127 @@
+"""The layer map beside the evaluation of single poolings, and what it costs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sentence_transformers import SentenceTransformer
+
+from sentemb.analysis import layer_map
+from sentemb.cli.main import run
+from sentemb.encoding import load_encoder
+from sentemb.encoding.layers import LayerEncoder
+from sentemb.errors import InputError
+from sentemb.evaluation.sts import evaluate_pairs, load_sets
+from sentemb.evaluation.table import ABSENT
+
+TEXTS = [
+    "a cat sat on the mat",
+    "two birds fly over the house",
+    "the dog ran in the park quickly",
+    "children eat red apple",
+    "a man plays guitar",
+    "the woman is not sleeping",
+]
+
+
+@pytest.fixture
+def data_dir(write_file: Callable[[str, str], Path], tmp_path: Path) -> Path:
+    """Nine pairs of six sentences as STS-B's test set."""
+    pairs = [(0, 1), (2, 3), (4, 5), (0, 2), (1, 3), (4, 4), (5, 0), (3, 4), (2, 5)]
+    rows = "".join(
+        f"main\tx\t2015\t{number}\t{(7 * number) % 9 / 2}\t{TEXTS[first]}\t{TEXTS[second]}\n"
+        for number, (first, second) in enumerate(pairs)
+    )
+    write_file("data/senteval/downstream/STS/STSBenchmark/sts-test.csv", rows)
+    return tmp_path / "data"
+
+
+@pytest.fixture
+def counted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Every text that a layer encoder is asked for."""
+    texts: list[str] = []
+    encode = LayerEncoder.encode
+
+    def counting(self: LayerEncoder, some: list[str], **options: bool) -> np.ndarray:
+        texts.extend(some)
+        return encode(self, some, **options)
+
+    monkeypatch.setattr(LayerEncoder, "encode", counting)
+    return texts
+
+
+def test_the_last_layer_scores_what_the_poolings_score(tiny_bert: Path, data_dir: Path) -> None:
+    found = layer_map(tiny_bert, data_dir=data_dir, check_rows=False, device="cpu")
+    pairs = load_sets(["stsb"], data_dir=data_dir, check_rows=False)
+    (scores,) = found.sets
+    assert (found.unique, scores.pairs, [len(curve) for curve in scores.spearman.values()]) == (6, 9, [4] * 3)
+    for pooling in ("cls", "mean", "max"):
+        report = evaluate_pairs(load_encoder(tiny_bert, pooling=pooling, device="cpu"), pairs)
+        assert scores.spearman[pooling][-1] == pytest.approx(report.score("stsb").spearman, abs=1e-9)
+
+
+@pytest.mark.parametrize("at_once", [1, 2**26])
+def test_every_sentence_is_encoded_once_and_little_is_held(
+    tiny_bert: Path, data_dir: Path, counted: list[str], monkeypatch: pytest.MonkeyPatch, at_once: int
+) -> None:
+    whole = layer_map(tiny_bert, data_dir=data_dir, check_rows=False, device="cpu")
+    counted.clear()
+    monkeypatch.setattr("sentemb.analysis.layers._BYTES_AT_ONCE", at_once)
+    found = layer_map(tiny_bert, data_dir=data_dir, check_rows=False, device="cpu")
+    assert sorted(counted) == sorted(TEXTS)
+    assert found.sets[0].spearman == whole.sets[0].spearman
+
+
+def test_cls_of_the_embedding_output_has_no_score(tiny_bert: Path, data_dir: Path) -> None:
+    (scores,) = layer_map(tiny_bert, data_dir=data_dir, check_rows=False, device="cpu").sets
+    assert scores.spearman["cls"][0] is None
+    table = scores.table()
+    assert table.rows[0][:2] == ("0", ABSENT)
+    layer, pooling, best = scores.best()
+    values = [value for curve in scores.spearman.values() for value in curve if value is not None]
+    assert best == max(values) == scores.spearman[pooling][layer]
+    assert f"**{best:.2f}**" in table.markdown()
+
+
+def test_layers_are_the_hidden_states(tiny_bert: Path) -> None:
+    encoder = LayerEncoder(tiny_bert, poolings=("mean", "cls"), device="cpu")
+    vectors = encoder.encode(TEXTS)
+    assert vectors.shape == (6, 4, 2, 16)
+    for pooling, column in (("mean", 0), ("cls", 1)):
+        expected = load_encoder(tiny_bert, pooling=pooling, device="cpu").encode(TEXTS)
+        np.testing.assert_allclose(vectors[:, -1, column], expected, atol=1e-6)
+    static = load_encoder(tiny_bert, pooling="first-last-static", device="cpu").encode(TEXTS)
+    np.testing.assert_allclose(vectors[:, [0, 3], 0].mean(1), static, atol=1e-6)
+
+
+def test_a_live_model_is_left_as_it_is(tiny_encoder: SentenceTransformer) -> None:
+    tiny_encoder.train()
+    LayerEncoder(tiny_encoder).encode(TEXTS)
+    assert tiny_encoder.training and tiny_encoder[0].training
+    assert not tiny_encoder[0].model.config.output_hidden_states
+    assert "all_layer_embeddings" not in tiny_encoder(tiny_encoder.preprocess(TEXTS[:1]))
+
+
+def test_what_is_no_pooling_is_refused(tiny_encoder: SentenceTransformer) -> None:
+    with pytest.raises(InputError, match="no pooling 'meen'; choose among cls"):
+        LayerEncoder(tiny_encoder, poolings=("cls", "meen"))
+
+
+def test_the_command_writes_a_record_and_a_figure(
+    tiny_bert: Path, data_dir: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    output = tmp_path / "out"
+    options = ("--data-dir", str(data_dir), "--allow-count-mismatch", "-o", str(output))
+    with pytest.raises(SystemExit) as left:
+        run(["analyse", "layers", str(tiny_bert), *options])
+    assert left.value.code == 0
+    assert "| layer | cls | mean | max |" in capsys.readouterr().out
+    (record,), (figure,) = output.glob("*.layers.test.json"), output.glob("*.layers.test.png")
+    saved = json.loads(record.read_text())
+    assert (saved["suite"], saved["unique"]) == ("layers", 6)
+    assert saved["sets"][0]["spearman"]["cls"][0] is None
+    assert figure.read_bytes().startswith(b"\x89PNG")
