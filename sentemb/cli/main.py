@@ -9,9 +9,7 @@ import typer
 
 from sentemb import __version__
 from sentemb.cli import (
-    analyse,
-    analyse_geometry,
-    analyse_map,
+    augment,
     data,
     eval_classify,
     eval_map,
@@ -50,6 +48,8 @@ app.command(name="classify")(classify)
 data.app.command(name="split-pairs")(pairs.split_pairs)
 data.app.command(name="nli-triples")(pairs.nli_triples)
 data.app.command(name="mine-negatives")(pairs.mine_negatives)
+data.app.command(name="back-translate")(augment.back_translate)
+data.app.command(name="noisy-copies")(augment.noisy_copies)
 app.add_typer(data.app, name="data")
 app.add_typer(train.app, name="train")
 evaluate.app.command(name="classify")(eval_classify.classify)
@@ -57,9 +57,6 @@ evaluate.app.command(name="tables")(eval_tables.tables)
 evaluate.app.command(name="tune")(eval_tune.tune)
 evaluate.app.command(name="map")(eval_map.draw_map)
 app.add_typer(evaluate.app, name="eval")
-analyse.app.command(name="geometry")(analyse_geometry.geometry)
-analyse.app.command(name="map")(analyse_map.pair_map)
-app.add_typer(analyse.app, name="analyse")
 app.add_typer(index.app, name="index")
 
 

@@ -52,7 +52,7 @@ class BackTranslationLoss(SelfGuidedLoss):
         layers: Hidden states of BERT_F that serve as views; see `SelfGuidedLoss`.
         view_pooling: Pooling of these views; see `SelfGuidedLoss`.
         drift_weight: lambda, 0.1 (table 8); 0 leaves the term out.
-        projection_width: Width of the head's layers, 4096 (footnote 4).
+        projection_width: Width of the head's layers, 4096 (footnote 4); see `SelfGuidedLoss`.
         frozen_dropout: Whether BERT_F runs with dropout while training; see `SelfGuidedLoss`.
         views: Whether views of BERT_F are `cached` or computed `online`; see `SelfGuidedLoss`.
         view_cache: The store of `views="cached"`.
@@ -84,7 +84,7 @@ class BackTranslationLoss(SelfGuidedLoss):
         layers: tuple[int, int | None] = (0, None),
         view_pooling: ViewPooling | None = None,
         drift_weight: float = 0.1,
-        projection_width: int = 4096,
+        projection_width: int | None = 4096,
         frozen_dropout: bool | None = None,
         views: Literal["cached", "online"] = "cached",
         view_cache: ViewCache | None = None,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -121,6 +121,20 @@ def draw(pool: Pool, point: Point, seed: int) -> Splits:
     if np.count_nonzero(list(splits.train.class_counts.values())) < 2:
         raise ImpossibleDraw(f"{pool.name} at {point}: all rows are of one class", "ask for more rows")
     return splits
+
+
+def noise_rows(pool: Pool, seeds: Iterable[int]) -> Rows:
+    """The rows that the points of `noise` are drawn from, which alone need noisy copies.
+
+    Args:
+        pool: The set.
+        seeds: The seeds of the experiment.
+
+    Returns:
+        Numbers of rows of its training split, ascending.
+    """
+    pool = pool.reserved()
+    return np.unique(np.concatenate([_training_set(pool, NOISE_ROWS, seed) for seed in seeds]))
 
 
 def _full(pool: Pool, point: Point, seed: int) -> Splits:

@@ -1,0 +1,194 @@
+"""`sentemb data back-translate` and `noisy-copies`, from texts to what reads them."""
+
+from __future__ import annotations
+
+import json
+import runpy
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sentemb.cli.main import run
+from sentemb.data import load_columns, read_copies
+from tests.augmentation.conftest import build_marian, build_t5
+
+SENTENCES = ["a cat sat on the mat", "two birds fly", "the dog ran", "a cat sat on the mat", "children eat"]
+PROGRAM = Path(__file__).resolve().parents[2] / "training" / "back_translation.py"
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    there = build_t5(tmp_path_factory.mktemp("there"), seed=1)
+    back = build_marian(tmp_path_factory.mktemp("back"), seed=2)
+    return ["--forward", str(there), "--backward", str(back), "--max-new-tokens", "6", "--device", "cpu"]
+
+
+def call(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    with pytest.raises(SystemExit) as left:
+        run(["data", *arguments])
+    captured = capsys.readouterr()
+    return int(left.value.code or 0), captured.out, captured.err
+
+
+def test_from_texts_to_a_trained_encoder(
+    models: list[str],
+    tmp_path: Path,
+    write_file: Callable[[str, str], Path],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from sentence_transformers import SentenceTransformer
+
+    source = write_file("texts.txt", "\n".join(SENTENCES) + "\n")
+    output = tmp_path / "back.csv"
+    arguments = ["back-translate", str(source), *models, "--beams", "3", "-o", str(output)]
+    code, out, error = call(capsys, *arguments)
+    assert (code, error) == (0, "")
+    assert out.startswith(f"{output}: ") and "5 texts, 4 different" in out
+    rows = load_columns(output, ["text", "back_translation"])
+    assert set(rows["text"]) <= set(SENTENCES) and len(rows) > 1
+    manifest = json.loads((tmp_path / "back.csv.manifest.json").read_text())
+    assert manifest["forward"]["decoding"] == {"beams": 3, "max_new_tokens": 6}
+    assert manifest["rows"] == len(rows) == 5 - manifest["counts"]["empty"]
+    assert not list(tmp_path.glob(".back.csv.*"))  # the work is done
+
+    model = tmp_path / "model"
+    training = ["--base", "bert-mini", "--data", str(output), "--dev", "none", "--max-steps", "2"]
+    monkeypatch.setattr(sys, "argv", [PROGRAM.name, *training, "--output", str(model)])
+    runpy.run_path(str(PROGRAM), run_name="__main__")
+    assert np.isfinite(SentenceTransformer(str(model), device="cpu").encode(SENTENCES)).all()
+
+
+def test_a_kept_cache_translates_new_texts_only(
+    models: list[str],
+    tmp_path: Path,
+    write_file: Callable[[str, str], Path],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    cache, output = tmp_path / "cache", tmp_path / "back.jsonl"
+    common = [*models, "--beams", "2", "-o", str(output), "--cache-dir", str(cache)]
+    texts = write_file("t.jsonl", "".join(json.dumps({"id": 1, "s": s}) + "\n" for s in SENTENCES))
+    assert call(capsys, "back-translate", str(texts), "--column", "s", *common)[0] == 0
+    content = output.read_bytes()
+    kept = {path: path.read_bytes() for path in cache.glob("*.jsonl")}
+    assert len(kept) == 2
+    assert call(capsys, "back-translate", str(texts), "--column", "s", *common)[0] == 0
+    assert output.read_bytes() == content
+    assert {path: path.read_bytes() for path in cache.glob("*.jsonl")} == kept
+    assert call(capsys, "back-translate", str(texts), "--column", "s", *common, "--temperature", "1")[0] == 0
+    assert len(list(cache.glob("*.jsonl"))) == 4
+
+
+def test_an_interrupt_keeps_what_is_translated(
+    models: list[str],
+    tmp_path: Path,
+    write_file: Callable[[str, str], Path],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from sentemb.augmentation import files
+
+    class LeftError(BaseException):
+        pass
+
+    def leave(message: str, code: int) -> None:  # without ending the process of the tests
+        raise LeftError(code)
+
+    def interrupt(*arguments: object) -> None:
+        raise KeyboardInterrupt
+
+    source = write_file("texts.txt", "\n".join(SENTENCES) + "\n")
+    arguments = ["back-translate", str(source), *models, "--beams", "2", "-o", str(tmp_path / "back.csv")]
+    with monkeypatch.context() as patched:
+        patched.setattr(files, "write_table", interrupt)
+        patched.setattr("sentemb.cli.main._leave", leave)
+        with pytest.raises(LeftError, match="130"):
+            run(["data", *arguments])
+    kept = tmp_path / ".back.csv.translating"
+    assert f"stays in {kept}" in capsys.readouterr().err
+    assert len(list(kept.glob("*.jsonl"))) == 2
+    assert call(capsys, *arguments)[0] == 0
+    assert not kept.exists()
+
+
+def test_noisy_copies(
+    models: list[str],
+    tmp_path: Path,
+    write_file: Callable[[str, str], Path],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    source = write_file("own.tsv", "text\tlabel\n" + "".join(f"{s}\t1\n" for s in SENTENCES[:3]))
+    output = tmp_path / "copies.csv"
+    common = ["noisy-copies", str(source), *models, "-o", str(output)]
+    code, out, _ = call(capsys, *common, "--column", "text", "--temperatures", "0.3,0.9", "--copies", "2")
+    assert code == 0
+    assert "temperature 0.3: 6 texts, 3 different" in out
+    copies = read_copies(output, temperature="temperature")
+    assert {copy.temperature for copy in copies} == {0.3, 0.9}
+    assert {copy.row for copy in copies} <= {0, 1, 2}
+    made = json.loads((tmp_path / "copies.csv.manifest.json").read_text())["temperatures"]
+    assert made["0.9"]["backward"]["decoding"]["temperature"] == 0.9
+    for mistake, words in (
+        ([], "name them with --column"),
+        (["--column", "lable"], "lable"),
+        (["--column", "text", "--temperatures", "hot"], "no list of numbers"),
+        (["--column", "text", "--temperatures", "0.3,0.3"], "twice"),
+        (["--column", "text", "--temperatures", "0"], "temperature is 0.0"),
+    ):
+        code, _, error = call(capsys, *common, *mistake)
+        assert code == 2 and words in error, mistake
+
+
+def test_only_the_rows_that_the_experiment_draws(
+    models: list[str], shared_data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from sentemb.evaluation.classification import draws
+    from sentemb.evaluation.classification.cell import Point
+    from sentemb.evaluation.classification.sets import ProtocolData
+
+    data = ProtocolData(shared_data, rule="scl")
+    pool = data.pool("rte")
+    rows = draws.noise_rows(pool, (0, 1))
+    drawn = [draws.draw(pool, Point("noise", 0), seed).train for seed in (0, 1)]
+    texts = {pool.train.texts[row] for row in rows.tolist()}
+    assert 100 < len(rows) <= 200 and texts == {text for part in drawn for text in part.texts}
+    output = tmp_path / "rte.jsonl"
+    options = ["--seeds", "0,1", "--temperatures", "0.5", "--copies", "1", "--data-dir", str(shared_data)]
+    options += ["--batch-size", "64"]
+    code, _, error = call(capsys, "noisy-copies", "rte", *models, *options, "-o", str(output))
+    assert code == 0, error
+    assert "longer than" in error  # the tiny model takes 24 tokens
+    copies = read_copies(output, pair="augmented_pair", temperature="temperature")
+    assert {copy.row for copy in copies} <= set(rows.tolist())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["absent.txt", "-o", "{tmp}/b.csv"], "no such file"),
+        (["{tmp}/t.csv", "-o", "{tmp}/b.tsv"], "name it .csv, .jsonl, .parquet"),
+        (["{tmp}/t.csv", "-o", "{tmp}/b.csv"], "has the columns a, b"),
+        (["{tmp}/t.csv", "--column", "a", "--beams", "0", "-o", "{tmp}/b.csv"], "beams is 0"),
+        (["{tmp}/t.csv", "--column", "a", "--source-language", "en", "-o", "{tmp}/b.csv"], "languages"),
+        (["{tmp}/t.csv", "--column", "a", "--forward", "{bert}", "-o", "{tmp}/b.csv"], "does not translate"),
+        (["{tmp}/t.csv", "--column", "a", "--batch-size", "0", "-o", "{tmp}/b.csv"], "batch of 0"),
+    ],
+)
+def test_a_mistake_is_one_line(
+    models: list[str],
+    tiny_bert: Path,
+    write_file: Callable[[str, str], Path],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    arguments: list[str],
+    words: str,
+) -> None:
+    write_file("t.csv", "a,b\na cat,the cat\na dog,the dog\n")
+    filled = [one.format(tmp=tmp_path, bert=tiny_bert) for one in arguments]
+    code, _, error = call(capsys, "back-translate", *models, *filled)
+    assert code == 2
+    assert words in error.splitlines()[-1]
+    assert not (tmp_path / "b.csv").exists()
