@@ -1,0 +1,148 @@
+"""SG-BERT's table 6: seconds that methods need to be trained and to encode, in one run and in turns.
+
+Training is one pass over the sentences of STS-B, from loading the base to the saved model, without a dev set;
+inference is encoding and scoring STS-B test, every sentence once, in batches of sentemb's own choice:
+
+    python eval/efficiency.py --data-dir data --output runs/efficiency
+    python eval/efficiency.py --base bert-mini --sentences 512 --rounds 3 --data-dir data --output runs/small
+
+All methods have their turn in every round, so that what else the machine does falls on all of them; the table
+has medians, and ratios to mean pooling. `--sentences` trains on the first so many. The output folder gets
+`efficiency.json` with every round, the machine and the versions, and the table as `efficiency.md`. On a
+processor a round of training from BERT-base takes about an hour; the paper's machine had a Titan Xp.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import tempfile
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import torch
+
+import sentemb
+from sentemb._files import write_json, write_text
+from sentemb.data import load_columns, load_scored_pairs
+from sentemb.data.sts import ScoredPairs
+from sentemb.encoding import load_encoder
+from sentemb.errors import InputError
+from sentemb.evaluation import evaluate_pairs
+from sentemb.evaluation.environment import hardware, library_versions
+from sentemb.evaluation.record_files import prepare_folder
+from sentemb.evaluation.timing import Times, efficiency_table, time_in_turns
+from sentemb.training import resolve, train
+from sentemb.training.program import run_with_options
+from sentemb.training.values import unknown
+from sentemb.transforms import add_flow, add_whitening, flow_config
+
+PUBLISHED = {  # table 6, BERT-base: training, inference
+    "mean": ("–", "13.94"),
+    "wk": ("–", "197.03"),
+    "flow": ("155.37", "28.49"),
+    "sg-opt": ("455.02", "10.51"),
+}
+POOLINGS = ("mean", "cls", "wk")
+TRANSFORMS = {"flow": "last-2", "whitening": "first-last"}  # with the poolings of their papers
+RECIPES = ("sg-opt", "sg", "simcse")
+METHODS = (*POOLINGS, *TRANSFORMS, *RECIPES)
+REFERENCE = "mean"
+BATCH = 16  # section 5.3, for all methods
+
+
+def train_recipe(recipe: str, options: argparse.Namespace, data: Path, folder: Path) -> None:
+    """One pass over the sentences, in place of the model of the round before."""
+    shutil.rmtree(folder, ignore_errors=True)
+    given = {"base": options.base, "data": str(data), "output": str(folder), "dev": "none"}
+    train(resolve(recipe, overrides={**given, "seeds": (1,), "batch_size": BATCH}))
+
+
+def fit_transform(method: str, options: argparse.Namespace, texts: list[str], folder: Path) -> None:
+    """One pass of the flow over the sentences, or the covariance that whitening needs."""
+    shutil.rmtree(folder, ignore_errors=True)
+    model = sentemb.load(options.base, pooling=TRANSFORMS[method])
+    if method == "flow":
+        fitted = add_flow(model, texts, config=flow_config(batch_size=BATCH))
+    else:
+        fitted = add_whitening(model, texts)
+    fitted.save(str(folder), create_model_card=False)
+
+
+def time_methods(
+    methods: list[str], options: argparse.Namespace, texts: list[str], pairs: ScoredPairs
+) -> dict[str, Times]:
+    """Train, then encode, with every method in turns."""
+    with tempfile.TemporaryDirectory() as scratch:
+        data = Path(scratch) / "sentences.jsonl"
+        write_text(data, "".join(json.dumps({"text": text}) + "\n" for text in texts))
+        folders = {method: Path(scratch) / method for method in methods if method not in POOLINGS}
+        training: dict[str, Callable[[], object]] = {
+            method: partial(train_recipe, method, options, data, folder)
+            if method in RECIPES
+            else partial(fit_transform, method, options, texts, folder)
+            for method, folder in folders.items()
+        }
+        trained = time_in_turns(training, rounds=options.rounds)
+        encoders = {
+            method: load_encoder(folders[method])
+            if method in folders
+            else load_encoder(options.base, pooling=method)
+            for method in methods
+        }
+        # The first round finds the fastest linear kernel of each model.
+        inferred = time_in_turns(
+            {method: partial(evaluate_pairs, encoder, [pairs]) for method, encoder in encoders.items()},
+            rounds=options.rounds,
+            warm_up=1,
+        )
+    return {method: Times(trained.get(method, []), inferred[method]) for method in methods}
+
+
+def measure(options: argparse.Namespace) -> str:
+    """Measure, write both files and return the table."""
+    methods = options.methods.split(",")
+    for method in methods:
+        if method not in METHODS:
+            raise unknown("method", method, METHODS)
+    if REFERENCE not in methods:
+        raise InputError(f"{REFERENCE} is not among the methods", "the others are compared with it; add it")
+    prepare_folder(options.output)
+    pairs = load_scored_pairs("stsb", split="test", data_dir=options.data_dir)
+    texts = list(load_columns("stsb-sentences", data_dir=options.data_dir)["text"])[: options.sentences]
+    times = time_methods(methods, options, texts, pairs)
+    machine = hardware() | {"threads": torch.get_num_threads()}
+    place = machine["accelerators"] or [f"{machine['processor']}, {machine['threads']} threads"]
+    table = efficiency_table(
+        times,
+        title=f"Seconds from {options.base}: one pass over {len(texts):,} sentences in batches of {BATCH}; "
+        f"STS-B test, {len(pairs):,} pairs; {place[0]}",
+        reference=REFERENCE,
+        published=PUBLISHED,
+    ).markdown()
+    described = {"base": options.base, "sentences": len(texts), "pairs": len(pairs), "batch_size": BATCH}
+    rounds = {method: one._asdict() for method, one in times.items()}
+    record = {**described, "hardware": machine, "versions": library_versions(), "seconds": rounds}
+    write_json(options.output / "efficiency.json", record)
+    write_text(options.output / "efficiency.md", table)
+    return table
+
+
+def main() -> None:
+    """Read the command line, measure and print."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--base", default="bert-base-uncased", help="raw transformer: folder or hub id")
+    parser.add_argument("--methods", default=",".join(METHODS), help=f"some of {','.join(METHODS)}")
+    parser.add_argument("--sentences", type=int, help="train on the first so many; all 17,256 by default")
+    parser.add_argument("--rounds", type=int, default=3, help="turns of every method")
+    parser.add_argument("--data-dir", help="folder of local data sets; SENTEMB_DATA by default")
+    parser.add_argument("--output", type=Path, required=True, help="folder for efficiency.json and .md")
+    print(run_with_options(parser, measure))
+
+
+if __name__ == "__main__":
+    main()
