@@ -9,6 +9,9 @@ import typer
 
 from sentemb import __version__
 from sentemb.cli import (
+    analyse,
+    analyse_geometry,
+    analyse_map,
     augment,
     data,
     eval_classify,
@@ -57,6 +60,9 @@ evaluate.app.command(name="tables")(eval_tables.tables)
 evaluate.app.command(name="tune")(eval_tune.tune)
 evaluate.app.command(name="map")(eval_map.draw_map)
 app.add_typer(evaluate.app, name="eval")
+analyse.app.command(name="geometry")(analyse_geometry.geometry)
+analyse.app.command(name="map")(analyse_map.pair_map)
+app.add_typer(analyse.app, name="analyse")
 app.add_typer(index.app, name="index")
 
 

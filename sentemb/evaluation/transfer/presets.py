@@ -1,0 +1,92 @@
+"""The classifiers that published transfer scores were made with, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from sentemb.errors import InputError
+
+
+@dataclass(frozen=True, kw_only=True)
+class NeuralPreset:
+    """SentEval's own classifier: logistic regression, or one hidden layer, trained by batches.
+
+    Every `epoch_size` passes the classifier is scored on rows that it is not trained on. Scores that are no
+    new best are counted, also when a best one comes between them; the one after `tenacity` of them ends the
+    training, and the weights of the best score are kept.
+
+    Attributes:
+        hidden: Units of the hidden layer with its sigmoid; 0 for none.
+        optimizer: `adam` or `rmsprop`, with torch's learning rates of 1e-3 and 1e-2.
+        batch_size: Rows of a step.
+        tenacity: See above.
+        epoch_size: See above.
+        folds: k of the cross-validations.
+        penalties: Weight decay, L2 in the gradient, among which validation chooses.
+        max_epochs: A classifier that has seen so many passes is not trained further.
+        validation_share: Part of the training rows that stops the last fit, where a task has no dev split.
+    """
+
+    hidden: int
+    optimizer: Literal["adam", "rmsprop"]
+    batch_size: int
+    tenacity: int
+    epoch_size: int
+    folds: int
+    penalties: tuple[float, ...] = (1e-5, 1e-4, 1e-3, 1e-2)
+    max_epochs: int = 200
+    validation_share: float = 0.05
+
+    @property
+    def learning_rate(self) -> float:
+        """Torch's default of the optimizer, which SentEval leaves as it is."""
+        return 1e-3 if self.optimizer == "adam" else 1e-2
+
+
+@dataclass(frozen=True, kw_only=True)
+class LogisticPreset:
+    """L2-regularised logistic regression to convergence: no seed, no batches, no early stop.
+
+    Attributes:
+        folds: k of the cross-validations.
+        inverse_penalties: C of scikit-learn, among which validation chooses.
+    """
+
+    folds: int
+    inverse_penalties: tuple[float, ...]
+
+
+Preset = NeuralPreset | LogisticPreset
+
+PRESETS: Mapping[str, Preset] = {
+    # SBERT-WK's script, which SG-BERT's table 9 follows.
+    "sg-bert": NeuralPreset(hidden=50, optimizer="adam", batch_size=64, tenacity=5, epoch_size=4, folds=10),
+    # SimCSE's evaluation.py, mode test.
+    "simcse": NeuralPreset(hidden=0, optimizer="adam", batch_size=64, tenacity=5, epoch_size=4, folds=10),
+    # SimCSE's mode fasttest, which is SentEval's "prototyping" setting and BERT-flow's.
+    "simcse-fast": NeuralPreset(
+        hidden=0, optimizer="rmsprop", batch_size=128, tenacity=3, epoch_size=2, folds=5
+    ),
+    # The C grid of SentEval's scikit-learn classifier.
+    "logreg": LogisticPreset(folds=10, inverse_penalties=(0.25, 0.5, 1.0, 2.0, 4.0, 8.0)),
+}
+"""By name."""
+
+
+def preset_of(name: str) -> Preset:
+    """Look a preset up.
+
+    Args:
+        name: A name of `PRESETS`.
+
+    Returns:
+        The preset.
+
+    Raises:
+        InputError: There is no such preset.
+    """
+    if name not in PRESETS:
+        raise InputError(f"no preset {name!r}", f"choose one of {', '.join(PRESETS)}")
+    return PRESETS[name]

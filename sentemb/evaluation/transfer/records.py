@@ -1,0 +1,176 @@
+"""The record of a transfer report: one JSON file per model, preset and seed, the predictions beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sentemb._files import write_json
+from sentemb.errors import InputError
+from sentemb.evaluation.environment import hardware, library_versions
+from sentemb.evaluation.record_files import (
+    Fields,
+    open_record,
+    predictions_path,
+    prepare_folder,
+    read_predictions,
+    slug,
+    write_predictions,
+)
+from sentemb.evaluation.transfer.suite import TaskResult, TransferReport
+
+FORMAT = "sentemb-transfer"
+FORMAT_VERSION = 1
+_HINT = "remove the file and run eval/senteval.py again"
+
+
+def transfer_path(folder: Path, model: str, *, preset: str, seed: int) -> Path:
+    """Where a record goes.
+
+    Args:
+        folder: The folder of records.
+        model: The model's name.
+        preset: Name of the preset.
+        seed: Seed of the classifiers.
+
+    Returns:
+        A path such as `FOLDER/org__model.transfer.simcse.seed-1111.json`.
+    """
+    return folder / f"{slug(model)}.transfer.{preset}.seed-{seed}.json"
+
+
+def write_transfer(report: TransferReport, folder: Path, *, command: Sequence[str] | None = None) -> Path:
+    """Write a report, the predictions first; tasks of an earlier record of the same model stay.
+
+    Args:
+        report: The report.
+        folder: The folder; made when absent.
+        command: The command line.
+
+    Returns:
+        The JSON file.
+
+    Raises:
+        InputError: There is a record of another model of that name, or a damaged one.
+        OSError: The folder cannot be written.
+    """
+    prepare_folder(folder)
+    path = transfer_path(folder, report.model, preset=report.preset, seed=report.seed)
+    results, replaced = {result.task: result for result in report.results}, None
+    if path.exists():
+        earlier = read_transfer(path)
+        if earlier.fingerprint != report.fingerprint:
+            raise InputError(
+                f"{path} is the record of another model called {report.model}", "take another --output folder"
+            )
+        results = {result.task: result for result in earlier.results} | results
+        replaced = predictions_path(open_record(path, format=FORMAT, version=FORMAT_VERSION, hint=_HINT))
+    tensors = {
+        f"{kind}.{task}": np.ascontiguousarray(getattr(result, kind))
+        for task, result in results.items()
+        for kind in ("gold", "predictions")
+    }
+    predictions, checksum = write_predictions(path, tensors)
+    values = {
+        "format": FORMAT,
+        "format_version": FORMAT_VERSION,
+        "model": report.model,
+        "fingerprint": report.fingerprint,
+        "dimension": report.dimension,
+        "preset": report.preset,
+        "seed": report.seed,
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "tasks": [_task_to_json(result) for result in results.values()],
+        "predictions": {"file": predictions.name, "sha256": checksum},
+        "unique": report.unique,
+        "seconds": dict(report.seconds),
+        "encoder": dict(report.encoder),
+        "versions": library_versions(),
+        "hardware": hardware(),
+        "command": None if command is None else list(command),
+    }
+    write_json(path, values)
+    if replaced is not None and replaced != predictions:
+        replaced.unlink(missing_ok=True)
+    return path
+
+
+def read_transfer(path: Path) -> TransferReport:
+    """Read a record and its predictions.
+
+    Args:
+        path: The JSON file.
+
+    Returns:
+        The report.
+
+    Raises:
+        InputError: A file is absent or damaged, or a field is missing or wrong; names the file and the field.
+    """
+    fields = open_record(path, format=FORMAT, version=FORMAT_VERSION, hint=_HINT)
+    tensors = read_predictions(fields)
+    return TransferReport(
+        model=fields.get("model", str),
+        fingerprint=fields.get("fingerprint", str),
+        dimension=fields.get("dimension", int),
+        encoder=fields.get("encoder", dict),
+        preset=fields.get("preset", str),
+        seed=fields.get("seed", int),
+        results=tuple(_task_of(one, tensors) for one in fields.objects("tasks")),
+        unique=fields.get("unique", int),
+        seconds=fields.numbers("seconds"),
+    )
+
+
+def read_transfers(folder: Path) -> list[TransferReport]:
+    """Read every transfer record of a folder, which may hold other records too.
+
+    Args:
+        folder: The folder.
+
+    Returns:
+        The reports, by file name.
+
+    Raises:
+        InputError: The folder is absent or holds none, or one is damaged.
+    """
+    if not folder.is_dir():
+        raise InputError(f"no such folder: {folder}", "name the folder that holds the records")
+    paths = sorted(path for path in folder.glob("*.transfer.*.json") if not path.name.startswith("."))
+    if not paths:
+        raise InputError(
+            f"{folder} holds no transfer record", "python eval/senteval.py MODEL --output FOLDER writes some"
+        )
+    return [read_transfer(path) for path in paths]
+
+
+def _task_to_json(result: TaskResult) -> dict[str, Any]:
+    return {
+        "task": result.task,
+        "accuracy": result.accuracy,
+        "dev_accuracy": result.dev_accuracy,
+        "f1": result.f1,
+        "penalties": list(result.penalties),
+        "seconds": result.seconds,
+    }
+
+
+def _task_of(fields: Fields, tensors: Mapping[str, Any]) -> TaskResult:
+    task = fields.get("task", str)
+    gold, predictions = (tensors.get(f"{kind}.{task}") for kind in ("gold", "predictions"))
+    if gold is None or predictions is None or gold.shape != predictions.shape:
+        raise fields.fail("task", f"the file of predictions has no answers to {task}")
+    return TaskResult(
+        task=task,
+        accuracy=fields.get("accuracy", float),
+        dev_accuracy=fields.get("dev_accuracy", float),
+        f1=fields.optional("f1", float),
+        penalties=tuple(fields.get("penalties", list)),
+        gold=gold,
+        predictions=predictions,
+        seconds=fields.get("seconds", float),
+    )

@@ -1,0 +1,208 @@
+"""Transfer tasks with any encoder: every sentence encoded once, a task's classifiers trained together."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from sklearn.metrics import f1_score
+
+from sentemb.data.labelled import LabelledTexts
+from sentemb.encoding import TextEncoder, load_encoder
+from sentemb.evaluation.transfer.presets import Preset, preset_of
+from sentemb.evaluation.transfer.protocols import Examples, Verdict, folds_then_test, nested_folds, splits
+from sentemb.evaluation.transfer.tasks import TASKS, TRANSFER_TASKS, load_tasks
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, eq=False)
+class TaskResult:
+    """One task.
+
+    Attributes:
+        task: Its name.
+        accuracy: x 100, as SentEval reports it.
+        dev_accuracy: x 100, of the chosen penalty in validation.
+        f1: x 100, of pairs of two classes; None of others.
+        penalties: The chosen penalty of each final classifier.
+        gold: `(n,)` classes of the test rows, or of all rows where the task has no test split.
+        predictions: `(n,)` what was predicted for them.
+        seconds: Wall time of the classifiers.
+    """
+
+    task: str
+    accuracy: float
+    dev_accuracy: float
+    f1: float | None
+    penalties: tuple[float, ...]
+    gold: npt.NDArray[np.int64]
+    predictions: npt.NDArray[np.int64]
+    seconds: float
+
+
+@dataclass(frozen=True, eq=False)
+class TransferReport:
+    """An encoder on transfer tasks, with one preset and one seed.
+
+    Attributes:
+        model: The encoder's name.
+        fingerprint: The encoder's fingerprint.
+        dimension: Length of its vectors.
+        encoder: How vectors were made.
+        preset: Name of the classifiers' preset.
+        seed: Of the classifiers.
+        results: One for each task.
+        unique: Sentences encoded.
+        seconds: Wall time of `encode` and of `classify`.
+    """
+
+    model: str
+    fingerprint: str
+    dimension: int
+    encoder: Mapping[str, Any]
+    preset: str
+    seed: int
+    results: tuple[TaskResult, ...]
+    unique: int
+    seconds: Mapping[str, float]
+
+    @property
+    def average(self) -> float | None:
+        """The papers' "Avg.": the mean over the seven tasks; None where one of them is missing."""
+        accuracies = {result.task: result.accuracy for result in self.results}
+        if not all(task in accuracies for task in TRANSFER_TASKS):
+            return None
+        return float(np.mean([accuracies[task] for task in TRANSFER_TASKS]))
+
+
+def evaluate_transfer(
+    encoder: TextEncoder | str | Path | Any,
+    tasks: Sequence[str] = TRANSFER_TASKS,
+    *,
+    preset: str = "simcse",
+    seeds: Sequence[int] = (1111,),
+    data_dir: str | Path | None = None,
+    check_rows: bool = True,
+    progress: bool = False,
+    say: Say | None = None,
+) -> list[TransferReport]:
+    """Judge an encoder by classifiers that are trained on its frozen vectors (Conneau and Kiela, 2018).
+
+    Args:
+        encoder: Anything that `load_encoder` takes.
+        tasks: Names of tasks.
+        preset: Name of a preset: `sg-bert`, `simcse`, `simcse-fast` or `logreg`.
+        seeds: Seeds of the classifiers, a report each; SentEval's example has 1111.
+        data_dir: The folder of data; `SENTEMB_DATA` by default.
+        check_rows: Refuse a split whose number of rows is not the published one.
+        progress: Show a progress bar of the encoding.
+        say: Takes a line on each task that ended.
+
+    Returns:
+        A report for each seed.
+
+    Raises:
+        InputError: The encoder, a task, the preset or the data cannot be used.
+
+    Example:
+        >>> (report,) = evaluate_transfer("sg-bert-mini", ["cr", "trec"], data_dir="data")  # doctest: +SKIP
+        >>> {result.task: result.accuracy for result in report.results}  # doctest: +SKIP
+    """
+    chosen = preset_of(preset)
+    sets = load_tasks(tasks, data_dir=data_dir, check_rows=check_rows)
+    loaded = load_encoder(encoder)
+    began = time.perf_counter()
+    vectors = _encode(loaded, sets, progress=progress)
+    encoded = time.perf_counter() - began
+    reports = []
+    for seed in seeds:
+        results = []
+        for task, parts in sets.items():
+            results.append(_judge(task, parts, vectors, chosen, seed))
+            if say is not None:
+                last = results[-1]
+                say(f"{loaded.name} {task} seed {seed}: {last.accuracy:.2f}, {last.seconds:.1f} s")
+        seconds = {"encode": encoded, "classify": sum(result.seconds for result in results)}
+        reports.append(
+            TransferReport(
+                model=loaded.name,
+                fingerprint=loaded.fingerprint,
+                dimension=loaded.dimension,
+                encoder=loaded.describe(),
+                preset=preset,
+                seed=seed,
+                results=tuple(results),
+                unique=len(vectors.places),
+                seconds=seconds,
+            )
+        )
+    return reports
+
+
+@dataclass(frozen=True, eq=False)
+class _Vectors:
+    """The vector of each different sentence."""
+
+    vectors: npt.NDArray[np.float32]
+    places: Mapping[str, int]
+
+    def of(self, texts: Sequence[str]) -> torch.Tensor:
+        return torch.from_numpy(self.vectors[[self.places[text] for text in texts]])
+
+
+def _encode(
+    encoder: TextEncoder, sets: Mapping[str, Mapping[str, LabelledTexts]], *, progress: bool
+) -> _Vectors:
+    parts = [part for splits_of in sets.values() for part in splits_of.values()]
+    texts = dict.fromkeys(
+        text for part in parts for column in (part.texts, part.pairs or []) for text in column
+    )
+    places = {text: place for place, text in enumerate(texts)}
+    return _Vectors(encoder.encode(list(texts), progress=progress), places)
+
+
+def _judge(
+    task: str, parts: Mapping[str, LabelledTexts], vectors: _Vectors, preset: Preset, seed: int
+) -> TaskResult:
+    examples = {split: _examples(part, vectors) for split, part in parts.items()}
+    began = time.perf_counter()
+    validation = TASKS[task].validation
+    if validation == "nested":
+        verdict = nested_folds(examples["train"], preset, seed=seed)
+    elif validation == "folds":
+        verdict = folds_then_test(examples["train"], examples["test"], preset, seed=seed)
+    else:
+        verdict = splits(examples["train"], examples["dev"], examples["test"], preset, seed=seed)
+    seconds = time.perf_counter() - began
+    judged = parts["train" if validation == "nested" else "test"]
+    return _result(task, verdict, judged, seconds)
+
+
+def _result(task: str, verdict: Verdict, judged: LabelledTexts, seconds: float) -> TaskResult:
+    gold = judged.labels.astype(np.int64)
+    binary_pairs = judged.pairs is not None and len(judged.label_names) == 2
+    return TaskResult(
+        task=task,
+        accuracy=verdict.accuracy,
+        dev_accuracy=verdict.dev_accuracy,
+        f1=round(100 * float(f1_score(gold, verdict.predictions)), 2) if binary_pairs else None,
+        penalties=verdict.penalties,
+        gold=gold,
+        predictions=verdict.predictions,
+        seconds=seconds,
+    )
+
+
+def _examples(data: LabelledTexts, vectors: _Vectors) -> Examples:
+    first = vectors.of(data.texts)
+    if data.pairs is None:
+        return Examples(first, data.labels.astype(np.int64))
+    second = vectors.of(data.pairs)
+    return Examples(torch.cat([(first - second).abs(), first * second], dim=1), data.labels.astype(np.int64))

@@ -1,0 +1,115 @@
+"""Classifiers that are trained together end as each would end alone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from sentemb.evaluation.transfer.members import Fold, train_folds
+from sentemb.evaluation.transfer.presets import PRESETS, NeuralPreset
+from sentemb.evaluation.transfer.protocols import Examples, folds_then_test, nested_folds, splits
+from tests.evaluation.transfer.senteval_loops import OneClassifier, inner_means, nested
+
+SMALL = {
+    name: replace(preset, folds=3, batch_size=16, max_epochs=24, penalties=(1e-4, 1e-1))
+    for name, preset in PRESETS.items()
+    if isinstance(preset, NeuralPreset)
+}
+
+
+def examples(rows: int, classes: int = 2, *, width: int = 6, seed: int = 0) -> tuple[Tensor, Tensor]:
+    """Float64 rows that overlap, so that accuracies differ; float64 leaves no rounding to decide a check."""
+    generator = np.random.default_rng(seed)
+    labels = generator.integers(classes, size=rows)
+    centres = np.random.default_rng(9).normal(size=(classes, width))
+    features = centres[labels] + 1.5 * generator.normal(size=(rows, width))
+    return torch.from_numpy(features), torch.from_numpy(labels)
+
+
+@pytest.fixture(autouse=True)
+def float64():
+    torch.set_default_dtype(torch.float64)
+    yield
+    torch.set_default_dtype(torch.float32)
+
+
+@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize("classes", [2, 3])
+def test_together_as_alone(name: str, classes: int) -> None:
+    preset = SMALL[name]
+    x, y = examples(75, classes)
+    rows = np.arange(75)
+    # Of 47, 48, 49 and 75 rows: other numbers of steps, and last batches of other sizes.
+    folds = [rows[:47], rows[27:], rows[5:54], rows]
+    held = [rows[50:], rows[:27], rows[60:], rows[::2]]
+    trained = train_folds(
+        x,
+        y,
+        [Fold.seeded(a, b, preset.penalties, 7) for a, b in zip(folds, held, strict=True)],
+        preset,
+        seed=7,
+    )
+    for together, train, dev in zip(trained, folds, held, strict=True):
+        for place, penalty in enumerate(preset.penalties):
+            alone = OneClassifier(preset, x.shape[1], classes, penalty, seed=7)
+            accuracy = alone.fit(x[train], y[train], (x[dev], y[dev]))
+            assert together.accuracies[place] == accuracy
+            assert np.array_equal(together.predict(x)[place], alone.predict(x))
+            weights = [tensor.detach() for tensor in alone.model.state_dict().values()]
+            kept = together.network
+            assert torch.allclose(kept.first[0, :, place].T, weights[0], atol=1e-9)
+            assert torch.allclose(kept.first_bias[0, place], weights[1], atol=1e-9)
+            if kept.second is not None:
+                assert torch.allclose(kept.second[0, place].T, weights[2], atol=1e-9)
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_cross_validation_inside_of_cross_validation(name: str) -> None:
+    preset = SMALL[name]
+    x, y = examples(90)
+    verdict = nested_folds(Examples(x, y.numpy()), preset, seed=3)
+    accuracy, validated, chosen = nested(x, y, preset, seed=3)
+    assert (verdict.accuracy, verdict.dev_accuracy) == (accuracy, validated)
+    assert list(verdict.penalties) == chosen
+    assert 100 * np.mean(verdict.predictions == y.numpy()) == pytest.approx(accuracy, abs=0.01)
+
+
+def test_cross_validation_then_test() -> None:
+    preset = SMALL["simcse-fast"]
+    (x, y), (test_x, test_y) = examples(80, 3), examples(40, 3, seed=1)
+    verdict = folds_then_test(Examples(x, y.numpy()), Examples(test_x, test_y.numpy()), preset, seed=5)
+    means = inner_means(x, y, preset, 5, fold_seed=5)
+    penalty = preset.penalties[int(np.argmax(means))]
+    alone = OneClassifier(preset, x.shape[1], 3, penalty, seed=5)
+    alone.fit(x, y)
+    assert (verdict.dev_accuracy, verdict.penalties) == (max(means), (penalty,))
+    assert np.array_equal(verdict.predictions, alone.predict(test_x))
+    assert verdict.accuracy == round(100 * alone.score(test_x, test_y), 2)
+
+
+def test_validation_on_a_split_then_test() -> None:
+    preset = SMALL["sg-bert"]
+    parts = [examples(rows, seed=seed) for seed, rows in enumerate((60, 30, 40))]
+    verdict = splits(*(Examples(x, y.numpy()) for x, y in parts), preset, seed=2)
+    (x, y), dev, (test_x, _) = parts
+    scores = []
+    for penalty in preset.penalties:
+        alone = OneClassifier(preset, x.shape[1], 2, penalty, seed=2)
+        scores.append(round(100 * alone.fit(x, y, dev), 2))
+    penalty = preset.penalties[int(np.argmax(scores))]
+    alone = OneClassifier(preset, x.shape[1], 2, penalty, seed=2)
+    alone.fit(x, y, dev)
+    assert (verdict.dev_accuracy, verdict.penalties) == (max(scores), (penalty,))
+    assert np.array_equal(verdict.predictions, alone.predict(test_x))
+
+
+def test_logistic_regression_has_no_seed() -> None:
+    x, y = examples(90)
+    preset = replace(PRESETS["logreg"], folds=3)
+    first, second = (nested_folds(Examples(x, y.numpy()), preset, seed=seed) for seed in (1, 2))
+    assert np.array_equal(first.predictions, second.predictions)
+    assert first.accuracy > 60
