@@ -186,7 +186,7 @@ def spectrum(vectors: Floats) -> Double:
     for unit in _unit_blocks(vectors):
         centred = unit - mean
         covariance += centred.T @ centred / count
-    values: Double = np.linalg.eigvalsh(covariance)[::-1]
+    values: Double = np.linalg.eigvalsh(covariance).astype(np.float64)[::-1]
     # Of unit vectors, so that rounding has a known size.
     return np.where(values > len(mean) * np.finfo(np.float64).eps, values, 0.0)
 

@@ -157,7 +157,7 @@ def wk_pooling(layers: Sequence[Tensor], mask: Tensor, *, window: int = 2, clip_
     with torch.autocast(layers[0].device.type, enabled=False):
         cosines = _cosines(layers)  # (K, K, b t)
         contexts = _contexts(len(layers), window=window, clip_left=clip_left)
-        by_layer = _layer_weights(cosines, contexts).unflatten(1, mask.shape)  # (K, b, t)
+        by_layer = _layer_weights(cosines, contexts).view(-1, *mask.shape)  # (K, b, t)
         by_token = _token_weights(cosines, mask.to(cosines.device))  # (b, t)
         weights = by_layer * by_token  # (K, b, t)
         parts = [
@@ -175,7 +175,7 @@ def _cosines(layers: Sequence[Tensor]) -> Tensor:
     block = _BLOCK_CPU if device.type == "cpu" else _BLOCK_ACCELERATOR
     rows = max(1, block // (len(layers) * layers[0].shape[2]))
     products = []
-    for parts in zip(*(states.split(rows) for states in tokens), strict=True):
+    for parts in zip(*(torch.split(states, rows) for states in tokens), strict=True):
         stacked = torch.stack(parts, 1).to(device, torch.float64)  # (rows, K, d)
         products.append(stacked @ stacked.mT)  # (rows, K, K)
     product = torch.cat(products).permute(1, 2, 0).contiguous()  # (K, K, b t)
@@ -247,7 +247,7 @@ def _token_weights(cosines: Tensor, mask: Tensor) -> Tensor:
     position = inside.cumsum(1)  # (b, t), 1 at the first token wherever the padding is
     length = position[:, -1:]  # (b, 1)
     kept = inside & ((position < length) | (length == 1))  # without the last token, if there is another
-    variance = cosines.diagonal(1).var(1, correction=0).unflatten(0, mask.shape)  # (b, t)
+    variance = cosines.diagonal(1).var(1, correction=0).view(mask.shape)  # (b, t)
     variance = variance.where(kept, 0)
     total = variance.sum(1, keepdim=True)  # (b, 1)
     varies = total > _TINY**2

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from sentemb._files import write_json
+from sentemb.data.labelled import Labels
 from sentemb.errors import InputError
 from sentemb.evaluation.record_files import Fields, open_record, read_predictions, write_predictions
 from sentemb.multitask.evaluation import METRICS, OVERALL
@@ -48,7 +49,7 @@ class RowRecord:
     scores: Mapping[str, float]
     best: Mapping[str, float]
     predictions: Mapping[Task, Floats]
-    gold: Mapping[Task, Floats]
+    gold: Mapping[Task, Labels]
     settings: Mapping[str, Any]
     sizes: Mapping[str, Mapping[str, int]]
     checksums: Mapping[str, str]
@@ -106,8 +107,8 @@ def read_row(path: Path) -> RowRecord:
         seed=fields.get("seed", int),
         scores=scores,
         best=best,
-        predictions=_by_task(fields, tensors, "predictions", sizes["dev"]),
-        gold=_by_task(fields, tensors, "gold", sizes["dev"]),
+        predictions={task: _answers(fields, tensors, f"predictions.{task}", sizes, task) for task in TASKS},
+        gold={task: _answers(fields, tensors, f"gold.{task}", sizes, task) for task in TASKS},
         settings=fields.get("settings", dict),
         sizes=sizes,
         checksums=fields.get("checksums", dict),
@@ -140,16 +141,17 @@ def read_rows(folder: Path) -> list[RowRecord]:
     return [read_row(path) for path in paths]
 
 
-def _by_task(
-    fields: Fields, tensors: Mapping[str, Any], kind: str, sizes: Mapping[str, int]
-) -> dict[Task, Floats]:
-    found: dict[Task, Floats] = {}
-    for task in TASKS:
-        array = tensors.get(f"{kind}.{task}")
-        if array is None or array.shape != (sizes.get(task),):
-            raise fields.fail("predictions", f"the file holds no {sizes.get(task)} values {kind}.{task}")
-        found[task] = array
-    return found
+def _answers(
+    fields: Fields,
+    tensors: Mapping[str, Any],
+    name: str,
+    sizes: Mapping[str, Mapping[str, int]],
+    task: Task,
+) -> Any:
+    array, rows = tensors.get(name), sizes["dev"].get(task)
+    if array is None or array.shape != (rows,):
+        raise fields.fail("predictions", f"the file holds no {rows} values {name}")
+    return array
 
 
 def _whole_numbers(fields: Fields) -> dict[str, int]:
