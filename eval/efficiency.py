@@ -8,8 +8,8 @@ inference is encoding and scoring STS-B test, every sentence once, in batches of
 
 All methods have their turn in every round, so that what else the machine does falls on all of them; the table
 has medians, and ratios to mean pooling. `--sentences` trains on the first so many. The output folder gets
-`efficiency.json` with every round, the machine and the versions, and the table as `efficiency.md`. On a
-processor a round of training from BERT-base takes about an hour; the paper's machine had a Titan Xp.
+`efficiency.json` with every round, the machine and the versions, and the table as `efficiency.md`. The
+paper's machine had a Titan Xp.
 """
 
 from __future__ import annotations
