@@ -24,6 +24,7 @@ from sentemb.cli import (
     train,
 )
 from sentemb.cli.classify import classify
+from sentemb.cli.compare import compare
 from sentemb.cli.quickstart import quickstart
 from sentemb.errors import InputError
 
@@ -48,6 +49,7 @@ app = typer.Typer(
 )
 app.command(name="quickstart")(quickstart)
 app.command(name="classify")(classify)
+app.command(name="compare")(compare)
 data.app.command(name="split-pairs")(pairs.split_pairs)
 data.app.command(name="nli-triples")(pairs.nli_triples)
 data.app.command(name="mine-negatives")(pairs.mine_negatives)

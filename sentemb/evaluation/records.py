@@ -13,7 +13,7 @@ from sentemb.evaluation.record_format import (
     read_record_identity,
     record_to_json,
 )
-from sentemb.evaluation.result import ResultRecord, record_of
+from sentemb.evaluation.result import STS_SUITE, ResultRecord, record_of
 
 __all__ = [
     "ResultRecord",
@@ -79,7 +79,7 @@ def check_free(path: Path, fingerprint: str, *, overwrite: bool) -> Path | None:
 
 
 def read_records(folder: Path) -> list[ResultRecord]:
-    """Read every record of a folder.
+    """Read every STS record of a folder, which may hold records of other suites too.
 
     Args:
         folder: The folder.
@@ -88,11 +88,11 @@ def read_records(folder: Path) -> list[ResultRecord]:
         The records, by file name.
 
     Raises:
-        InputError: The folder is absent, holds no record, or a `.json` file in it is not a sound record.
+        InputError: The folder is absent, holds no such record, or one is not sound.
     """
     if not folder.is_dir():
         raise InputError(f"no such folder: {folder}", "name the folder that holds the records")
-    paths = sorted(path for path in folder.glob("*.json") if not path.name.startswith("."))
+    paths = sorted(path for path in folder.glob(f"*.{STS_SUITE}.*.json") if not path.name.startswith("."))
     if not paths:
         raise InputError(f"{folder} holds no record", "sentemb eval sts MODEL --output FOLDER writes some")
     return [read_record(path) for path in paths]

@@ -31,7 +31,7 @@ def seed_table(
     """
     methods: dict[str, list[ResultRecord]] = {}
     for record in records:
-        methods.setdefault(_method(record), []).append(record)
+        methods.setdefault(method_of(record), []).append(record)
     columns = sts_table(records, protocol)
     first = 2 if any(record.seed is not None for record in records) else 1  # name, seed
     rows_of = dict(zip(map(id, records), columns.rows, strict=True))
@@ -48,7 +48,15 @@ def seed_table(
     )
 
 
-def _method(record: ResultRecord) -> str:
+def method_of(record: ResultRecord) -> str:
+    """What the records of a method have in common.
+
+    Args:
+        record: The record.
+
+    Returns:
+        The model's name without the ending `-seed-N`, N being the record's seed.
+    """
     return record.model if record.seed is None else record.model.removesuffix(f"-seed-{record.seed}")
 
 

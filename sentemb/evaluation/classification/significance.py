@@ -84,23 +84,6 @@ def compare(
     )
 
 
-def holm(p_values: Sequence[float]) -> list[float]:
-    """Holm's correction for several comparisons.
-
-    Args:
-        p_values: One of each comparison.
-
-    Returns:
-        Corrected, in the same order: significant at 0.05 are those below it.
-    """
-    corrected = [0.0] * len(p_values)
-    largest = 0.0
-    for rank, index in enumerate(sorted(range(len(p_values)), key=lambda index: p_values[index])):
-        largest = max(largest, min(1.0, (len(p_values) - rank) * p_values[index]))
-        corrected[index] = largest
-    return corrected
-
-
 def scores_of_counts(metric: Metric, counts: npt.NDArray[np.floating]) -> npt.NDArray[np.float64]:
     """Metrics of many confusion matrices at once, as `Task.scores` has them for one.
 

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sentemb.evaluation.classification.cell import Point
-from sentemb.evaluation.classification.significance import Comparison, compare, holm
+from sentemb.evaluation.classification.significance import Comparison, compare
 from sentemb.evaluation.classification.summary import Summary
+from sentemb.evaluation.holm import holm
 
 LEVEL = 0.05
 Key = tuple[str, str, Point]

@@ -9,7 +9,7 @@ from scipy import stats
 
 from sentemb.evaluation.classification import Cell, CellRecord, Method, Point, Task, compare
 from sentemb.evaluation.classification.metrics import Metric
-from sentemb.evaluation.classification.significance import holm, scores_of_counts
+from sentemb.evaluation.classification.significance import scores_of_counts
 
 METRICS: tuple[Metric, ...] = ("accuracy", "f1", "macro_f1", "matthews")
 
@@ -155,9 +155,3 @@ def test_what_cannot_be_compared_is_not() -> None:
 def test_equal_predictions_differ_in_nothing() -> None:
     found = compare(runs("a", 0.7), runs("ce", 0.7))
     assert found is not None and (found.difference, found.p_rows, found.p_seeds) == (0.0, 1.0, 1.0)
-
-
-def test_holm() -> None:
-    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
-    assert holm([0.9, 0.6]) == [1.0, 1.0]
-    assert holm([]) == []

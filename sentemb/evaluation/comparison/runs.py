@@ -1,0 +1,125 @@
+"""The runs of a system as a comparison needs them: for every set the predictions of every seed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from sentemb.errors import InputError
+from sentemb.evaluation.result import ResultRecord
+from sentemb.evaluation.seed_table import method_of
+
+if TYPE_CHECKING:
+    from sentemb.evaluation.transfer.suite import TransferReport
+
+Measure = Literal["spearman", "pearson", "accuracy"]
+
+
+@dataclass(frozen=True, eq=False)
+class SetRuns:
+    """One set.
+
+    Attributes:
+        gold: `(n,)` gold scores, or classes.
+        predictions: `(runs, n)` similarities, or classes, of each run.
+        content: What must agree for two systems to be comparable: a checksum of the items.
+    """
+
+    gold: npt.NDArray[np.float64]
+    predictions: npt.NDArray[np.float64]
+    content: str
+
+
+@dataclass(frozen=True, eq=False)
+class Runs:
+    """A system: one encoder, or the encoders or classifiers that differ in their seed alone.
+
+    Attributes:
+        name: What tables call it.
+        measure: What it is judged by.
+        seeds: Of each run; None of an encoder that was not trained with one.
+        sets: Predictions by set.
+    """
+
+    name: str
+    measure: Measure
+    seeds: tuple[int | None, ...]
+    sets: Mapping[str, SetRuns]
+
+
+def sts_runs(
+    records: Sequence[ResultRecord], name: str, *, measure: Literal["spearman", "pearson"] = "spearman"
+) -> Runs:
+    """The runs of a system on STS sets.
+
+    Args:
+        records: Records of one or more systems.
+        name: The system: a model's name, without the `-seed-N` at the end of those of several seeds.
+        measure: `spearman` or `pearson`, under the protocol `all`.
+
+    Returns:
+        The runs on the sets that all of them have.
+
+    Raises:
+        InputError: There is no such system, or its runs share no set.
+    """
+    known = list(dict.fromkeys(map(method_of, records)))
+    chosen = [record for record in records if method_of(record) == name]
+    _check_found(name, known, found=bool(chosen))
+    shared = [
+        one.name
+        for one in chosen[0].sets
+        if all(one.name in {other.name for other in record.sets} for record in chosen)
+    ]
+    sets = {}
+    for set_name in shared:
+        scores = [next(one for one in record.sets if one.name == set_name) for record in chosen]
+        predictions = np.stack([score.predictions.similarities for score in scores])
+        sets[set_name] = SetRuns(scores[0].predictions.gold, predictions, scores[0].checksum)
+    _check_shared(name, sets)
+    return Runs(name, measure, tuple(record.seed for record in chosen), sets)
+
+
+def transfer_runs(reports: Sequence[TransferReport], name: str, *, preset: str) -> Runs:
+    """The runs of a system on transfer tasks, whose seeds are those of the classifiers.
+
+    Args:
+        reports: Reports of one or more systems.
+        name: The model's name.
+        preset: Name of the classifiers' preset.
+
+    Returns:
+        The runs on the tasks that all of them have.
+
+    Raises:
+        InputError: There is no such model under this preset, or its runs share no task.
+    """
+    under = [report for report in reports if report.preset == preset]
+    chosen = [report for report in under if report.model == name]
+    _check_found(name, list(dict.fromkeys(report.model for report in under)), found=bool(chosen))
+    by_task = [{result.task: result for result in report.results} for report in chosen]
+    sets = {
+        task: SetRuns(
+            gold=result.gold.astype(np.float64),
+            predictions=np.stack([one[task].predictions for one in by_task]).astype(np.float64),
+            content=f"{len(result.gold)} rows",
+        )
+        for task, result in by_task[0].items()
+        if all(task in one for one in by_task)
+    }
+    _check_shared(name, sets)
+    return Runs(name, "accuracy", tuple(report.seed for report in chosen), sets)
+
+
+def _check_found(name: str, known: Sequence[str], *, found: bool) -> None:
+    if not found:
+        raise InputError(f"no record of {name}", f"there are {', '.join(known) or 'none at all'}")
+
+
+def _check_shared(name: str, sets: Mapping[str, SetRuns]) -> None:
+    if not sets:
+        raise InputError(f"the records of {name} share no set", "judge all of its seeds on the same sets")

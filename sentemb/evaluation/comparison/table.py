@@ -1,0 +1,60 @@
+"""A comparison as a table."""
+
+from __future__ import annotations
+
+from sentemb.evaluation.comparison.differences import Comparison, Difference
+from sentemb.evaluation.table import ABSENT, Table
+
+
+def comparison_table(comparison: Comparison) -> Table:
+    """Set by set: both scores, their difference with its interval, and how sure it is.
+
+    Args:
+        comparison: The comparison.
+
+    Returns:
+        The table; real differences are bold.
+    """
+    lines = [*comparison.sets, *([comparison.average] if comparison.average else [])]
+    correlation = comparison.measure != "accuracy"
+    single = comparison.runs == (1, 1) and correlation
+    header = ["set", comparison.first, comparison.second, "difference", f"{100 * comparison.confidence:g} %"]
+    header += ["p, items", "p, seeds", "p"]
+    if single:
+        header.append("Williams")
+    rows = tuple((*_cells(line), *([_p(line.p_williams)] if single else [])) for line in lines)
+    return Table(
+        title=f"{comparison.second} against {comparison.first}, {comparison.measure} x 100",
+        header=tuple(header),
+        rows=rows,
+        notes=(
+            "difference: second minus first; its interval is the paired bootstrap's over items",
+            "p, items: permutation test; p, seeds: t-test over runs; p: the larger, after Holm over sets",
+            "± is the standard deviation over runs",
+            comparison.sentence(),
+        ),
+        best=frozenset((place, 3) for place, line in enumerate(lines) if line.real),
+    )
+
+
+def _cells(line: Difference) -> tuple[str, ...]:
+    scores = [
+        f"{score:.2f}" + ("" if deviation is None else f" ± {deviation:.2f}")
+        for score, deviation in zip(line.scores, line.deviations, strict=True)
+    ]
+    low, high = line.interval
+    return (
+        line.name,
+        *scores,
+        f"{line.size:+.2f}",
+        f"{low:+.2f} to {high:+.2f}",
+        _p(line.p_items),
+        _p(line.p_seeds),
+        _p(line.p),
+    )
+
+
+def _p(value: float | None) -> str:
+    if value is None:
+        return ABSENT
+    return f"{value:.4f}" if value >= 0.0001 else "< 0.0001"
