@@ -253,14 +253,11 @@ def test_mnli_and_the_formats_of_dbpedia(tmp_path: Path, write_file: Callable[[s
 
 
 def test_glues_other_headers(tmp_path: Path, write_file: Callable[[str, str], Path]) -> None:
-    """QQP's ids, the test splits' index column, and a row of QQP that a tab inside a text has broken."""
+    """QQP's ids, and the test splits' index column."""
     header = "id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate\n"
-    path = write_file("QQP/dev.tsv", header + '7\t8\t9\tIs "a" b?\tIs b a?\t1\n')
+    write_file("QQP/dev.tsv", header + '7\t8\t9\tIs "a" b?\tIs b a?\t1\n')
     data = load_labelled("qqp", split="dev", data_dir=tmp_path, check_rows=False)
     assert (data.texts, data.pairs, data.labels.tolist()) == (['Is "a" b?'], ["Is b a?"], [1])
-    path.write_text(header + "1\t2\t3\ta\tb\t0\n7\t8\t9\tIs\t1\n", encoding="utf-8")
-    with pytest.raises(InputError, match=r"dev\.tsv, line 3: 5 fields where the header has 6; mend the line"):
-        load_labelled("qqp", split="dev", data_dir=tmp_path, check_rows=False)
     write_file("QQP/test.tsv", "id\tquestion1\tquestion2\n0\ta\tb\n")
     assert load_unlabelled("qqp", split="test", data_dir=tmp_path, check_rows=False).pairs == ["b"]
     write_file("SST-2/test.tsv", "index\tsentence\n0\tuneasy mishmash .\n")

@@ -41,7 +41,8 @@ def test_a_layer_range_can_be_given_as_a_flag() -> None:
 def test_a_resolved_configuration_written_as_toml_resolves_to_itself(
     recipe: str, preset: str, write_file: Write
 ) -> None:
-    config = resolve(recipe, overrides={"output": "o", "preset": preset, "columns": ["a", "b"]})
+    given = {"data": "pairs.csv"} if recipe.startswith("bt") else {}  # of which there is no published file
+    config = resolve(recipe, overrides={"output": "o", "preset": preset, "columns": ["a", "b"], **given})
     again = resolve(recipe, file=write_file("t.toml", to_toml(config.values())))
     assert again == config
 
