@@ -20,11 +20,11 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy import stats
 from scipy.sparse import csr_array
 
 from sentemb.evaluation.classification.metrics import Metric
 from sentemb.evaluation.classification.records import CellRecord
+from sentemb.evaluation.p_values import p_of_differences
 
 Numbers = npt.NDArray[np.int64]
 PERMUTATIONS = 2000
@@ -80,7 +80,7 @@ def compare(
         difference=float(np.mean(differences)),
         seeds=len(seeds),
         p_rows=_permutation(pairs, permutations),
-        p_seeds=_t_test(differences),
+        p_seeds=p_of_differences(differences),
     )
 
 
@@ -160,15 +160,6 @@ def _changes(first: Numbers, second: Numbers, classes: int) -> csr_array:
     values = np.repeat([-1.0, 1.0], len(first))
     places = (np.concatenate([rows, rows]), np.concatenate([first, second]))
     return csr_array((values, places), shape=(len(first), classes * classes))
-
-
-def _t_test(differences: Sequence[float]) -> float | None:
-    if len(differences) < 2:
-        return None
-    if np.ptp(differences) < 1e-12:
-        # Without any spread there is no t; what is left is that all signs agree.
-        return 1.0 if abs(differences[0]) < 1e-12 else 2.0 ** (1 - len(differences))
-    return float(stats.ttest_1samp(differences, 0.0).pvalue)
 
 
 def _ratio(part: npt.NDArray[np.float64], whole: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from sentemb.evaluation.classification.cell import Point
 from sentemb.evaluation.classification.significance import Comparison, compare
 from sentemb.evaluation.classification.summary import Summary
-from sentemb.evaluation.holm import holm
+from sentemb.evaluation.p_values import holm
 
 LEVEL = 0.05
 Key = tuple[str, str, Point]

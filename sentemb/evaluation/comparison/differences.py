@@ -29,7 +29,7 @@ from sentemb.evaluation.comparison.resampling import (
     weighted_scores,
 )
 from sentemb.evaluation.comparison.runs import Measure, Runs, SetRuns
-from sentemb.evaluation.holm import holm
+from sentemb.evaluation.p_values import holm, p_of_differences
 
 Double = npt.NDArray[np.float64]
 DRAWS = 2000
@@ -273,18 +273,11 @@ def _t_test(
         return None
     if min(len(first), len(second)) == 1:
         several, single = (first, second[0]) if len(second) == 1 else (second, first[0])
-        return _p_of_t(several - single)
+        return p_of_differences(several - single)
     if None not in seeds and sorted(seeds) == sorted(other_seeds):  # type: ignore[type-var]
         place = {seed: index for index, seed in enumerate(other_seeds)}
-        return _p_of_t(second[[place[seed] for seed in seeds]] - first)
+        return p_of_differences(second[[place[seed] for seed in seeds]] - first)
     return float(stats.ttest_ind(first, second, equal_var=False).pvalue)
-
-
-def _p_of_t(differences: Double) -> float:
-    if np.ptp(differences) < 1e-10:
-        # Without any spread there is no t; what is left is that all signs agree.
-        return 1.0 if abs(differences[0]) < 1e-10 else 2.0 ** (1 - len(differences))
-    return float(stats.ttest_1samp(differences, 0.0).pvalue)
 
 
 def _williams(one: SetRuns, other: SetRuns, measure: Measure) -> float | None:
