@@ -24,9 +24,9 @@ from sentemb.search import SearchIndex, shards
 shards.SHARD_TEXTS = 25
 class Slow(BagOfWords):
     def encode(self, texts, *, progress=False):
-        time.sleep(0.01)
+        time.sleep(600 if len(self.encoded) == stop else 0.01)
         return super().encode(texts)
-output, version = Path(sys.argv[1]), sys.argv[2]
+output, version, stop = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
 print("ready", flush=True)
 encoder = Slow()
 texts = [f"w{n} {version}" for n in range(500)]
@@ -36,10 +36,11 @@ print(len(encoder.encoded), flush=True)
 """
 
 
-def start(output: Path, version: str) -> subprocess.Popen[str]:
+def start(output: Path, version: str, *, stop: int = -1) -> subprocess.Popen[str]:
+    """A build; with `stop` it waits once so many texts are encoded."""
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2]), "OMP_NUM_THREADS": "1"}
     process = subprocess.Popen(
-        [sys.executable, "-c", BUILD, str(output), version],
+        [sys.executable, "-c", BUILD, str(output), version, str(stop)],
         stdout=subprocess.PIPE,
         text=True,
         env=environment,
@@ -97,13 +98,13 @@ def test_killed_at_twenty_random_moments(tmp_path: Path) -> None:
 
 def test_the_next_build_continues(tmp_path: Path) -> None:
     output, work = tmp_path / "index", tmp_path / "index.work"
-    process = start(output, "v1")
+    process = start(output, "v1", stop=125)
     while len(list(work.glob("shard-*.npy"))) < 5:
+        assert process.poll() is None
         time.sleep(0.005)
     process.send_signal(signal.SIGKILL)
     process.communicate()
-    kept = len(list(work.glob("shard-*.npy")))
     assert state(output) == "none"
     process = start(output, "v1")
-    assert int(process.communicate()[0]) == 500 - 25 * kept
+    assert int(process.communicate()[0]) == 500 - 125
     assert state(output) == "v1"
