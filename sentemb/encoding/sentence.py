@@ -15,6 +15,7 @@ from torch import nn
 
 from sentemb._compat import Dense, Normalize, Pooling, Transformer, WeightedLayerPooling, get_world_size
 from sentemb.encoding.batching import batches, tokenise
+from sentemb.encoding.branches import Branches
 from sentemb.encoding.encoder import Precision, Vectors, check_finite, unique_texts
 from sentemb.encoding.fingerprint import fingerprint_of
 from sentemb.encoding.linear import kernel_for, replace_linears
@@ -27,7 +28,7 @@ TOKEN_BUDGET_CPU = 4096
 TOKEN_BUDGET_ACCELERATOR = 32768
 # Packing costs about as much as encoding a few hundred tokens: a single query is faster without.
 _LEAST_TOKENS_TO_PACK = 2048
-_PLAIN_MODULES = (Transformer, Pooling, WeightedLayerPooling, Dense, Normalize, *OWN_MODULES)
+_PLAIN_MODULES = (Transformer, Pooling, WeightedLayerPooling, Dense, Normalize, Branches, *OWN_MODULES)
 
 
 class SentenceEncoder:

@@ -101,3 +101,20 @@ def test_efficiency_measures_every_round_of_every_method(run_program: RunProgram
     counts = {name: (len(one["training"]), len(one["inference"])) for name, one in record["seconds"].items()}
     assert counts == {"mean": (0, 1), "wk": (0, 1), "flow": (1, 1), "sg-opt": (1, 1)}
     assert (tmp_path / "out" / "efficiency.md").read_text() in out
+
+
+def test_frozen_rows_share_a_pass_and_are_not_judged_again(
+    run_program: RunProgram, sentences_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    toy = ("--sets", "stsb", "--data", sentences_file)
+    out = run_program("frozen.py", *toy, "--rows", "mean,whitening,flow", "--seeds", "1,2")
+    flow, mean, whitening = (line.split(" | ") for line in sorted(out.splitlines()) if "bert" in line)
+    assert (flow[1], mean[1], whitening[1]) == ("2", "–", "–") and "±" in flow[2]
+    before = {path: path.stat().st_mtime_ns for path in (tmp_path / "out").glob("*.json")}
+    assert len(before) == 4
+    assert "-max | – |" in run_program("frozen.py", *toy, "--rows", "max,mean")
+    after = {path: path.stat().st_mtime_ns for path in (tmp_path / "out").glob("*.json")}
+    assert len(after) == 5 and before.items() <= after.items()
+    with pytest.raises(SystemExit) as caught:
+        run_program("frozen.py", *toy, "--rows", "mena")
+    assert caught.value.code == 2 and "did you mean mean" in capsys.readouterr().err.lower()

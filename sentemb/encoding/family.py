@@ -1,0 +1,121 @@
+"""Models over one transformer: each different text goes through it once for all of them."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from sentence_transformers import SentenceTransformer
+
+from sentemb.encoding.branches import Branches
+from sentemb.encoding.encoder import Precision, TextEncoder, Vectors
+from sentemb.encoding.fingerprint import fingerprint_of
+from sentemb.encoding.sentence import SentenceEncoder, is_plain_text_model
+from sentemb.encoding.view import inference_view
+from sentemb.errors import InputError
+
+
+def encode_together(
+    models: Mapping[str, SentenceTransformer], *, precision: Precision = "float32"
+) -> list[TextEncoder]:
+    """Make encoders of models that differ only in what follows their transformer.
+
+    Poolings of one checkpoint, or flows fitted with several seeds: the first encoder that is asked for some
+    texts encodes them for all, and the others, asked for the same ones, are handed what it kept.
+
+    Args:
+        models: The models by the names that records call them. Nobody trains them meanwhile.
+        precision: See `Precision`.
+
+    Returns:
+        An encoder for each model, in their order.
+
+    Raises:
+        InputError: There is no model, one is no plain text pipeline, or one has another transformer.
+    """
+    if not models:
+        raise InputError("there is no model to encode with", "name one or more")
+    family = _Family(models, precision)
+    return [_Member(family, number, name, model) for number, (name, model) in enumerate(models.items())]
+
+
+class _Family:
+    """The transformer with what every model does after it, and the vectors of the last texts."""
+
+    def __init__(self, models: Mapping[str, SentenceTransformer], precision: Precision) -> None:
+        (first, leader), *_ = models.items()
+        wanted = _transformer_fingerprint(leader)
+        for name, model in models.items():
+            if not is_plain_text_model(model) or model.truncate_dim is not None:
+                raise InputError(
+                    f"{name} is no plain text pipeline, and cannot be encoded together with others",
+                    "encode with it alone",
+                )
+            if _transformer_fingerprint(model) != wanted:
+                raise InputError(
+                    f"{name} has another transformer, tokenizer, length or prompt than {first}",
+                    "encode together only what was made of one model",
+                )
+        all_states = any(map(_returns_all_states, models.values()))
+        transformer = _returning_all_states(leader[0], wanted=all_states)
+        joined = SentenceTransformer(
+            modules=[transformer, Branches([list(model)[1:] for model in models.values()])],
+            device=str(leader.device),
+            prompts=dict(leader.prompts),
+            default_prompt_name=leader.default_prompt_name,
+        )
+        self.encoder = SentenceEncoder(joined, name=" + ".join(models), precision=precision, frozen=True)
+        widths = [int(model.get_embedding_dimension() or 0) for model in models.values()]
+        self._ends = np.cumsum(widths)[:-1]
+        self._texts: list[str] = []
+        self._vectors: list[Vectors] = []
+
+    def encode(self, texts: Sequence[str], *, progress: bool) -> list[Vectors]:
+        """Vectors of every model, in their order."""
+        if not self._vectors or list(texts) != self._texts:
+            vectors = self.encoder.encode(texts, progress=progress)
+            self._texts, self._vectors = list(texts), np.split(vectors, self._ends, axis=1)
+        return self._vectors
+
+
+class _Member:
+    """One model of a family as a `TextEncoder`."""
+
+    def __init__(self, family: _Family, number: int, name: str, model: SentenceTransformer) -> None:
+        self._family, self._number = family, number
+        self.name = name
+        self.fingerprint = fingerprint_of(model)
+        self.dimension = int(model.get_embedding_dimension() or 0)
+
+    def encode(self, texts: Sequence[str], *, progress: bool = False) -> Vectors:
+        """Encode texts; see `TextEncoder.encode`."""
+        return np.ascontiguousarray(self._family.encode(texts, progress=progress)[self._number])
+
+    def describe(self) -> dict[str, Any]:
+        """Say how vectors are made; see `TextEncoder.describe`."""
+        return self._family.encoder.describe()
+
+
+def _transformer_fingerprint(model: SentenceTransformer) -> str:
+    # Whether it returns the states of all layers depends on what comes after, and changes none of them.
+    bare = SentenceTransformer(
+        modules=[_returning_all_states(model[0], wanted=False)],
+        device=str(model.device),
+        prompts=dict(model.prompts),
+        default_prompt_name=model.default_prompt_name,
+    )
+    return fingerprint_of(bare)
+
+
+def _returning_all_states(transformer: Any, *, wanted: bool) -> Any:
+    view = inference_view(transformer)
+    # A copy, since the caller's model would save the flag, and every later user pay for it.
+    view.model.config = copy.copy(view.model.config)
+    view.model.config.output_hidden_states = wanted
+    return view
+
+
+def _returns_all_states(model: SentenceTransformer) -> bool:
+    return bool(getattr(model[0].model.config, "output_hidden_states", False))
