@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
@@ -13,26 +13,34 @@ from typing import Literal
 from sentemb.errors import InputError
 
 Kind = Literal["scored-pairs", "sentences", "triples", "labelled"]
-TableFormat = Literal["tsv", "quoted-tsv", "csv", "jsonl", "json-member", "label-first", "file-per-label"]
+TableFormat = Literal[
+    "tsv", "quoted-tsv", "csv", "jsonl", "json-member", "label-first", "file-per-label", "semeval"
+]
 SPLITS = ("train", "dev", "test")
 """The splits that most sets have; FewCLUE's also have folds, such as `train-0`."""
+_NOT_BY_SPLIT = ("file-per-label", "semeval")
+_NO_TEXT = ("score", "similarity_score", "label")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Published:
-    """The files of a labelled set as its authors published them, which differ from those on the hub.
+    """The files of a set as its authors published them, which differ from those on the hub.
 
     Attributes:
         format: Tab-separated values, unquoted or quoted; comma-separated values; JSON lines; `json-member`,
             one JSON object whose member of that name is a list of rows; `label-first`, a label, a space and
-            the text; `file-per-label`, a text a line and all lines of a file of one label.
-        files: The file of each split; for `file-per-label` of each label, in SentEval's order of reading.
+            the text; `file-per-label`, a text a line and all lines of a file of one label; `semeval`, the
+            pairs `STS.input.X.txt` and their scores `STS.gs.X.txt`.
+        files: The file of each split; for `file-per-label` of each label, in SentEval's order of reading; for
+            `semeval` the pairs of the test split, or of each of its parts.
         columns: The entry's columns as these files call them; `a+b` are two columns joined by a space.
         headers: The columns of the files that have no header line, by split.
         spellings: How these files spell the labels, if neither as their names nor as their numbers.
         no_label: The spelling that marks a row on whose label nobody agreed; such rows are left out.
         member: The member of a `json-member` file.
         encoding: Text encoding.
+        gold: The folder beside a `semeval` set's that holds the scores where these came as a second download.
+        scored_first: More pairs were published than scored, and the scored ones stand first.
         broken_lines: Some texts are known to be broken over two lines: leave out lines with fewer fields than
             the header, as the hub's copy does; the expected rows count without them.
     """
@@ -45,6 +53,8 @@ class Published:
     no_label: str | None = None
     member: str = ""
     encoding: str = "utf-8"
+    gold: str = ""
+    scored_first: bool = False
     broken_lines: bool = False
 
 
@@ -66,10 +76,12 @@ class Entry:
         parts: Expected rows of each part of the test split, in SentEval's order.
         labels: Names of a labelled set's classes in the order of their numbers; empty where it has scores.
         unlabelled: The splits whose labels nobody published.
-        published: A labelled set's files as published, in a SentEval tree or in one of `layouts`.
+        published: The files as published, in a SentEval tree or in one of `layouts`.
+        family: What the sets are called together that differ in their languages.
         hub_id: The repository on the hub.
         revision: The commit there, 40 hexadecimal digits.
-        files: The file of each split in that repository.
+        config: The set's subset there, where the repository holds several.
+        files: The file of each split in that repository; of a subset what `fetch` makes.
         url: The paper or the home page.
         citation: BibTeX.
     """
@@ -87,8 +99,10 @@ class Entry:
     labels: tuple[str, ...] = ()
     unlabelled: tuple[str, ...] = ()
     published: Published | None = None
+    family: str | None = None
     hub_id: str | None = None
     revision: str | None = None
+    config: str | None = None
     files: Mapping[str, str] = field(default_factory=dict)
     url: str | None = None
     citation: str | None = None
@@ -96,13 +110,13 @@ class Entry:
     @property
     def text_columns(self) -> tuple[str, ...]:
         """The columns that hold texts."""
-        return tuple(column for column in self.columns if column not in ("score", "label"))
+        return tuple(column for column in self.columns if column not in _NO_TEXT)
 
     @property
     def splits(self) -> tuple[str, ...]:
         """The splits that the set has: train, dev and test first."""
         published = self.published
-        by_split = published.files if published and published.format != "file-per-label" else {}
+        by_split = published.files if published and published.format not in _NOT_BY_SPLIT else {}
         there = {**self.rows, **self.files, **by_split}
         return (
             *(split for split in SPLITS if split in there),
@@ -113,15 +127,28 @@ class Entry:
 @cache
 def _all() -> dict[str, Entry]:
     text = (files("sentemb.data") / "catalogue.toml").read_text(encoding="utf-8")
-    return {name: _entry(name, table) for name, table in tomllib.loads(text).items()}
+    entries: dict[str, Entry] = {}
+    for name, table in tomllib.loads(text).items():
+        members = table.pop("members", None)
+        if members is None:
+            entries[name] = _entry(name, table)
+            continue
+        for member, own in members.items():
+            # Whatever the members share, `fetch` puts each into a folder of its own name.
+            merged = {**table, **own, "family": name, "layouts": [*table.get("layouts", ()), member]}
+            # An empty string takes a value of the family away.
+            entries[member] = _entry(member, {key: value for key, value in merged.items() if value != ""})
+    return entries
 
 
-def _entry(name: str, table: dict[str, object]) -> Entry:
+def _entry(name: str, table: Mapping[str, object]) -> Entry:
     values = {key: _frozen(value) for key, value in table.items()}
     if isinstance(citation := values.get("citation"), str):
         values["citation"] = citation.strip()
     if isinstance(published := values.get("published"), dict):
         values["published"] = Published(**published)
+    if "config" in values and isinstance(rows := values["rows"], dict):
+        values["files"] = {split: f"{split}.jsonl" for split in rows}
     return Entry(name=name, **values)  # type: ignore[arg-type]
 
 
@@ -164,6 +191,22 @@ def entries(kind: Kind | None = None) -> tuple[Entry, ...]:
         The entries in the order of the catalogue.
     """
     return tuple(entry for entry in _all().values() if kind is None or entry.kind == kind)
+
+
+def expand(names: Sequence[str]) -> list[str]:
+    """Put the members of a family in the place of its name.
+
+    Args:
+        names: Names of data sets and families.
+
+    Returns:
+        Names of data sets, and what is neither as it stands.
+    """
+    members: dict[str, list[str]] = {}
+    for entry in _all().values():
+        if entry.family:
+            members.setdefault(entry.family, []).append(entry.name)
+    return [member for name in names for member in members.get(name, [name])]
 
 
 def check_row_count(where: str, found: int, expected: int) -> None:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from sentemb._files import sync_folder
+from sentemb._files import sync_folder, write_text
 from sentemb.data.catalogue import Entry, check_row_count, get
 from sentemb.data.formats import read_rows
 from sentemb.data.hub import download
 from sentemb.data.labelled import count_rows
 from sentemb.data.labelled_files import has_split
 from sentemb.data.locate import Place, find, missing
+from sentemb.data.pair_files import read_subset
 from sentemb.data.sts import check_counts, read_place
 from sentemb.data.tree import ARCHIVES
 from sentemb.errors import InputError
@@ -63,15 +65,10 @@ def fetch(name: str, data_dir: Path, *, check_rows: bool = True) -> Place:
     data_dir.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f".{source.name}.", suffix=".partial", dir=data_dir) as scratch:
         partial = Path(scratch) / source.name
-        for file in sorted(set(source.files.values())):
-            path = download(
-                source.hub_id, file, revision=source.revision, needed_for=source.name, local_dir=partial
-            )
-        shutil.rmtree(partial / ".cache", ignore_errors=True)  # the hub client's bookkeeping
-        if path.name in ARCHIVES:
-            partial, target = path, data_dir / path.name
-        else:
-            target = data_dir / source.name
+        files = _write_subset(source, partial) if source.config else _download(source, partial)
+        target = data_dir / source.name
+        if files[-1].name in ARCHIVES:
+            partial, target = files[-1], data_dir / files[-1].name
         _require_counts(source, partial, check_rows=check_rows)
         partial.replace(target)
     sync_folder(data_dir)
@@ -100,6 +97,24 @@ def count(entry: Entry, data_dir: Path) -> list[Count]:
         raise missing(entry, data_dir)
     there = [split for split in entry.splits if entry.kind != "labelled" or has_split(entry, split, place)]
     return [_count_split(entry, split, place) for split in there]
+
+
+def _download(source: Entry, folder: Path) -> list[Path]:
+    files = [
+        download(str(source.hub_id), file, revision=source.revision, needed_for=source.name, local_dir=folder)
+        for file in sorted(set(source.files.values()))
+    ]
+    shutil.rmtree(folder / ".cache", ignore_errors=True)  # the hub client's bookkeeping
+    return files
+
+
+def _write_subset(source: Entry, folder: Path) -> list[Path]:
+    """The rows of one subset of a repository; its files may hold those of all languages."""
+    for split, name in source.files.items():
+        pairs = (dict(zip(source.columns, pair, strict=True)) for pair in read_subset(source, split))
+        lines = (json.dumps(pair, ensure_ascii=False) + "\n" for pair in pairs)
+        write_text(folder / name, "".join(lines))
+    return [folder / name for name in source.files.values()]
 
 
 def _require_counts(entry: Entry, path: Path, *, check_rows: bool) -> None:

@@ -82,16 +82,21 @@ def _commit(hub_id: str, revision: str | None) -> str:
 
 
 def stream(
-    hub_id: str, *, revision: str | None = None, columns: Sequence[str] | None = None
+    hub_id: str,
+    *,
+    revision: str | None = None,
+    columns: Sequence[str] | None = None,
+    config: str | None = None,
+    split: str | None = None,
 ) -> Iterator[tuple[int, dict[str, Any]]]:
     """Stream the rows of a data set on the hub, without downloading it first.
-
-    The split is `train`, or the only one there is.
 
     Args:
         hub_id: The repository, `owner/name`.
         revision: A commit, branch or tag; None for the newest.
         columns: Columns to keep, in this order; all by default.
+        config: The subset of a repository that holds several.
+        split: The split; `train` by default, or the only one there is.
 
     Yields:
         Row number, from 1, and values.
@@ -105,13 +110,16 @@ def stream(
         raise InputError("reading from the hub needs datasets", "pip install 'sentemb[train]'") from None
     commit = resolve_commit(hub_id, revision=revision, needed_for=hub_id)
     try:
-        splits = load_dataset(hub_id, revision=commit, streaming=True)
+        splits = load_dataset(hub_id, config, revision=commit, streaming=True)
     except Exception as error:
         raise _explain(error, hub_id, revision, hub_id) from error
     names = list(splits)
-    if "train" not in names and len(names) != 1:
-        raise InputError(f"{hub_id} has no split 'train' but {', '.join(names)}", "download the one you want")
-    rows = iter(splits["train" if "train" in names else names[0]])
+    wanted = split or ("train" if "train" in names or len(names) != 1 else names[0])
+    if wanted not in names:
+        raise InputError(
+            f"{hub_id} has no split {wanted!r} but {', '.join(names)}", "download the one you want"
+        )
+    rows = iter(splits[wanted])
     number = 0
     while True:
         try:

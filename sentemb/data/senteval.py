@@ -47,7 +47,7 @@ def read_parts(entry: Entry, split: str, place: Place) -> Iterator[tuple[str, li
     tree, folder = place.tree, entry.senteval
     if entry.parts:
         for part in entry.parts:
-            yield part, _read_semeval(tree, f"{folder}/STS.input.{part}.txt", f"{folder}/STS.gs.{part}.txt")
+            yield part, read_semeval(tree, f"{folder}/STS.input.{part}.txt", f"{folder}/STS.gs.{part}.txt")
     elif entry.name == "stsb":
         yield entry.name, _read_benchmark(tree, f"{folder}/sts-{split}.csv")
     elif entry.name == "sickr-mteb":
@@ -57,9 +57,24 @@ def read_parts(entry: Entry, split: str, place: Place) -> Iterator[tuple[str, li
         yield entry.name, _read_sick(tree, f"{folder}/{SICK_FILES[split]}")
 
 
-def _read_semeval(tree: Tree, text_name: str, gold_name: str) -> list[Pair]:
-    """Sentences and scores in two files of as many lines; further columns are notes about the sources."""
+def read_semeval(tree: Tree, text_name: str, gold_name: str, *, scored_first: bool = False) -> list[Pair]:
+    """Read sentences and scores from two files of as many lines.
+
+    Args:
+        tree: The folder they are in.
+        text_name: The sentences' file below it; further columns are notes about the sources.
+        gold_name: The scores' file.
+        scored_first: There may be more pairs than scores, which belong to the first ones.
+
+    Returns:
+        The pairs that have a score.
+
+    Raises:
+        InputError: A file is absent or broken; with the line.
+    """
     texts, scores = _lines(tree, text_name), _lines(tree, gold_name)
+    if scored_first:
+        texts = texts[: len(scores)]
     if len(texts) != len(scores):
         raise InputError(
             f"{tree.path_of(text_name)} has {len(texts):,} pairs but {tree.path_of(gold_name)} "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import numpy.typing as npt
 from sentemb.data.catalogue import Entry, check_row_count, entries, get
 from sentemb.data.formats import read_rows
 from sentemb.data.locate import Place, find, missing, resolve_data_dir
+from sentemb.data.pair_files import is_published, pairs_of, read_published, read_subset
 from sentemb.data.record import Record
 from sentemb.data.senteval import Pair, read_parts
 from sentemb.errors import InputError
@@ -100,8 +102,8 @@ def load_scored_pairs(
     """Load one of the STS sets.
 
     Args:
-        name: One of `STS_SETS`, or `sickr-mteb`: SICK-R with MTEB's 9,927 pairs, which are the train, trial
-            and test pairs together.
+        name: One of `STS_SETS`; `sickr-mteb`, SICK-R with MTEB's 9,927 pairs, which are the train, trial and
+            test pairs together; or a set of other languages, such as `sts17-es-es`, `stsb-de`, `sts22-de-en`.
         split: `train`, `dev` or `test`, as far as the set has it.
         data_dir: Folder (or archive) that holds the set in SentEval's layout or as fetched from the hub;
             `SENTEMB_DATA` by default. Where neither is given, the set comes from the hub.
@@ -119,11 +121,7 @@ def load_scored_pairs(
         raise InputError(f"{name} holds no scored pairs", f"the sets that do are {known}")
     if split not in entry.splits:
         raise InputError(f"{name} has no split {split!r}", f"it has {', '.join(entry.splits)}")
-    root = resolve_data_dir(data_dir)
-    place = _from_hub(entry, split) if root is None else find(entry, root)
-    if place is None:
-        raise missing(entry, root or Path())
-    pairs = read_place(entry, split, place)
+    pairs = _read(entry, split, resolve_data_dir(data_dir))
     try:
         check_counts(entry, pairs)
     except InputError as error:
@@ -169,7 +167,11 @@ def read_place(entry: Entry, split: str, place: Place) -> ScoredPairs:
     Raises:
         InputError: The files are absent or broken.
     """
-    return _from_tree(entry, split, place) if place.tree else _from_file(entry, split, place)
+    if place.tree:
+        return _of_parts(entry, split, read_parts(entry, split, place), str(place))
+    if is_published(entry, place):
+        return _of_parts(entry, split, read_published(entry, split, place), str(place))
+    return _from_file(entry, split, place)
 
 
 def check_counts(entry: Entry, pairs: ScoredPairs) -> None:
@@ -218,38 +220,47 @@ def read_scored_pairs(
         InputError: The file, a column, a text or a score is missing or broken; with the line.
     """
     source = Path(path)
-    firsts: list[str] = []
-    seconds: list[str] = []
-    scores: list[float] = []
-    for number, values in read_rows(source, columns=(first, second, score), encoding=encoding):
-        record = Record(f"{source}:{number}", values)
-        firsts.append(record.text(first))
-        seconds.append(record.text(second))
-        scores.append(record.number(score))
-    return ScoredPairs(
-        name=name or source.name.split(".")[0],
-        split=split,
-        first=firsts,
-        second=seconds,
-        gold=np.array(scores, dtype=np.float64),
-        source=str(source),
+    rows = read_rows(source, columns=(first, second, score), encoding=encoding)
+    records = (Record(f"{source}:{number}", values) for number, values in rows)
+    return _of_pairs(
+        name or source.name.split(".")[0], split, pairs_of(records, (first, second, score)), str(source)
     )
 
 
-def _from_tree(entry: Entry, split: str, place: Place) -> ScoredPairs:
+def _read(entry: Entry, split: str, root: Path | None) -> ScoredPairs:
+    if root is None and entry.hub_id is None:
+        raise InputError(
+            f"{entry.name} is on no hub", "name the folder that holds it: --data-dir or SENTEMB_DATA"
+        )
+    if root is None and entry.config is not None:
+        source = f"{entry.hub_id}@{entry.revision} {entry.config}"
+        return _of_pairs(entry.name, split, read_subset(entry, split), source)
+    place = _from_hub(entry, split) if root is None else find(entry, root)
+    if place is None:
+        raise missing(entry, root or Path())
+    return read_place(entry, split, place)
+
+
+def _of_parts(entry: Entry, split: str, parts: Iterable[tuple[str, list[Pair]]], source: str) -> ScoredPairs:
     assembled: list[Pair] = []
     subsets = []
-    for part, pairs in read_parts(entry, split, place):
+    for part, pairs in parts:
         subsets.append(Subset(part, len(assembled), len(assembled) + len(pairs)))
         assembled.extend(pairs)
+    return _of_pairs(entry.name, split, assembled, source, tuple(subsets))
+
+
+def _of_pairs(
+    name: str, split: str, pairs: list[Pair], source: str, subsets: tuple[Subset, ...] = ()
+) -> ScoredPairs:
     return ScoredPairs(
-        name=entry.name,
+        name=name,
         split=split,
-        first=[pair.first for pair in assembled],
-        second=[pair.second for pair in assembled],
-        gold=np.array([pair.score for pair in assembled], dtype=np.float64),
-        subsets=tuple(subsets),
-        source=str(place),
+        first=[pair.first for pair in pairs],
+        second=[pair.second for pair in pairs],
+        gold=np.array([pair.score for pair in pairs], dtype=np.float64),
+        subsets=subsets,
+        source=source,
     )
 
 

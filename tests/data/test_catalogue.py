@@ -4,13 +4,13 @@ import re
 
 import pytest
 
-from sentemb.data.catalogue import SPLITS, check_row_count, entries, get
+from sentemb.data.catalogue import SPLITS, check_row_count, entries, expand, get
 from sentemb.errors import InputError
 
 
 def test_names_are_unique_and_found() -> None:
     names = [entry.name for entry in entries()]
-    assert len(names) == len(set(names)) == 58
+    assert len(names) == len(set(names)) == 94
     assert all(get(name).name == name for name in names)
     assert {entry.name for entry in entries("triples")} == {"nli-triples", "simcse-nli"}
 
@@ -47,6 +47,17 @@ def test_labelled_entries_are_complete(entry) -> None:
         assert {*entry.rows} <= {*published.files}
         assert len(published.columns or entry.columns) == len(entry.columns)
         assert len(published.spellings or entry.labels) == len(entry.labels)
+
+
+def test_families_share_a_table_and_are_no_sets_themselves() -> None:
+    german = get("sts22-de")
+    assert (german.family, german.config, german.rows) == ("sts22", "de", {"test": 514})
+    assert german.hub_id == get("sts22-de-en").hub_id == "mteb/sts22-crosslingual-sts"
+    assert get("sts17-es-en-wmt").hub_id is None  # track 4b, which that repository lacks
+    assert expand(["sts17", "stsb"])[:2] == ["sts17-ar-ar", "sts17-ar-en"]
+    assert [len(expand([family])) for family in ("sts17", "sts22", "stsb-multi-mt", "stsb")] == [7, 18, 10, 1]
+    with pytest.raises(InputError):
+        get("sts17")
 
 
 @pytest.mark.parametrize(

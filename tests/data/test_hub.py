@@ -18,6 +18,8 @@ from tests.data.loopback_hub import LoopbackHub
 # Runs `attempt` for each JSON line on standard input and answers with a value or the error's message.
 CLIENT = """
 import json, sys
+from pathlib import Path
+from sentemb.data.fetch import fetch
 from sentemb.data.provenance import describe_source
 from sentemb.data.sts import load_scored_pairs
 from sentemb.data.text import read_records
@@ -29,10 +31,12 @@ for line in sys.stdin:
             answer = [record.values for record in read_records(*arguments)]
         elif verb == "describe":
             answer = describe_source(*arguments)
+        elif verb == "fetch":
+            answer = str(fetch(arguments[0], Path(arguments[1])))
         elif verb == "columns":
             answer = [record.values for record in read_records(arguments[0], columns=arguments[1])]
         else:
-            pairs = load_scored_pairs(arguments[0], split=arguments[1])
+            pairs = load_scored_pairs(arguments[0], split=arguments[1], data_dir=(arguments[2:] or [None])[0])
             answer = [len(pairs), pairs.first[0], pairs.gold[0]]
     except InputError as error:
         answer = str(error)
@@ -60,6 +64,19 @@ def benchmark(rows: int) -> bytes:
     return gzip.compress("\n".join(lines).encode())
 
 
+def languages(**sizes: int) -> dict[str, bytes]:
+    """A repository of several subsets, as MTEB keeps the pairs of SemEval-2022."""
+    files, configs = {}, ""
+    for name, size in sizes.items():
+        pair = name.replace("_", "-")
+        rows = [
+            {"id": n, "score": 4 - n / 4, "sentence1": f"{pair} {n}", "sentence2": "b"} for n in range(size)
+        ]
+        files[f"test/{pair}.jsonl"] = "".join(json.dumps(row) + "\n" for row in rows).encode()
+        configs += f"- config_name: {pair}\n  data_files:\n  - split: test\n    path: test/{pair}.jsonl\n"
+    return files | {"README.md": f"---\nconfigs:\n{configs}---\n".encode()}
+
+
 def test_downloads_and_streams(hub: LoopbackHub, tmp_path: Path) -> None:
     entry = get("stsb")
     files = {"validation.jsonl.gz": benchmark(1500), "test.jsonl.gz": benchmark(1377)}
@@ -67,6 +84,9 @@ def test_downloads_and_streams(hub: LoopbackHub, tmp_path: Path) -> None:
     mine = hub.add("datasets", "me/texts", {"train.jsonl": b'{"text": "a", "n": 1}\n{"text": "b", "n": 2}\n'})
     hub.add("datasets", "me/script", {"script.py": b"raise SystemExit('ran')", "a.txt": b"a"})
     hub.add("datasets", "me/bare", {"notes.md": b"nothing here"})
+    news = get("sts22-fr-pl")
+    hub.add("datasets", str(news.hub_id), languages(fr_pl=8, de_pl=27), commit=news.revision)
+    folder = tmp_path / "data"
     hub.add("datasets", "me/splits", {"test.csv": b"text\na\n", "validation.csv": b"text\nb\n"})
     answers = ask(
         hub.environment(tmp_path),
@@ -83,6 +103,11 @@ def test_downloads_and_streams(hub: LoopbackHub, tmp_path: Path) -> None:
         ["read", "me/script"],
         ["read", "me/bare"],
         ["describe", "me/texts"],
+        ["pairs", "sts22-fr-pl", "test"],
+        ["fetch", "sts22-fr-pl", str(folder)],
+        ["pairs", "sts22-fr-pl", "test", str(folder)],
+        ["fetch", "sts22-de-pl", str(folder)],
+        ["pairs", "sts22-es-it", "test"],
     )
     assert answers[0] == [1500, "a 0", 0.0]
     assert "1,377 of 1,379 rows: 2 missing" in answers[1]
@@ -97,6 +122,11 @@ def test_downloads_and_streams(hub: LoopbackHub, tmp_path: Path) -> None:
     assert "me/script cannot be read: Dataset scripts are no longer supported" in answers[10]
     assert "me/bare cannot be read: " in answers[11]
     assert answers[12] == {"source": "me/texts", "hub_id": "me/texts", "revision": mine.commit, "files": []}
+    assert answers[13] == answers[15] == [8, "fr-pl 0", 4.0]
+    assert answers[14] == str(folder / "sts22-fr-pl")
+    assert "27 of 28 rows: 1 missing" in answers[16]
+    assert [path.name for path in folder.iterdir()] == ["sts22-fr-pl"]
+    assert "cannot be read: BuilderConfig 'es-it' not found" in answers[17]
     assert f"GET /datasets/mteb/stsbenchmark-sts/resolve/{entry.revision}/validation.jsonl.gz" in hub.requests
 
     before = len(hub.requests)

@@ -1,0 +1,97 @@
+"""Scored pairs in the files of their authors, and in the hub's subsets: the sets of many languages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from sentemb.data.catalogue import Entry
+from sentemb.data.labelled_files import read_examples
+from sentemb.data.locate import Place
+from sentemb.data.record import Record
+from sentemb.data.senteval import Pair, read_semeval
+from sentemb.data.tree import Tree
+
+
+def is_published(entry: Entry, place: Place) -> bool:
+    """Tell whether a set lies somewhere as its authors published it.
+
+    Args:
+        entry: The set.
+        place: Where it was found.
+
+    Returns:
+        False for a SentEval tree and for files as the hub has them.
+    """
+    if entry.published is None or place.path is None:
+        return False
+    return any((place.path / file).is_file() for file in entry.published.files.values())
+
+
+def read_published(entry: Entry, split: str, place: Place) -> Iterator[tuple[str, list[Pair]]]:
+    """Read one split of a set as published.
+
+    Args:
+        entry: The set.
+        split: Its split.
+        place: Where it was found.
+
+    Yields:
+        The name of each part and its scored pairs.
+
+    Raises:
+        InputError: A file is absent or broken; with the line.
+    """
+    published = entry.published
+    if published is None or place.path is None:
+        raise ValueError(f"{entry.name} does not lie in files as published")
+    if published.format != "semeval":
+        rows = ((row.location, (row.text, row.pair, row.label)) for row in read_examples(entry, split, place))
+        records = (Record(where, dict(zip(entry.columns, row, strict=True))) for where, row in rows)
+        yield entry.name, pairs_of(records, entry.columns)
+        return
+    tree = Tree(place.path)
+    for part, file in published.files.items():
+        gold = file.replace(".input.", ".gs.")
+        if not (place.path / gold).is_file() and published.gold:
+            gold = f"../{published.gold}/{gold}"
+        name = part if entry.parts else entry.name
+        yield name, read_semeval(tree, file, gold, scored_first=published.scored_first)
+
+
+def read_subset(entry: Entry, split: str) -> list[Pair]:
+    """Read one split of a set that is a subset of a repository on the hub.
+
+    Args:
+        entry: The set.
+        split: Its split.
+
+    Returns:
+        Its pairs.
+
+    Raises:
+        InputError: The hub is out of reach, or has no such subset.
+    """
+    from sentemb.data.hub import stream
+
+    where = f"{entry.hub_id} {entry.config}"
+    rows = stream(
+        str(entry.hub_id), revision=entry.revision, columns=entry.columns, config=entry.config, split=split
+    )
+    return pairs_of((Record(f"{where}:{number}", values) for number, values in rows), entry.columns)
+
+
+def pairs_of(records: Iterable[Record], columns: Sequence[str]) -> list[Pair]:
+    """Take pairs and scores from rows.
+
+    Args:
+        records: The rows.
+        columns: Columns of the first sentence, the second and the score.
+
+    Returns:
+        The pairs.
+
+    Raises:
+        InputError: A text or a score is missing or broken; with the line.
+    """
+    first, second, score = columns
+    return [Pair(row.text(first), row.text(second), row.number(score)) for row in records]
