@@ -7,6 +7,7 @@ from typing import Any
 
 from sentemb.classification.config import ClassifierConfig
 from sentemb.data.labelled import LabelledTexts
+from sentemb.training.card import Card
 
 
 def classifier_card(
@@ -44,37 +45,19 @@ def classifier_card(
         "Seed": config.seeds[0],
         "Validation score": shown,
     }
-    table = [f"| {title} | {str(value).replace('|', chr(92) + '|')} |" for title, value in rows.items()]
-    return f"""---
-library_name: sentence-transformers
-pipeline_tag: text-classification
-tags:
-- sentence-transformers
-- text-classification
-- sentemb
----
-
-# {name}
-
-A classifier trained with sentemb's `{config.recipe}` recipe.
-
-```python
-from sentemb.classification import Classifier
-
-Classifier.load("{name}").predict([{example}])
-```
-
-Its encoder alone is `SentenceTransformer("{name}")`.
-
-| | |
-|---|---|
-{chr(10).join(table)}
-
-`run/config.toml` and `run/record.json` hold every setting, versions and checksums of the data.
-
-## Citation
-
-```bibtex
-{citation.strip()}
-```
-"""
+    code = [
+        "from sentemb.classification import Classifier",
+        "",
+        f'Classifier.load("{name}").predict([{example}])',
+    ]
+    return Card(
+        name,
+        f"A classifier trained with sentemb's `{config.recipe}` recipe.",
+        code,
+        rows,
+        citation,
+        config.base,
+        pipeline="text-classification",
+        tags=("text-classification",),
+        after_code=f'Its encoder alone is `SentenceTransformer("{name}")`.',
+    ).text()

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from sentemb.multitask.config import MultiTaskConfig
+from sentemb.training.card import Card
 
 
 def model_card(config: MultiTaskConfig, record: dict[str, Any], *, citation: str) -> str:
@@ -33,41 +34,21 @@ def model_card(config: MultiTaskConfig, record: dict[str, Any], *, citation: str
         "Seed": config.seeds[0],
         "Dev score": f"{100 * record['dev']['score']:.2f}, the mean of the three tasks",
     }
-    table = [f"| {title} | {str(value).replace('|', chr(92) + '|')} |" for title, value in rows.items()]
-    return f"""---
-library_name: sentence-transformers
-pipeline_tag: sentence-similarity
-tags:
-- sentence-transformers
-- sentence-similarity
-- text-classification
-- sentemb
----
-
-# {name}
-
-One encoder for sentiment, paraphrase and similarity, trained with sentemb's `{config.recipe}`.
-
-```python
-from sentemb.multitask import MultiTaskModel
-
-model = MultiTaskModel.load("{name}")
-model.predict_sentiment(["a text"])
-model.predict_paraphrase([("first text", "second text")])
-model.predict_similarity([("first text", "second text")])
-```
-
-Its encoder alone is `SentenceTransformer("{name}")`.
-
-| | |
-|---|---|
-{chr(10).join(table)}
-
-`run/config.toml` and `run/record.json` hold every setting, versions and checksums of the data.
-
-## Citation
-
-```bibtex
-{citation.strip()}
-```
-"""
+    code = [
+        "from sentemb.multitask import MultiTaskModel",
+        "",
+        f'model = MultiTaskModel.load("{name}")',
+        'model.predict_sentiment(["a text"])',
+        'model.predict_paraphrase([("first text", "second text")])',
+        'model.predict_similarity([("first text", "second text")])',
+    ]
+    return Card(
+        name,
+        f"One encoder for sentiment, paraphrase and similarity, trained with sentemb's `{config.recipe}`.",
+        code,
+        rows,
+        citation,
+        config.base,
+        tags=("sentence-similarity", "text-classification"),
+        after_code=f'Its encoder alone is `SentenceTransformer("{name}")`.',
+    ).text()

@@ -86,5 +86,5 @@ class EncoderSession(Session):
         self.model.save_pretrained(str(folder), create_model_card=False)
         write_card(
             folder / "README.md",
-            lambda: model_card(self.config, record, citation=str(self.loss.citation)),
+            lambda: model_card(self.config, self.model, record, citation=str(self.loss.citation)),
         )

@@ -18,10 +18,9 @@ from sentence_transformers import SentenceTransformer
 
 from sentemb._files import new_folder, write_json
 from sentemb.data import describe_source
-from sentemb.modules import FlowModule, Poolings, load
-from sentemb.modules.bundled import bundled_folder
+from sentemb.modules import Poolings, load
 from sentemb.modules.source import find_source
-from sentemb.training.card import write_card
+from sentemb.training.card import ENCODER_TAGS, Card, encoder_code, write_card
 from sentemb.training.program import run_with_options
 from sentemb.training.record import describe_environment
 from sentemb.training.settings import split_settings
@@ -182,65 +181,14 @@ def _record(
 
 
 def _card(name: str, fitted: Fitted, record: dict[str, Any]) -> str:
-    base, data = record["base"], record["data"]
-    front = ["library_name: sentence-transformers", "pipeline_tag: sentence-similarity"]
-    # Only a hub id may stand here: a path or the name of a bundled model would point to nowhere.
-    if not Path(base).exists() and bundled_folder(base) is None:
-        front.append(f"base_model: {base}")
-    front += [
-        "tags:",
-        "- sentence-transformers",
-        "- sentence-similarity",
-        "- feature-extraction",
-        "- sentemb",
-    ]
-    native = not any(isinstance(module, FlowModule) for module in fitted.model)
-    if native:
-        loading = [
-            "from sentence_transformers import SentenceTransformer",
-            "",
-            f'encoder = SentenceTransformer("{name}")',
-        ]
-    else:
-        loading = ["import sentemb", "", f'encoder = sentemb.load("{name}")']
+    data = record["data"]
     rows = {
-        "Base model": base,
+        "Base model": record["base"],
         "Pooling": record["pooling"],
         "Fitted on": f"{data['source']}, {data['rows']} {'pairs' if data['pairs'] else 'sentences'}",
         "Dimensions": record["dimension"],
         **{key.replace("_", " ").capitalize(): value for key, value in fitted.settings.items()},
     }
-    note = (
-        "Plain sentence-transformers loads it."
-        if native
-        else "Its last module, the flow, is sentemb's: plain sentence-transformers does not load this folder."
-    )
-    return "\n".join(
-        [
-            "---",
-            *front,
-            "---",
-            "",
-            f"# {name}",
-            "",
-            f"{fitted.method} on a sentence encoder whose own weights are unchanged. {note}",
-            "",
-            "```python",
-            *loading,
-            'vectors = encoder.encode(["A man is playing a guitar.", "Someone makes music."])',
-            "```",
-            "",
-            "| | |",
-            "|---|---|",
-            *(f"| {title} | {str(value).replace('|', chr(92) + '|')} |" for title, value in rows.items()),
-            "",
-            "`run/record.json` holds versions, timings and checksums of the data.",
-            "",
-            "## Citation",
-            "",
-            "```bibtex",
-            fitted.citation.strip(),
-            "```",
-            "",
-        ]
-    )
+    summary = f"{fitted.method} on a sentence encoder whose own weights are unchanged."
+    code = encoder_code(name, fitted.model)
+    return Card(name, summary, code, rows, fitted.citation, record["base"], tags=ENCODER_TAGS).text()
