@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from matplotlib.figure import Figure
 
 from sentemb._files import write_text
+from sentemb._tables import Table
 from sentemb.data.bundled_text import bundled_pairs, bundled_pairs_file, bundled_sentences_file
 from sentemb.data.docstrings import stdlib_documents
 from sentemb.encoding import TextEncoder, load_encoder
@@ -166,7 +167,8 @@ def _page(base: str, model: Path, scores: Sequence[Score], hits: dict[str, list[
     pairs = bundled_pairs()
     page = Page("sentemb quickstart")
     page.heading("Before and after")
-    page.table(["encoder", "pooling", "Spearman x 100"], [list(score) for score in scores])
+    rows = tuple((encoder, pooling, f"{score:.2f}") for encoder, pooling, score in scores)
+    page.table(Table("", ("encoder", "pooling", "Spearman x 100"), rows, names=2))
     page.text(
         f"SG-OPT from {Path(base).name}, seed {seed}; {len(pairs.gold)} graded pairs that come with sentemb, "
         "one annotator's judgement: a smoke test, no benchmark.",
@@ -182,7 +184,8 @@ def _page(base: str, model: Path, scores: Sequence[Score], hits: dict[str, list[
     page.heading("Search in the documentation of the standard library")
     for query, found in hits.items():
         page.text(query)
-        page.table(["score", "name", "documentation"], [[hit.score, str(hit.id), hit.text] for hit in found])
+        rows = tuple((str(hit.id), hit.text, f"{hit.score:.2f}") for hit in found)
+        page.table(Table("", ("name", "documentation", "score"), rows, names=2))
     return page.html()
 
 

@@ -16,7 +16,7 @@ ALLOWED = {
     "modules": {"_compat", "_vectors", "errors", "_files"},
     "data": {"errors", "_files"},
     "encoding": {"_compat", "modules", "errors", "_files"},
-    "evaluation": {"encoding", "data", "_compat", "errors", "_files"},
+    "evaluation": {"encoding", "data", "_compat", "_tables", "errors", "_files"},
     "classification": {
         "losses",
         "modules",
@@ -40,7 +40,7 @@ ALLOWED = {
         "_files",
     },
     "pretraining": {"data", "_compat", "errors", "_files"},
-    "report": {"errors", "_files"},
+    "report": {"_tables", "errors", "_files"},
     "training": {"losses", "modules", "data", "evaluation", "_compat", "errors", "_files"},
     "search": {"encoding", "modules", "data", "errors", "_files"},
     "transforms": {"encoding", "modules", "data", "training", "_compat", "errors", "_files"},

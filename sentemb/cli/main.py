@@ -26,6 +26,7 @@ from sentemb.cli import (
 from sentemb.cli.classify import classify
 from sentemb.cli.compare import compare
 from sentemb.cli.quickstart import quickstart
+from sentemb.cli.report import report
 from sentemb.errors import InputError
 
 # Modules that only an extra installs.
@@ -50,6 +51,7 @@ app = typer.Typer(
 app.command(name="quickstart")(quickstart)
 app.command(name="classify")(classify)
 app.command(name="compare")(compare)
+app.command(name="report")(report)
 data.app.command(name="split-pairs")(pairs.split_pairs)
 data.app.command(name="nli-triples")(pairs.nli_triples)
 data.app.command(name="mine-negatives")(pairs.mine_negatives)

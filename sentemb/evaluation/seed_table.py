@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from statistics import mean, stdev
+from typing import Literal
 
 from sentemb.evaluation.result import ResultRecord
-from sentemb.evaluation.scoring import Protocol
-from sentemb.evaluation.table import ABSENT, Table, sts_table
+from sentemb.evaluation.scoring import Correlations, Protocol
+from sentemb.evaluation.table import ABSENT, Table, set_names, sts_table
 
 
 def seed_table(
     records: Sequence[ResultRecord],
     protocol: Protocol = "all",
     *,
+    measure: Literal["spearman", "pearson"] = "spearman",
     published: Mapping[str, str] | None = None,
 ) -> Table:
-    """Methods by sets: the mean over a method's seeds with the sample standard deviation, Spearman x 100.
+    """Methods by sets: the mean over a method's seeds with the sample standard deviation, x 100.
 
     Records whose models differ only in an ending `-seed-N`, N being the record's seed, are one method, which
     is how the folders of a run over several seeds are called.
@@ -24,22 +26,28 @@ def seed_table(
     Args:
         records: The records, in any order.
         protocol: How subsets are treated.
+        measure: The correlation.
         published: Method to the figure of its paper, for a last column.
 
     Returns:
-        A row per method in the order of first appearance; a set that one of its seeds lacks is a dash.
+        A row per method in the order of first appearance; a set that one of its seeds lacks is a dash, as is
+        the number of seeds of a model that was not trained with one.
     """
     methods: dict[str, list[ResultRecord]] = {}
     for record in records:
         methods.setdefault(method_of(record), []).append(record)
-    columns = sts_table(records, protocol)
+    columns = sts_table(records, protocol, measure=measure)
     first = 2 if any(record.seed is not None for record in records) else 1  # name, seed
-    rows_of = dict(zip(map(id, records), columns.rows, strict=True))
+    averages = columns.header[-1] == "average"
     rows = []
-    for method, seeds in methods.items():
-        cells = zip(*(rows_of[id(record)][first:] for record in seeds), strict=True)
+    for method, runs in methods.items():
+        trained = any(record.seed is not None for record in runs)
+        scores = [record.scores(protocol) for record in runs]
+        cells = [_cell([one.get(name) for one in scores], measure) for name in set_names(records)]
+        if averages:
+            cells.append(_cell([record.average(protocol) for record in runs], measure))
         beside = () if published is None else (published.get(method, ABSENT),)
-        rows.append((method, str(len(seeds)), *map(_cell, cells), *beside))
+        rows.append((method, str(len(runs)) if trained else ABSENT, *cells, *beside))
     return Table(
         title=columns.title,
         header=("model", "seeds", *columns.header[first:], *(() if published is None else ("published",))),
@@ -60,8 +68,8 @@ def method_of(record: ResultRecord) -> str:
     return record.model if record.seed is None else record.model.removesuffix(f"-seed-{record.seed}")
 
 
-def _cell(values: Sequence[str]) -> str:
-    if ABSENT in values:
+def _cell(found: Sequence[Correlations | None], measure: str) -> str:
+    values = [getattr(one, measure) for one in found if one is not None]
+    if len(values) < len(found):
         return ABSENT
-    numbers = [float(value) for value in values]
-    return f"{mean(numbers):.2f}" + (f" ± {stdev(numbers):.2f}" if len(numbers) > 1 else "")
+    return f"{mean(values):.2f}" + (f" ± {stdev(values):.2f}" if len(values) > 1 else "")

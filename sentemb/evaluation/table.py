@@ -1,29 +1,16 @@
-"""Results as a table of text cells, for a terminal, markdown or LaTeX."""
+"""STS records as a table: models by sets."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Literal
 
+from sentemb._tables import ABSENT, Table
 from sentemb.data.sts import STS_SETS
 from sentemb.evaluation.result import ResultRecord
 from sentemb.evaluation.scoring import Protocol, SetScore
 
-ABSENT = "–"
-_LATEX = {
-    "\\": r"\textbackslash{}",
-    **{character: f"\\{character}" for character in "&%$#_{}"},
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "–": "--",
-    "…": r"\dots{}",
-    "±": r"$\pm$",
-    "×": r"$\times$",
-    "ρ": r"$\rho$",
-    "↑": r"$\uparrow$",
-    "↓": r"$\downarrow$",
-}
+__all__ = ["ABSENT", "Table", "set_names", "sts_table"]
 
 _LABELS = {
     "sts12": "STS12",
@@ -42,63 +29,6 @@ _RULES: dict[Protocol, str] = {
 }
 
 
-@dataclass(frozen=True)
-class Table:
-    """Text cells under a title that names measure and protocol.
-
-    Attributes:
-        title: The title.
-        header: One cell per column; the first column holds names, the others numbers.
-        rows: The rows.
-        notes: Whatever a reader must know before comparing rows.
-        best: The cells to print in bold, as numbers of row and column from 0.
-    """
-
-    title: str
-    header: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    notes: tuple[str, ...] = ()
-    best: frozenset[tuple[int, int]] = frozenset()
-
-    def markdown(self) -> str:
-        """The table in markdown.
-
-        Returns:
-            Title, table and notes, ending with a line break.
-        """
-        lines = [f"**{self.title}**", ""]
-        lines.append(f"| {' | '.join(self.header)} |")
-        lines.append(f"|---|{'---:|' * (len(self.header) - 1)}")
-        for row in self._cells("**{}**", lambda cell: cell.replace("|", "\\|")):
-            lines.append(f"| {' | '.join(row)} |")
-        if self.notes:
-            lines += ["", *(f"- {note}" for note in self.notes)]
-        return "\n".join(lines) + "\n"
-
-    def latex(self) -> str:
-        """The table in LaTeX, for the package booktabs.
-
-        Returns:
-            A floating table, its notes below it, ending with a line break.
-        """
-        lines = [r"\begin{table}", r"\centering", f"\\caption{{{_latex(self.title)}}}"]
-        lines.append(f"\\begin{{tabular}}{{l{'r' * (len(self.header) - 1)}}}")
-        lines += [r"\toprule", " & ".join(map(_latex, self.header)) + r" \\", r"\midrule"]
-        lines += [" & ".join(row) + r" \\" for row in self._cells(r"\textbf{{{}}}", _latex)]
-        lines += [r"\bottomrule", r"\end{tabular}"]
-        lines += [f"\\par\\footnotesize {_latex(note)}" for note in self.notes]
-        return "\n".join([*lines, r"\end{table}"]) + "\n"
-
-    def _cells(self, bold: str, escape: Callable[[str], str]) -> list[list[str]]:
-        return [
-            [
-                bold.format(escape(cell)) if (number, column) in self.best else escape(cell)
-                for column, cell in enumerate(row)
-            ]
-            for number, row in enumerate(self.rows)
-        ]
-
-
 def sts_table(
     records: Sequence[ResultRecord],
     protocol: Protocol = "all",
@@ -115,9 +45,7 @@ def sts_table(
     Returns:
         The table; a set that a record does not have is a dash.
     """
-    order = [*STS_SETS, "sickr-mteb"]
-    names = list(dict.fromkeys(one.name for record in records for one in record.sets))
-    names.sort(key=lambda name: (order.index(name) if name in order else len(order), name))
+    names = set_names(records)
     seeds = any(record.seed is not None for record in records)
     averages = any(record.average(protocol) is not None for record in records)
     rows = []
@@ -144,8 +72,18 @@ def sts_table(
     )
 
 
-def _latex(text: str) -> str:
-    return "".join(_LATEX.get(character, character) for character in text)
+def set_names(records: Sequence[ResultRecord]) -> list[str]:
+    """The sets of records in the order of their columns.
+
+    Args:
+        records: The records.
+
+    Returns:
+        The names, those of the papers first.
+    """
+    order = [*STS_SETS, "sickr-mteb"]
+    names = {one.name for record in records for one in record.sets}
+    return sorted(names, key=lambda name: (order.index(name) if name in order else len(order), name))
 
 
 def _scores_of(name: str, records: Sequence[ResultRecord]) -> list[SetScore]:

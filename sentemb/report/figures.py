@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
+from matplotlib import rc_context
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
@@ -175,16 +176,44 @@ def png_of(figure: Figure, *, dots_per_inch: int = 130) -> bytes:
     return buffer.getvalue()
 
 
-def data_uri(png: bytes) -> str:
+def svg_of(figure: Figure) -> bytes:
+    """Draw a figure as lines, sharp at any size; the same figure gives the same bytes.
+
+    Args:
+        figure: The figure.
+
+    Returns:
+        The bytes of an SVG file.
+    """
+    buffer = io.BytesIO()
+    with rc_context({"svg.hashsalt": "sentemb"}):
+        figure.savefig(buffer, format="svg", metadata={"Date": None})
+    return buffer.getvalue()
+
+
+def data_uri(picture: bytes) -> str:
     """A picture as a URI, so that a page needs no second file.
 
     Args:
-        png: The bytes of a PNG file.
+        picture: The bytes of a PNG or SVG file.
 
     Returns:
         A `data:` URI.
     """
-    return "data:image/png;base64," + base64.b64encode(png).decode("ascii")
+    kind = "png" if picture.startswith(b"\x89PNG") else "svg+xml"
+    return f"data:image/{kind};base64," + base64.b64encode(picture).decode("ascii")
+
+
+def plain(name: str) -> str:
+    """A name as a figure's label: matplotlib reads what stands between two dollar signs as mathematics.
+
+    Args:
+        name: Any text.
+
+    Returns:
+        The text with its dollar signs escaped.
+    """
+    return name.replace("$", r"\$")
 
 
 def plain_frame(axes: Axes) -> None:

@@ -1,23 +1,24 @@
-"""One self-contained HTML page: headings, paragraphs, tables and pictures, no script and no second file."""
+"""One self-contained HTML page: headings, paragraphs, sortable tables and pictures, and no second file."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from html import escape
+import base64
+import hashlib
+import re
+from functools import cache
+from importlib.resources import files
+from typing import Any
 
-STYLE = """
-body { font: 16px/1.5 system-ui, sans-serif; color: #1a1a1a; max-width: 62rem; margin: 2rem auto;
-  padding: 0 1rem }
-h1 { font-size: 1.7rem } h2 { font-size: 1.2rem; margin-top: 2.2rem }
-table { border-collapse: collapse; margin: .8rem 0 }
-th, td { padding: .3rem .8rem; border-bottom: 1px solid #ddd; text-align: left; vertical-align: top }
-td.number { text-align: right; font-variant-numeric: tabular-nums }
-img { max-width: 100% } p.note { color: #555 } code { background: #f3f3f3; padding: 0 .2rem }
-"""
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from sentemb._tables import ABSENT, GROUP, Table
+
+_NUMBER = re.compile(r"[-+−]?\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?")
 
 
 class Page:
-    """A page that is written from top to bottom.
+    """A page that is written from top to bottom; all text is escaped, and the browser may load nothing.
 
     Args:
         title: Shown in the window's title and as the first heading.
@@ -31,7 +32,7 @@ class Page:
 
     def __init__(self, title: str) -> None:
         self._title = title
-        self._parts: list[str] = []
+        self._parts: list[dict[str, Any]] = []
 
     def heading(self, text: str) -> None:
         """Start a section.
@@ -39,7 +40,7 @@ class Page:
         Args:
             text: The heading.
         """
-        self._parts.append(f"<h2>{escape(text)}</h2>")
+        self._parts.append({"kind": "heading", "text": text, "anchor": f"section-{len(self._parts)}"})
 
     def text(self, text: str, *, note: bool = False) -> None:
         """Add a paragraph.
@@ -48,18 +49,34 @@ class Page:
             text: Plain text.
             note: Set it back, for a remark.
         """
-        self._parts.append(f"<p{' class=note' if note else ''}>{escape(text)}</p>")
+        self._parts.append({"kind": "text", "text": text, "note": note})
 
-    def table(self, header: Sequence[str], rows: Sequence[Sequence[str | float]]) -> None:
-        """Add a table; numbers stand to the right with two decimals.
+    def table(self, table: Table) -> None:
+        """Add a table, its notes below it; a click on a column's name sorts the rows by it.
 
         Args:
-            header: The column names.
-            rows: The cells, as many a row as there are columns.
+            table: The table; numbers stand to the right.
         """
-        head = "".join(f"<th>{escape(name)}</th>" for name in header)
-        body = "".join("<tr>" + "".join(map(_cell, row)) + "</tr>" for row in rows)
-        self._parts.append(f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>")
+        groups = [[_cell(group or ABSENT)] for group in table.groups] or [[] for _ in table.rows]
+        rows = [
+            before
+            + [
+                _cell(text, bold=(number, column) in table.best, underlined=(number, column) in table.top)
+                for column, text in enumerate(row)
+            ]
+            for number, (before, row) in enumerate(zip(groups, table.rows, strict=True))
+        ]
+        first = [GROUP] if table.groups else []
+        self._parts.append(
+            {
+                "kind": "table",
+                "title": table.title,
+                "header": [*first, *table.header],
+                "names": len(first) + table.names,
+                "rows": rows,
+                "notes": table.all_notes,
+            }
+        )
 
     def picture(self, uri: str, description: str) -> None:
         """Add a picture.
@@ -68,7 +85,7 @@ class Page:
             uri: A `data:` URI.
             description: What it shows, for those who cannot see it.
         """
-        self._parts.append(f'<img src="{escape(uri)}" alt="{escape(description)}">')
+        self._parts.append({"kind": "picture", "uri": uri, "description": description})
 
     def html(self) -> str:
         """The page so far.
@@ -76,16 +93,34 @@ class Page:
         Returns:
             A complete HTML document.
         """
-        title = escape(self._title)
+        script = _source("page.js")
+        digest = base64.b64encode(hashlib.sha256(script.encode("utf-8")).digest()).decode("ascii")
         return (
-            f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
-            f"<style>{STYLE}</style></head><body><h1>{title}</h1>\n"
-            + "\n".join(self._parts)
-            + "\n</body></html>\n"
+            _environment()
+            .get_template("page.html")
+            .render(
+                title=self._title,
+                parts=self._parts,
+                headings=[part for part in self._parts if part["kind"] == "heading"],
+                style=Markup(_source("page.css")),
+                script=Markup(script),
+                script_hash=f"sha256-{digest}",
+            )
         )
 
 
-def _cell(value: str | float) -> str:
-    if isinstance(value, str):
-        return f"<td>{escape(value)}</td>"
-    return f'<td class="number">{value:.2f}</td>'
+def _cell(text: str, *, bold: bool = False, underlined: bool = False) -> dict[str, Any]:
+    found = _NUMBER.search(text)
+    value = None if found is None else float(found.group().replace(",", "").replace("−", "-"))
+    return {"text": text, "bold": bold, "underlined": underlined, "value": value}
+
+
+@cache
+def _environment() -> Environment:
+    loader = PackageLoader("sentemb", "report/templates")
+    return Environment(loader=loader, autoescape=True, undefined=StrictUndefined)
+
+
+def _source(name: str) -> str:
+    """A file of the package that goes into the page as it is."""
+    return files("sentemb.report").joinpath("templates", name).read_text(encoding="utf-8")

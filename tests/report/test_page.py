@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import re
+from html import unescape
 from html.parser import HTMLParser
 
+from sentemb._tables import Table
 from sentemb.report.page import Page
 
 
@@ -17,9 +22,11 @@ class Reader(HTMLParser):
         self.open: list[str] = []
         self.tags: list[str] = []
         self.text: list[str] = []
+        self.attributes: list[dict[str, str]] = []
 
     def handle_starttag(self, tag, attrs):
         self.tags.append(tag)
+        self.attributes.append(dict(attrs))
         if tag not in self.VOID:
             self.open.append(tag)
 
@@ -42,18 +49,54 @@ def test_everything_added_is_on_the_page_in_order() -> None:
     page = Page("Title")
     page.heading("Scores")
     page.text("Intro")
-    page.table(["model", "score"], [["cls", 12.25]])
+    page.table(Table("A table", ("model", "score"), (("cls", "12.25"),), ("a note",)))
     page.picture("data:image/png;base64,AA==", "a map")
     reader = read(page)
-    wanted = ["Scores", "Intro", "model", "score", "cls", "12.25"]
+    wanted = ["Scores", "Intro", "A table", "model", "score", "cls", "12.25", "a note"]
     assert [word for word in reader.text if word in wanted] == wanted
     assert "img" in reader.tags
-    assert "script" not in reader.tags
 
 
 def test_text_of_users_is_not_markup() -> None:
-    page = Page("<b>x</b>")
-    page.table(["<i>"], [["<script>alert(1)</script>"]])
+    markup = "<script>alert('\"')</script>"
+    page = Page(markup)
+    page.heading(markup)
+    page.text(markup)
+    table = Table(markup, (markup, markup), ((markup, markup),), (markup,), groups=(markup,))
+    page.table(table)
+    page.picture('" onerror="alert(1)', markup)
     reader = read(page)
-    assert "script" not in reader.tags
-    assert "<script>alert(1)</script>" in reader.text
+    assert reader.tags.count("script") == 1  # ours
+    assert reader.text.count(markup) == 11
+    assert {"alt": markup, "src": '" onerror="alert(1)'} in reader.attributes
+
+
+def test_groups_are_a_column_and_marks_and_numbers_are_known() -> None:
+    table = Table(
+        "",
+        ("method", "seeds", "score"),
+        (("raw", "–", "1,234.5"), ("tuned", "8", "< 0.01 ± 0.5")),
+        best=frozenset({(1, 2)}),
+        groups=("base", ""),
+        top=frozenset({(0, 2)}),
+    )
+    page = Page("Title")
+    page.table(table)
+    html = page.html()
+    assert '<td class="number" data-value="1234.5"><u>1,234.5</u></td>' in html
+    assert '<td class="number" data-value="0.01"><b>&lt; 0.01 ± 0.5</b></td>' in html
+    assert '<td class="number">–</td>' in html
+    assert "<td>base</td><td>raw</td>" in html and "<td>–</td><td>tuned</td>" in html
+    assert "underlined: the best of all" in html
+    assert "<caption>" not in html
+
+
+def test_the_browser_may_load_nothing() -> None:
+    html = Page("Title").html()
+    policy = re.search(r'Content-Security-Policy" content="([^"]*)"', html)
+    assert policy is not None
+    script = re.search(r"<script>(.*)</script>", html, re.DOTALL)
+    assert script is not None
+    digest = base64.b64encode(hashlib.sha256(script[1].encode()).digest()).decode()
+    assert f"script-src 'sha256-{digest}'" in unescape(policy[1])
+    assert "default-src 'none'" in unescape(policy[1])

@@ -1,0 +1,142 @@
+"""The sections of `sentemb report`: records are read and tables made by the rooms that know them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from sentemb.cli.report_extras import geometry_section, layers_section, training_section
+from sentemb.errors import InputError
+from sentemb.evaluation.comparison import compare, sts_runs, transfer_runs
+from sentemb.evaluation.comparison.table import comparison_table
+from sentemb.evaluation.records import read_records
+from sentemb.evaluation.seed_table import method_of, seed_table
+from sentemb.evaluation.transfer.presets import PRESETS
+from sentemb.evaluation.transfer.records import read_transfers
+from sentemb.evaluation.transfer.table import transfer_table
+from sentemb.report.labels import Label, label_table, read_labels
+from sentemb.report.sections import Section
+
+if TYPE_CHECKING:
+    from sentemb._tables import Table
+    from sentemb.evaluation.comparison import Comparison, Runs
+    from sentemb.evaluation.result import ResultRecord
+    from sentemb.evaluation.scoring import Protocol
+    from sentemb.evaluation.transfer import TransferReport
+
+
+def gather(
+    folders: Sequence[Path],
+    *,
+    runs: Sequence[Path] = (),
+    protocol: Protocol = "all",
+    baseline: str | None = None,
+    figures: bool = False,
+) -> list[Section]:
+    """Read all records of some folders and make the sections of a report.
+
+    Args:
+        folders: Folders of records.
+        runs: Folders of runs, for their curves.
+        protocol: Of STS.
+        baseline: A model's name in the records, without `-seed-N`: all others are compared with it.
+        figures: Draw figures.
+
+    Returns:
+        The sections that there is something for.
+
+    Raises:
+        InputError: A folder is absent, they hold no record, or one is damaged or there twice.
+    """
+    for folder in folders:
+        if not folder.is_dir():
+            raise InputError(f"no such folder: {folder}", "name a folder that holds records")
+    labels = {name: label for folder in folders for name, label in read_labels(folder).items()}
+    records = [one for folder in _holding(folders, "*.sts.*.json") for one in read_records(folder)]
+    reports = [one for folder in _holding(folders, "*.transfer.*.json") for one in read_transfers(folder)]
+    _check_once([(one.model, f"seed {one.seed}") for one in records])
+    _check_once([(one.model, f"preset {one.preset}, seed {one.seed}") for one in reports])
+    found = [
+        _sts_section(records, labels, protocol) if records else None,
+        _transfer_section(reports, labels) if reports else None,
+        None if baseline is None else _comparisons_section(records, reports, baseline, labels),
+        geometry_section(folders, figures=figures),
+        layers_section(folders, figures=figures),
+        training_section(runs) if runs and figures else None,
+    ]
+    sections = [section for section in found if section is not None]
+    if not sections:
+        raise InputError(
+            f"{', '.join(map(str, folders))}: no record to report",
+            "sentemb eval sts MODEL --output FOLDER writes one",
+        )
+    return sections
+
+
+def _holding(folders: Sequence[Path], pattern: str) -> list[Path]:
+    return [folder for folder in folders if any(folder.glob(pattern))]
+
+
+def _check_once(members: Sequence[tuple[str, str]]) -> None:
+    for name, which in members:
+        if members.count((name, which)) > 1:
+            raise InputError(f"two records are of {name}, {which}", "name folders that share no record")
+
+
+def _sts_section(records: Sequence[ResultRecord], labels: Mapping[str, Label], protocol: Protocol) -> Section:
+    table = label_table(seed_table(records, protocol), labels)
+    return Section("sts", "Semantic textual similarity", tables=(table,))
+
+
+def _transfer_section(reports: Sequence[TransferReport], labels: Mapping[str, Label]) -> Section:
+    presets = [preset for preset in PRESETS if any(one.preset == preset for one in reports)]
+    tables = tuple(label_table(transfer_table(reports, preset), labels) for preset in presets)
+    return Section("transfer", "Transfer tasks", tables=tables)
+
+
+def _comparisons_section(
+    records: Sequence[ResultRecord],
+    reports: Sequence[TransferReport],
+    baseline: str,
+    labels: Mapping[str, Label],
+) -> Section:
+    known = {*map(method_of, records), *(one.model for one in reports)}
+    if baseline not in known:
+        raise InputError(f"no record of {baseline}", f"there are {', '.join(sorted(known)) or 'none at all'}")
+    comparisons = []
+    for first, second in _pairs(records, reports, baseline):
+        typer.echo(f"{second.name} against {first.name}", err=True)
+        names = (replace(one, name=str(labels.get(one.name, one.name))) for one in (first, second))
+        comparisons.append(compare(*names))
+    return Section(
+        "comparisons",
+        "Comparisons",
+        sentences=tuple(one.sentence() for one in comparisons),
+        tables=tuple(map(_table_of, comparisons)),
+    )
+
+
+def _table_of(comparison: Comparison) -> Table:
+    table = comparison_table(comparison)
+    # The sentence stands above all tables already.
+    return replace(table, notes=tuple(note for note in table.notes if note != comparison.sentence()))
+
+
+def _pairs(
+    records: Sequence[ResultRecord], reports: Sequence[TransferReport], baseline: str
+) -> Iterator[tuple[Runs, Runs]]:
+    methods = list(dict.fromkeys(map(method_of, records)))
+    if baseline in methods:
+        first = sts_runs(records, baseline)
+        yield from ((first, sts_runs(records, name)) for name in methods if name != baseline)
+    for preset in PRESETS:
+        models = list(dict.fromkeys(one.model for one in reports if one.preset == preset))
+        if baseline in models:
+            first = transfer_runs(reports, baseline, preset=preset)
+            yield from (
+                (first, transfer_runs(reports, name, preset=preset)) for name in models if name != baseline
+            )

@@ -1,0 +1,138 @@
+"""What the models of a folder of records are called in tables: base model, method and pooling."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from sentemb._tables import ABSENT, GROUP, Table
+from sentemb.errors import InputError
+
+FILE_NAME = "labels.toml"
+_FIELDS = ("base", "method", "pooling")
+_MEAN = re.compile(r"-?\d+\.\d+")
+
+
+@dataclass(frozen=True)
+class Label:
+    """A model in tables.
+
+    Attributes:
+        base: What it was made from; the rows of a base are a part of the table.
+        method: What was done to it.
+        pooling: How its sentence vector is made.
+    """
+
+    base: str
+    method: str
+    pooling: str
+
+    def __str__(self) -> str:
+        return f"{self.method} of {self.base} ({self.pooling})"
+
+
+def read_labels(folder: Path) -> dict[str, Label]:
+    """Read `labels.toml`, which may lie beside records: a table for each model, in the order of the rows.
+
+    Args:
+        folder: The folder of records.
+
+    Returns:
+        By the model's name in the records, without the ending `-seed-N`; empty where there is no such file.
+
+    Raises:
+        InputError: The file is no TOML, or an entry lacks a field, has another one, or one that is no text.
+    """
+    path = folder / FILE_NAME
+    if not path.is_file():
+        return {}
+    try:
+        entries = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"{path} is not valid TOML: {error}") from error
+    return {name: _label_of(path, name, entry) for name, entry in entries.items()}
+
+
+def _label_of(path: Path, name: str, entry: object) -> Label:
+    hint = f"give each model {', '.join(_FIELDS)}"
+    if not isinstance(entry, dict):
+        raise InputError(f"{path}: {name} is no table", hint)
+    if wrong := sorted({*entry} ^ {*_FIELDS}):
+        raise InputError(
+            f"{path}, [{name}]: {wrong[0]} is {'unknown' if wrong[0] in entry else 'missing'}", hint
+        )
+    for field, value in entry.items():
+        if not isinstance(value, str) or not value:
+            raise InputError(f"{path}, [{name}]: {field} is {value!r}, not a text", hint)
+    return Label(**entry)
+
+
+def label_table(table: Table, labels: Mapping[str, Label]) -> Table:
+    """Call the models of a table by their labels, the bases one after the other, and mark the best scores.
+
+    Bold is the best of a base where it has several rows, underlined the best of a column where there are
+    several bases, as in SG-BERT's table 1; a table without bases has its best in bold.
+
+    Args:
+        table: Names in the first column, numbers of seeds in the second, then scores, of which more is better.
+        labels: From `read_labels`; a model that has none follows those that have.
+
+    Returns:
+        The table.
+    """
+    order = {name: place for place, name in enumerate(labels)}
+    bases = list(dict.fromkeys(label.base for label in labels.values()))
+
+    def place(row: tuple[str, ...]) -> tuple[int, int]:
+        label = labels.get(row[0])
+        return (len(bases), 0) if label is None else (bases.index(label.base), order[row[0]])
+
+    if any(row[0] in labels for row in table.rows):
+        rows = sorted(table.rows, key=place)
+        found = [labels.get(row[0]) or Label("", row[0], ABSENT) for row in rows]
+        table = replace(
+            table,
+            header=("method", "pooling", *table.header[1:]),
+            rows=tuple((one.method, one.pooling, *row[1:]) for one, row in zip(found, rows, strict=True)),
+            names=2,
+            groups=tuple(one.base for one in found),
+        )
+    return mark_best(table)
+
+
+def mark_best(table: Table) -> Table:
+    """Mark the best scores of a table whose first column after the names counts seeds.
+
+    Args:
+        table: The table.
+
+    Returns:
+        The table with the cells in bold and underlined.
+    """
+    groups = table.groups or ("",) * len(table.rows)
+    members = {
+        group: [number for number, other in enumerate(groups) if other == group]
+        for group in dict.fromkeys(groups)
+    }
+    columns = range(table.names + 1, len(table.header))
+    parts = [rows for rows in members.values() if len(rows) > 1]
+    note = f"bold: the best of its {GROUP}" if table.groups else "bold: the best"
+    return replace(
+        table,
+        notes=(*table.notes, *([note] if parts else [])),
+        best=frozenset(cell for rows in parts for column in columns for cell in _best(table, rows, column)),
+        top=frozenset(
+            cell
+            for column in columns
+            if len(members) > 1
+            for cell in _best(table, range(len(groups)), column)
+        ),
+    )
+
+
+def _best(table: Table, rows: list[int] | range, column: int) -> list[tuple[int, int]]:
+    values = {row: float(found.group()) for row in rows if (found := _MEAN.match(table.rows[row][column]))}
+    return [(row, column) for row, value in values.items() if value == max(values.values())]

@@ -1,0 +1,104 @@
+"""The sections of a report, written as markdown, as LaTeX, or as one HTML page."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sentemb._tables import Table, escape_latex
+from sentemb.report.page import Page
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A figure of the page.
+
+    Attributes:
+        uri: A `data:` URI.
+        description: What it shows, for those who cannot see it.
+    """
+
+    uri: str
+    description: str
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of a report.
+
+    Attributes:
+        name: What the marks of a document call it: a word.
+        heading: Its heading.
+        sentences: What there is to say, each a sentence.
+        tables: Its tables.
+        pictures: Its figures, which only the page shows.
+    """
+
+    name: str
+    heading: str
+    sentences: tuple[str, ...] = ()
+    tables: tuple[Table, ...] = ()
+    pictures: tuple[Picture, ...] = ()
+
+    def markdown(self) -> str:
+        """The sentences as a list, then the tables.
+
+        Returns:
+            Markdown without the heading, ending with a line break.
+        """
+        listed = "".join(f"- {sentence}\n" for sentence in self.sentences)
+        return "\n".join([*([listed] if listed else []), *(table.markdown() for table in self.tables)])
+
+
+def markdown_report(title: str, sections: Sequence[Section]) -> str:
+    """All sections in markdown.
+
+    Args:
+        title: The title.
+        sections: The sections; one that has only figures is left out.
+
+    Returns:
+        The document.
+    """
+    parts = [f"## {one.heading}\n\n{one.markdown()}" for one in sections if one.sentences or one.tables]
+    return "\n".join([f"# {title}\n", *parts])
+
+
+def latex_report(sections: Sequence[Section]) -> str:
+    r"""All sentences and tables in LaTeX, to be read by `\input`.
+
+    Args:
+        sections: The sections.
+
+    Returns:
+        Paragraphs and floating tables, for the package booktabs.
+    """
+    parts = ["% \\usepackage{booktabs}\n"]
+    for one in sections:
+        parts += [escape_latex(sentence) + "\n" for sentence in one.sentences]
+        parts += [table.latex() for table in one.tables]
+    return "\n".join(parts)
+
+
+def html_report(title: str, sections: Sequence[Section]) -> str:
+    """All sections as one page.
+
+    Args:
+        title: The title.
+        sections: The sections.
+
+    Returns:
+        A complete HTML document.
+    """
+    page = Page(title)
+    if any(one.tables for one in sections):
+        page.text("A click on a column's name sorts by it, another one turns the order round.", note=True)
+    for one in sections:
+        page.heading(one.heading)
+        for sentence in one.sentences:
+            page.text(sentence)
+        for picture in one.pictures:
+            page.picture(picture.uri, picture.description)
+        for table in one.tables:
+            page.table(table)
+    return page.html()
