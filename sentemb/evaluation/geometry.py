@@ -22,16 +22,11 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import logsumexp
 
 from sentemb.errors import InputError
-from sentemb.evaluation.sts import EncodedSets
+from sentemb.evaluation.potential import BLOCK, Double, Floats, log_potential, unit_vectors
+from sentemb.evaluation.sts import EncodedSets, Rows
 
-Floats = npt.NDArray[np.floating]
-Double = npt.NDArray[np.float64]
-
-# Rows of a block: its squared distances are 8 MiB in float64, small enough to stay near the core.
-_BLOCK = 1024
 # On the 0 to 5 of STS: above 4, as in SimCSE (Gao et al., EMNLP 2021, section 3).
 _POSITIVES_FROM = 0.8
 
@@ -68,11 +63,7 @@ def measure_geometry(encoded: EncodedSets) -> Geometry:
     Raises:
         InputError: Fewer than two different sentences, or a vector that is not finite.
     """
-    positives = [_positive(one.gold) for one in encoded.pairs]
-    first, second = (
-        np.concatenate([rows[side][mask] for rows, mask in zip(encoded.rows, positives, strict=True)])
-        for side in (0, 1)
-    )
+    first, second = positive_pairs(encoded)
     vectors = encoded.vectors
     return Geometry(
         alignment(vectors[first], vectors[second]),
@@ -80,6 +71,23 @@ def measure_geometry(encoded: EncodedSets) -> Geometry:
         anisotropy(vectors),
         effective_rank(spectrum(vectors)),
     )
+
+
+def positive_pairs(encoded: EncodedSets) -> tuple[Rows, Rows]:
+    """The pairs of one meaning, as `measure_geometry` chooses them.
+
+    Args:
+        encoded: Sets, whose scores differ, and the vectors of their sentences.
+
+    Returns:
+        Rows of the first and of the second sentences, each of shape (positives,).
+    """
+    masks = [_positive(one.gold) for one in encoded.pairs]
+    first, second = (
+        np.concatenate([rows[side][mask] for rows, mask in zip(encoded.rows, masks, strict=True)])
+        for side in (0, 1)
+    )
+    return first, second
 
 
 def alignment(first: Floats, second: Floats, *, alpha: float = 2.0) -> float:
@@ -104,9 +112,9 @@ def alignment(first: Floats, second: Floats, *, alpha: float = 2.0) -> float:
     if len(first) == 0:
         raise InputError("alignment needs at least one positive pair", "give pairs that mean the same")
     total = 0.0
-    for start in range(0, len(first), _BLOCK):
-        rows = slice(start, start + _BLOCK)
-        difference = _unit(first[rows]) - _unit(second[rows])  # (block, dim)
+    for start in range(0, len(first), BLOCK):
+        rows = slice(start, start + BLOCK)
+        difference = unit_vectors(first[rows]) - unit_vectors(second[rows])  # (block, dim)
         squares = np.einsum("bd,bd->b", difference, difference)  # (block,)
         total += float(np.sum(squares ** (alpha / 2)))
     return total / len(first)
@@ -130,13 +138,8 @@ def uniformity(vectors: Floats, *, t: float = 2.0) -> float:
     """
     _check_positive("t", t)
     count = _check_several("uniformity", vectors)
-    unit = _unit(vectors)
-    parts = [
-        _log_potential(unit[start : start + _BLOCK], unit[other : other + _BLOCK], t, same=start == other)
-        for start in range(0, count, _BLOCK)
-        for other in range(start, count, _BLOCK)
-    ]
-    return float(logsumexp(parts)) - math.log(count * (count - 1) / 2)
+    unit = unit_vectors(vectors)
+    return log_potential(unit, unit, t, same=True) - math.log(count * (count - 1) / 2)
 
 
 def anisotropy(vectors: Floats) -> float:
@@ -186,9 +189,21 @@ def spectrum(vectors: Floats) -> Double:
     for unit in _unit_blocks(vectors):
         centred = unit - mean
         covariance += centred.T @ centred / count
+    return spectrum_of(covariance)
+
+
+def spectrum_of(covariance: Double) -> Double:
+    """Eigenvalues of a covariance of unit vectors.
+
+    Args:
+        covariance: Shape (dim, dim).
+
+    Returns:
+        The eigenvalues in descending order, shape (dim,); what is no more than rounding is 0.
+    """
     values: Double = np.linalg.eigvalsh(covariance).astype(np.float64)[::-1]
     # Of unit vectors, so that rounding has a known size.
-    return np.where(values > len(mean) * np.finfo(np.float64).eps, values, 0.0)
+    return np.where(values > len(covariance) * np.finfo(np.float64).eps, values, 0.0)
 
 
 def effective_rank(eigenvalues: Double) -> float:
@@ -221,31 +236,8 @@ def _positive(gold: Double) -> npt.NDArray[np.bool_]:
     return np.asarray(gold > low + _POSITIVES_FROM * (high - low))
 
 
-def _log_potential(rows: Double, columns: Double, t: float, *, same: bool) -> float:
-    """Log of the summed potential of two blocks; of one block with itself, each pair once."""
-    squares = np.einsum("rd,rd->r", rows, rows)[:, None] + np.einsum("cd,cd->c", columns, columns)
-    squares -= 2 * (rows @ columns.T)  # (rows, columns)
-    # Equal vectors come out a rounding error below zero.
-    logits = np.minimum(-t * squares, 0.0)  # (rows, columns)
-    if same:
-        logits[np.tril_indices(len(rows))] = -np.inf
-    highest = float(logits.max())
-    if highest == -np.inf:  # a last block of one row has no pair with itself
-        return -math.inf
-    return highest + math.log(float(np.exp(logits - highest).sum()))
-
-
 def _unit_blocks(vectors: Floats) -> Iterator[Double]:
-    return (_unit(vectors[start : start + _BLOCK]) for start in range(0, len(vectors), _BLOCK))
-
-
-def _unit(vectors: Floats) -> Double:
-    double = np.asarray(vectors, dtype=np.float64)
-    if not np.isfinite(double).all():
-        raise InputError("a vector holds NaN or infinity", "check the encoder's weights")
-    norms = np.linalg.norm(double, axis=1, keepdims=True)  # (n, 1)
-    unit: Double = np.divide(double, norms, out=np.zeros_like(double), where=norms > 0)
-    return unit
+    return (unit_vectors(vectors[start : start + BLOCK]) for start in range(0, len(vectors), BLOCK))
 
 
 def _check_several(what: str, vectors: Floats) -> int:

@@ -53,7 +53,7 @@ def test_alignment_equals_a_loop_in_float64(alpha: float) -> None:
 def test_uniformity_equals_a_loop_in_float64_whatever_the_blocks(
     count: int, t: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sentemb.evaluation.geometry._BLOCK", 8)
+    monkeypatch.setattr("sentemb.evaluation.potential.BLOCK", 8)
     vectors = np.random.default_rng(count).normal(size=(count, 5)).astype(np.float32)
     assert uniformity(vectors, t=t) == pytest.approx(uniformity_in_loops(vectors, t), rel=1e-12)
 
@@ -106,7 +106,7 @@ def effective_rank_in_loops(vectors: np.ndarray) -> float:
 def test_anisotropy_and_rank_equal_a_loop_in_float64_whatever_the_blocks(
     count: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sentemb.evaluation.geometry._BLOCK", 8)
+    monkeypatch.setattr("sentemb.evaluation.geometry.BLOCK", 8)
     vectors = (0.5 + np.random.default_rng(count).normal(size=(count, 12))).astype(np.float32)
     assert anisotropy(vectors) == pytest.approx(anisotropy_in_loops(vectors), rel=1e-12)
     assert effective_rank(spectrum(vectors)) == pytest.approx(effective_rank_in_loops(vectors), rel=1e-7)
