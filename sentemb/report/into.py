@@ -10,10 +10,16 @@ from sentemb._files import write_text
 from sentemb.errors import InputError
 
 _BEGIN = re.compile(r"^<!-- report:(?P<name>[a-z]+) -->$", re.MULTILINE)
+# From a mark to its end, no other mark between them.
+_PART = re.compile(
+    r"^(?P<begin><!-- report:(?P<name>[a-z]+) -->\n)(?:(?!<!-- report:).)*?"
+    r"^(?P<end><!-- /report:(?P=name) -->)$",
+    re.MULTILINE | re.DOTALL,
+)
 
 
 def put_into(path: Path, texts: Mapping[str, str]) -> list[str]:
-    """Replace the parts of a markdown file that lie between `<!-- report:NAME -->` and `<!-- /report:NAME -->`.
+    """Replace what lies between `<!-- report:NAME -->` and `<!-- /report:NAME -->` in a markdown file.
 
     Args:
         path: The file.
@@ -23,7 +29,7 @@ def put_into(path: Path, texts: Mapping[str, str]) -> list[str]:
         The names of the parts that the file has.
 
     Raises:
-        InputError: The file is absent or no text, has no mark, one that is not closed, or one of no such part.
+        InputError: The file is absent or no text, has no mark, or one that is not closed or of no such part.
     """
     new, names = filled(path, texts)
     write_text(path, new)
@@ -56,15 +62,19 @@ def filled(path: Path, texts: Mapping[str, str]) -> tuple[str, list[str]]:
             "write <!-- report:sts --> and <!-- /report:sts --> on own lines",
         )
     for name in names:
-        begin, end = f"<!-- report:{name} -->\n", f"<!-- /report:{name} -->"
         if name not in texts:
             raise InputError(
-                f"{path}: {begin.strip()}, but the records give no such part",
-                f"they give {', '.join(texts) or 'none'}",
+                f"{path}: there is a place for {name}, of which there are no records",
+                f"take the marks out, or name more folders: these give {', '.join(texts) or 'none'}",
             )
-        head, _, rest = text.partition(begin)
-        between, mark, tail = rest.partition(end)
-        if not mark or _BEGIN.search(between):
-            raise InputError(f"{path}: {begin.strip()} is not closed", f"write {end} below it")
-        text = f"{head}{begin}\n{texts[name].strip()}\n\n{end}{tail}"
-    return text, names
+
+    def fill(part: re.Match[str]) -> str:
+        return f"{part['begin']}\n{texts[part['name']].strip()}\n\n{part['end']}"
+
+    new, count = _PART.subn(fill, text)
+    if count < len(names):
+        raise InputError(
+            f"{path}: a <!-- report:NAME --> is not closed",
+            "write <!-- /report:NAME --> on a line below each",
+        )
+    return new, names

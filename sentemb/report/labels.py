@@ -61,9 +61,8 @@ def _label_of(path: Path, name: str, entry: object) -> Label:
     if not isinstance(entry, dict):
         raise InputError(f"{path}: {name} is no table", hint)
     if wrong := sorted({*entry} ^ {*_FIELDS}):
-        raise InputError(
-            f"{path}, [{name}]: {wrong[0]} is {'unknown' if wrong[0] in entry else 'missing'}", hint
-        )
+        problem = "unknown" if wrong[0] in entry else "missing"
+        raise InputError(f"{path}, [{name}]: {wrong[0]} is {problem}", hint)
     for field, value in entry.items():
         if not isinstance(value, str) or not value:
             raise InputError(f"{path}, [{name}]: {field} is {value!r}, not a text", hint)
@@ -77,7 +76,7 @@ def label_table(table: Table, labels: Mapping[str, Label]) -> Table:
     several bases, as in SG-BERT's table 1; a table without bases has its best in bold.
 
     Args:
-        table: Names in the first column, numbers of seeds in the second, then scores, of which more is better.
+        table: Names in the first column, numbers of seeds in the second, then scores: more is better.
         labels: From `read_labels`; a model that has none follows those that have.
 
     Returns:
@@ -113,10 +112,11 @@ def mark_best(table: Table) -> Table:
         The table with the cells in bold and underlined.
     """
     groups = table.groups or ("",) * len(table.rows)
-    members = {
-        group: [number for number, other in enumerate(groups) if other == group]
-        for group in dict.fromkeys(groups)
-    }
+    members: dict[str, list[int]] = {}
+    for number, group in enumerate(groups):
+        members.setdefault(group, []).append(number)
+    # With one base, its best are the best of all.
+    everything = range(len(groups) if len(members) > 1 else 0)
     columns = range(table.names + 1, len(table.header))
     parts = [rows for rows in members.values() if len(rows) > 1]
     note = f"bold: the best of its {GROUP}" if table.groups else "bold: the best"
@@ -124,12 +124,7 @@ def mark_best(table: Table) -> Table:
         table,
         notes=(*table.notes, *([note] if parts else [])),
         best=frozenset(cell for rows in parts for column in columns for cell in _best(table, rows, column)),
-        top=frozenset(
-            cell
-            for column in columns
-            if len(members) > 1
-            for cell in _best(table, range(len(groups)), column)
-        ),
+        top=frozenset(cell for column in columns for cell in _best(table, everything, column)),
     )
 
 

@@ -1,4 +1,4 @@
-"""The sections of `sentemb report` on what lies beside scores: layer maps, geometry, the curves of runs."""
+"""The sections of `sentemb report` on the inside of encoders: layer maps, and how training went."""
 
 from __future__ import annotations
 
@@ -48,16 +48,14 @@ def layers_section(folders: Sequence[Path], *, figures: bool) -> Section | None:
 def _read_map(path: Path) -> tuple[str, list[LayerScores]]:
     from sentemb.analysis import LayerScores
 
-    fields = _open(path, "sentemb analyse layers MODEL --output FOLDER writes one")
+    fields = open_fields(path, "sentemb analyse layers MODEL --output FOLDER writes one")
     sets = [
         LayerScores(
             name=one.get("name", str),
             split=one.get("split", str),
             pairs=one.get("pairs", int),
             checksum=one.get("checksum", str),
-            spearman={
-                pooling: _scores(one.object("spearman"), pooling) for pooling in one.get("spearman", dict)
-            },
+            spearman=_curves(one.object("spearman")),
         )
         for one in fields.objects("sets")
     ]
@@ -87,23 +85,7 @@ def _map_picture(model: str, sets: Sequence[LayerScores]) -> Picture:
         f"layer {layer}, {pooling} pooling" for layer, pooling, _ in (one.best() for one in sets)
     )
     figure = layer_figure(panels, title=plain(model))
-    return _picture(figure, f"Scores of the layers of {model}; the best: {best}")
-
-
-def geometry_section(folders: Sequence[Path], *, figures: bool) -> Section | None:
-    """The geometry that `sentemb analyse geometry` measured.
-
-    Args:
-        folders: Folders of records.
-        figures: Draw it.
-
-    Returns:
-        A table for each measurement; None where there is none.
-
-    Raises:
-        InputError: A record is damaged.
-    """
-    return None
+    return picture_of(figure, f"Scores of the layers of {model}; the best: {best}")
 
 
 def training_section(runs: Sequence[Path]) -> Section:
@@ -128,7 +110,7 @@ def training_section(runs: Sequence[Path]) -> Section:
                 raise InputError(f"two runs are called {name}", "rename a folder")
             by_dev[dev][name] = courses
     pictures = [
-        _picture(
+        picture_of(
             course_figure(courses, y_label=f"{dev} dev, Spearman × 100"),
             f"Spearman correlation x 100 on {dev} over the steps of {', '.join(courses)}",
         )
@@ -154,13 +136,34 @@ def _courses(folder: Path) -> Mapping[str, list[Course]]:
     return found
 
 
-def _picture(figure: Figure, description: str) -> Picture:
+def picture_of(figure: Figure, description: str) -> Picture:
+    """A figure for the page.
+
+    Args:
+        figure: The figure.
+        description: What it shows, for those who cannot see it.
+
+    Returns:
+        The picture.
+    """
     from sentemb.report.figures import data_uri, svg_of
 
     return Picture(data_uri(svg_of(figure)), description)
 
 
-def _open(path: Path, hint: str) -> Fields:
+def open_fields(path: Path, hint: str) -> Fields:
+    """The fields of a JSON file.
+
+    Args:
+        path: The file.
+        hint: How to come by a sound one.
+
+    Returns:
+        Its fields.
+
+    Raises:
+        InputError: It is no JSON object.
+    """
     values = read_json(path)
     if not isinstance(values, dict):
         raise InputError(f"{path} is no record", hint)

@@ -1,0 +1,207 @@
+"""`sentemb report` gathers what folders hold; README is what it makes of the committed records."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sentemb.cli.main import run
+from sentemb.cli.report_sections import gather
+from sentemb.data.sts import ScoredPairs, Subset
+from sentemb.evaluation import evaluate_pairs
+from sentemb.evaluation.records import ResultRecord, record_of, write_record
+from sentemb.evaluation.transfer import TaskResult, TransferReport
+from sentemb.evaluation.transfer.records import write_transfer
+from sentemb.report.into import filled
+
+ROOT = Path(__file__).resolve().parents[2]
+NAMES = ("raw", "tuned-seed-1", "tuned-seed-2", "<b>odd_&%|")
+TEXTS = [f"{'a' * (1 + 3 * i % 7)} {'b' * (i % 5)} {'cd' * (i % 4)}" for i in range(80)]
+LABELS = """
+[raw]
+base = "mini <1>"
+method = "raw"
+pooling = "cls"
+
+[tuned]
+base = "mini <1>"
+method = "SG-OPT"
+pooling = "cls"
+"""
+
+
+def scored(name: str) -> ScoredPairs:
+    gold = np.linspace(0, 5, 40)
+    return ScoredPairs(name, "test", TEXTS[:40], TEXTS[40:], gold, (Subset("part", 0, 40),))
+
+
+def judged(name: str, power: float) -> ResultRecord:
+    seed = int(name[-1]) if "seed" in name else None
+    report = evaluate_pairs(
+        lambda texts: np.array([[len(t) ** power, t.count("b"), t.count("c"), 1.0] for t in texts]),
+        [scored("sts12"), scored("stsb")],
+    )
+    return dataclasses.replace(record_of(report, seed=seed), model=name)
+
+
+def transfer(name: str) -> TransferReport:
+    gold = np.arange(40) % 2
+    predictions = np.where(np.arange(40) < len(name), 1 - gold, gold)
+    result = TaskResult("cr", 80.0 - len(name), 79.0, None, (1e-4,), gold, predictions, 0.1)
+    seconds = {"encode": 1.0, "classify": 0.5}
+    return TransferReport(name, "abc", 3, {}, "simcse", 1111, (result,), 40, seconds)
+
+
+def layers() -> dict[str, object]:
+    sets = [
+        {"name": "stsb", "split": "test", "pairs": 40, "checksum": "x", "spearman": {"cls": [None, 50.0]}}
+    ]
+    return {"suite": "layers", "model": "raw", "sets": sets}
+
+
+def geometry() -> dict[str, object]:
+    one = {"alignment": 0.2, "uniformity": -2.0, "anisotropy": 0.1, "effective_rank": 1.5}
+    encoders = {name: {**one, "spectrum": [2.0, 1.0]} for name in ("raw", "costs $5, not $6")}
+    runs = {"raw": {"steps": [0, 5], "alignment": [0.1, 0.2], "uniformity": [-1.0, -2.0]}}
+    return {"data": "stsb", "split": "dev", "encoders": encoders, "runs": runs}
+
+
+def write_runs(folder: Path) -> Path:
+    for seed, score in ((1, 0.5), (2, 0.6)):
+        run_folder = folder / "my-run" / f"seed-{seed}" / "run"
+        run_folder.mkdir(parents=True)
+        (run_folder / "config.toml").write_text('dev = "stsb"\n')
+        lines = [{"step": step, "eval_dev_spearman_cosine": score + step / 1000} for step in (0, 50, 100)]
+        (run_folder / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return folder / "my-run"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Records of every kind."""
+    made = tmp_path_factory.mktemp("records")
+    for place, name in enumerate(NAMES):
+        write_record(judged(name, 1.0 - place / 4), made)
+        write_transfer(transfer(name), made)
+    (made / "labels.toml").write_text(LABELS)
+    (made / "raw.layers.test.json").write_text(json.dumps(layers()))
+    (made / "geometry.json").write_text(json.dumps(geometry()))
+    write_runs(made)
+    return made
+
+
+def test_every_kind_of_record_has_its_section(folder: Path) -> None:
+    found = {
+        one.name: one for one in gather([folder], runs=[folder / "my-run"], baseline="raw", figures=True)
+    }
+    assert list(found) == ["sts", "transfer", "comparisons", "geometry", "layers", "training"]
+    (sts,) = found["sts"].tables
+    assert sts.groups == ("mini <1>", "mini <1>", "")
+    assert [row[:3] for row in sts.rows] == [
+        ("raw", "cls", "–"),
+        ("SG-OPT", "cls", "2"),
+        ("<b>odd_&%|", "–", "–"),
+    ]
+    assert [len(found[name].pictures) for name in ("geometry", "layers", "training")] == [2, 1, 1]
+    assert found["geometry"].tables[0].rows[0][-1] == "1.5 of 2"
+    assert "layer 1, cls pooling" in found["layers"].pictures[0].description
+
+
+def test_comparisons_are_told_in_words(folder: Path) -> None:
+    section = next(one for one in gather([folder], baseline="raw") if one.name == "comparisons")
+    assert len(section.sentences) == len(section.tables) == 2 + 3  # the seeds of STS are one system
+    assert any("SG-OPT of mini <1> (cls)" in sentence for sentence in section.sentences)
+    assert all("95 % interval" in sentence and "p " in sentence for sentence in section.sentences)
+    assert not set(section.sentences) & {note for table in section.tables for note in table.notes}
+
+
+def test_the_ending_of_the_output_chooses_the_format(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, beginning in {"a.md": "# Mine", "a.tex": "% \\usepackage{booktabs}"}.items():
+        run_command("report", folder, "--output", tmp_path / name, "--title", "Mine")
+        text = (tmp_path / name).read_text()
+        assert text.startswith(beginning)
+        assert ("odd\\_\\&\\%" in text) == name.endswith("tex")
+    assert "Semantic textual similarity" in capsys.readouterr().out
+    run_command("report", folder, "--format", "latex")
+    assert "\\multicolumn" in capsys.readouterr().out
+
+
+def test_a_document_is_kept_up_to_date(folder: Path, tmp_path: Path) -> None:
+    document = tmp_path / "mine.md"
+    document.write_text("before\n<!-- report:transfer -->\n<!-- /report:transfer -->\nafter\n")
+    run_command("report", folder, "--into", document)
+    text = document.read_text()
+    assert text.startswith("before\n") and text.endswith("after\n")
+    assert "**Transfer tasks, accuracy x 100, preset simcse**" in text
+
+
+def run_command(*arguments: object) -> None:
+    with pytest.raises(SystemExit) as caught:
+        run([str(argument) for argument in arguments])
+    assert caught.value.code == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (("{folder}/none",), "no such folder"),
+        (("{folder}/my-run",), "no record to report"),
+        (("{folder}", "{folder}"), "two records are of"),
+        (("{folder}", "--baseline", "rwa"), "no record of rwa; there are"),
+        (("{folder}", "--into", "{folder}/labels.toml"), "has no place for a table"),
+        (("{folder}", "--into", "x.md", "--format", "html"), "--into takes markdown"),
+        (("{folder}", "--format", "html", "--run", "{folder}"), "holds no run"),
+    ],
+)
+def test_mistakes_are_one_line(
+    arguments: tuple[str, ...], problem: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as caught:
+        run(["report", *(one.format(folder=folder) for one in arguments)])
+    assert caught.value.code == 2
+    error = capsys.readouterr().err
+    assert problem in error and error.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "problem"),
+    [
+        ("x.layers.test.json", {"model": "raw", "sets": []}, "field sets: empty"),
+        ("x.layers.test.json", {**layers(), "model": 5}, "field model: 5 is not a string"),
+        ("geometry.json", {**geometry(), "encoders": {}}, "field encoders: empty"),
+        ("geometry.json", {**geometry(), "encoders": {"a": {"alignment": "b"}}}, "encoders.a.alignment"),
+        ("geometry.json", [], "is no record"),
+    ],
+)
+def test_a_damaged_record_names_its_field(
+    name: str, content: object, problem: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / name).write_text(json.dumps(content))
+    with pytest.raises(SystemExit) as caught:
+        run(["report", str(tmp_path)])
+    assert caught.value.code == 2
+    assert problem in capsys.readouterr().err
+
+
+def test_the_readme_is_current() -> None:
+    """If not: sentemb report eval/results --into README.md."""
+    texts = {one.name: one.markdown() for one in gather([ROOT / "eval" / "results"])}
+    new, names = filled(ROOT / "README.md", texts)
+    assert names == ["sts"]
+    assert new == (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def test_drawing_needs_no_torch() -> None:
+    program = (
+        "import sys, sentemb.report.sections, sentemb.report.labels, sentemb.report.into, "
+        "sentemb.report.courses; sys.exit('torch' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

@@ -1,0 +1,89 @@
+"""Rows are called by their labels, the bases one after the other, and the best are marked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from sentemb._tables import Table
+from sentemb.errors import InputError
+from sentemb.report.labels import Label, label_table, read_labels
+
+TABLE = Table(
+    "Scores",
+    ("model", "seeds", "STS12", "average"),
+    (
+        ("unknown", "–", "9.00", "–"),
+        ("tuned", "8", "50.00 ± 9.00", "–"),
+        ("large", "–", "–", "70.00"),
+        ("raw", "–", "50.00", "40.00"),
+    ),
+    ("a note",),
+)
+LABELS = {
+    "raw": Label("mini", "raw", "mean"),
+    "large": Label("maxi", "raw", "cls"),
+    "tuned": Label("mini", "SG-OPT", "cls"),
+    "absent": Label("mini", "flow", "cls"),
+}
+
+
+def test_rows_stand_by_base_in_the_order_of_the_labels() -> None:
+    table = label_table(TABLE, LABELS)
+    assert table.header == ("method", "pooling", "seeds", "STS12", "average")
+    assert table.groups == ("mini", "mini", "maxi", "")
+    assert [row[:3] for row in table.rows] == [
+        ("raw", "mean", "–"),
+        ("SG-OPT", "cls", "8"),
+        ("raw", "cls", "–"),
+        ("unknown", "–", "–"),
+    ]
+    assert table.names == 2
+
+
+def test_bold_is_the_best_of_a_base_and_underlined_of_all() -> None:
+    table = label_table(TABLE, LABELS)
+    # Equal scores are both the best; a base of one row has nothing to be better than.
+    assert table.best == {(0, 3), (1, 3), (0, 4)}
+    assert table.top == {(0, 3), (1, 3), (2, 4)}
+    assert table.notes == ("a note", "bold: the best of its base")
+
+
+def test_without_labels_the_best_of_all_is_bold() -> None:
+    table = label_table(TABLE, {})
+    assert table.rows == TABLE.rows and table.groups == ()
+    assert table.best == {(1, 2), (3, 2), (2, 3)}
+    assert table.top == frozenset()
+    assert table.notes[-1] == "bold: the best"
+
+
+def test_labels_are_read_in_their_order(write_file: Callable[[str, str], Path]) -> None:
+    path = write_file(
+        "labels.toml",
+        '["b.1"]\nbase = "x"\nmethod = "y"\npooling = "z"\n[a]\nbase = "x"\nmethod = "w"\npooling = "z"\n',
+    )
+    labels = read_labels(path.parent)
+    assert list(labels.items()) == [("b.1", Label("x", "y", "z")), ("a", Label("x", "w", "z"))]
+    assert str(labels["a"]) == "w of x (z)"
+
+
+def test_a_folder_may_have_no_labels(tmp_path: Path) -> None:
+    assert read_labels(tmp_path) == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("[a\n", "not valid TOML"),
+        ("a = 1\n", "a is no table"),
+        ('[a]\nbase = "x"\nmethod = "y"\n', r"\[a\]: pooling is missing"),
+        ('[a]\nbase = "x"\nmethod = "y"\npooling = "z"\ncolour = "red"\n', r"\[a\]: colour is unknown"),
+        ('[a]\nbase = 1\nmethod = "y"\npooling = "z"\n', r"\[a\]: base is 1, not a text"),
+    ],
+)
+def test_a_wrong_file_is_refused(text: str, problem: str, write_file: Callable[[str, str], Path]) -> None:
+    path = write_file("labels.toml", text)
+    with pytest.raises(InputError, match=problem):
+        read_labels(path.parent)
