@@ -15,10 +15,11 @@ def compare(
         list[str], typer.Argument(help="Names in the records: the first is compared with each of the others.")
     ],
     records: Annotated[Path, typer.Option("--records", "-r", help="Folder of result records.")],
-    suite: Annotated[Literal["sts", "transfer"], typer.Option(help="Which records.")] = "sts",
+    suite: Annotated[Literal["sts", "multilingual", "transfer"], typer.Option(help="Which records.")] = "sts",
     measure: Annotated[
-        Literal["spearman", "pearson"], typer.Option(help="What STS is judged by.")
-    ] = "spearman",
+        Literal["spearman", "pearson"] | None,
+        typer.Option(help="What STS is judged by; Pearson in other languages, else Spearman."),
+    ] = None,
     preset: Annotated[str, typer.Option(help="Preset of the transfer records.")] = "simcse",
     draws: Annotated[int, typer.Option(help="Resamples and exchanges of items.")] = 2000,
     confidence: Annotated[float, typer.Option(help="Of the intervals.")] = 0.95,
@@ -33,11 +34,13 @@ def compare(
     from sentemb.evaluation.comparison import compare as compare_runs
     from sentemb.evaluation.comparison.table import comparison_table
 
-    if suite == "sts":
+    if suite != "transfer":
         from sentemb.evaluation.records import read_records
+        from sentemb.evaluation.suites import get_suite
 
-        found = read_records(records)
-        runs: list[Runs] = [sts_runs(found, name, measure=measure) for name in systems]
+        chosen = get_suite(suite)
+        found = read_records(records, suite=chosen)
+        runs: list[Runs] = [sts_runs(found, name, measure=measure or chosen.measure) for name in systems]
     else:
         from sentemb.evaluation.transfer.records import read_transfers
 

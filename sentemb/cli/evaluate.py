@@ -24,9 +24,16 @@ _WIDTH_WITHOUT_TERMINAL = 240
 @app.command()
 def sts(
     models: Annotated[list[str], typer.Argument(help="Folder, hub id or word-vector file (GloVe format).")],
+    suite: Annotated[
+        Literal["sts", "multilingual"],
+        typer.Option(help="multilingual: the seven tracks of SemEval-2017, Pearson x 100 first."),
+    ] = "sts",
     sets: Annotated[
         str | None,
-        typer.Option(help="Some of sts12,...,sts16,stsb,sickr,sickr-mteb; the first seven by default."),
+        typer.Option(
+            help="Instead of the suite's: sts12,...,sts16,stsb,sickr,sickr-mteb; sts14-es, sts17, "
+            "sts22, stsb-multi-mt or some of their members, such as sts22-de-en."
+        ),
     ] = None,
     data_dir: DataDir = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Folder for result records.")] = None,
@@ -35,7 +42,7 @@ def sts(
     ] = False,
     protocol: Annotated[
         Literal["all", "mean", "wmean"] | None,
-        typer.Option(help="Show one protocol; by default all three, the record naming `all`."),
+        typer.Option(help="Show one protocol; by default all three, of the suite multilingual wmean."),
     ] = None,
     pooling: Annotated[
         str | None, typer.Option(help="For a raw transformer: cls, mean, max, first-last, last-2, ...")
@@ -53,20 +60,21 @@ def sts(
         bool, typer.Option("--allow-count-mismatch", help="Score sets with missing or extra rows.")
     ] = False,
 ) -> None:
-    """Score encoders on STS12-16, STS-B and SICK-R: cosine similarity, Spearman x 100."""
-    from sentemb.data.sts import STS_SETS
+    """Score encoders on STS12-16, STS-B and SICK-R, or on other languages: cosine similarity."""
     from sentemb.encoding import load_encoder
     from sentemb.evaluation import PROTOCOLS
     from sentemb.evaluation.judge import judge_sts
     from sentemb.evaluation.records import prepare_folder, write_record
     from sentemb.evaluation.sts import load_sets
+    from sentemb.evaluation.suites import STS, get_suite
 
     for folder in (output, export_mteb):
         if folder is not None:
             prepare_folder(folder)
-    names = STS_SETS if sets is None else [name.strip() for name in sets.split(",")]
+    chosen = get_suite(suite)
+    names = chosen.sets if sets is None else [name.strip() for name in sets.split(",")]
     pairs = load_sets(names, data_dir=data_dir, check_rows=not allow_count_mismatch)
-    shown = PROTOCOLS if protocol is None else (protocol,)
+    shown = (protocol,) if protocol else PROTOCOLS if chosen is STS else (chosen.protocol,)
     records: list[ResultRecord] = []
     try:
         for number, model in enumerate(models, start=1):
@@ -85,6 +93,7 @@ def sts(
                 pairs,
                 folder=output,
                 overwrite=overwrite,
+                suite=chosen,
                 protocol=shown[0],
                 seed=seed,
                 command=sys.argv,
@@ -102,7 +111,12 @@ def sts(
     finally:
         # What was measured before a mistake in a later model, or before Ctrl-C, is shown all the same.
         if records:
-            _print_tables(records, shown, markdown=markdown)
+            if chosen is STS:
+                _print_tables(records, shown, markdown=markdown)
+            else:
+                _print_tables(records, shown, "pearson", markdown=markdown)
+                typer.echo()
+                _print_tables(records, shown, "spearman", markdown=markdown)
 
 
 @app.command()
@@ -141,11 +155,15 @@ def _export(record: ResultRecord, folder: Path, model_name: str | None) -> None:
 
 
 def _print_tables(
-    records: Sequence[ResultRecord], protocols: Sequence[Literal["all", "mean", "wmean"]], *, markdown: bool
+    records: Sequence[ResultRecord],
+    protocols: Sequence[Literal["all", "mean", "wmean"]],
+    measure: Literal["spearman", "pearson"] = "spearman",
+    *,
+    markdown: bool,
 ) -> None:
     from sentemb.evaluation.table import sts_table
 
-    first, *others = [sts_table(records, protocol) for protocol in protocols]
+    first, *others = [sts_table(records, protocol, measure=measure) for protocol in protocols]
     _print_table(first, markdown=markdown)
     if others and all(table.rows == first.rows for table in others):
         typer.echo("mean and wmean: the same, since no set here has subsets")

@@ -11,6 +11,7 @@ from sentemb.evaluation.records import check_free
 from sentemb.evaluation.result import ResultRecord, file_name_of, record_of
 from sentemb.evaluation.scoring import Protocol
 from sentemb.evaluation.sts import evaluate_pairs
+from sentemb.evaluation.suites import STS, StsSuite
 
 
 def judge_sts(
@@ -19,7 +20,8 @@ def judge_sts(
     *,
     folder: Path | None = None,
     overwrite: bool = False,
-    protocol: Protocol = "all",
+    suite: StsSuite = STS,
+    protocol: Protocol | None = None,
     seed: int | None = None,
     command: Sequence[str] | None = None,
     progress: bool = False,
@@ -31,7 +33,8 @@ def judge_sts(
         pairs: The sets.
         folder: Where the caller will write the record, if anywhere; see `records.write_record`.
         overwrite: Whether it will replace an earlier record of the same model there.
-        protocol: The protocol that tables show first.
+        suite: What the sets are judged as.
+        protocol: The protocol that tables show first; the suite's by default.
         seed: The seed the model was trained with.
         command: The command line.
         progress: Show a progress bar.
@@ -44,8 +47,9 @@ def judge_sts(
         UndefinedScoreError: A set has no score.
     """
     loaded = load_encoder(encoder)
+    protocol = protocol or suite.protocol
     if folder is not None:
-        path = folder / file_name_of(loaded.name, protocol=protocol, seed=seed)
+        path = folder / file_name_of(loaded.name, suite=suite.name, protocol=protocol, seed=seed)
         check_free(path, loaded.fingerprint, overwrite=overwrite)
     report = evaluate_pairs(loaded, pairs, progress=progress)
-    return record_of(report, protocol=protocol, seed=seed, command=command)
+    return record_of(report, suite=suite, protocol=protocol, seed=seed, command=command)

@@ -10,9 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 from sentemb.data.sts import Subset
+from sentemb.errors import InputError
 from sentemb.evaluation.record_files import Fields, open_record, predictions_path, read_predictions
 from sentemb.evaluation.result import ResultRecord
 from sentemb.evaluation.scoring import PROTOCOLS, Correlations, Predictions, Protocol, SetScore
+from sentemb.evaluation.suites import get_suite
 
 FORMAT = "sentemb-result"
 FORMAT_VERSION = 1
@@ -105,7 +107,7 @@ def read_record(path: Path) -> ResultRecord:
         model=fields.get("model", str),
         fingerprint=fields.get("fingerprint", str),
         dimension=fields.get("dimension", int),
-        suite=fields.get("suite", str),
+        suite=_suite(fields),
         protocol=_protocol(fields.get("protocol", str), fields, "protocol"),
         seed=fields.optional("seed", int),
         sets=sets,
@@ -152,6 +154,13 @@ def _set_of(fields: Fields, tensors: Mapping[str, npt.NDArray[Any]]) -> SetScore
         checksum=data.get("sha256", str),
         source=data.get("source", str),
     )
+
+
+def _suite(fields: Fields) -> str:
+    try:
+        return get_suite(fields.get("suite", str)).name
+    except InputError as error:
+        raise fields.fail("suite", error.message) from None
 
 
 def _protocol(name: str, fields: Fields, field: str) -> Protocol:

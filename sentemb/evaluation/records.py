@@ -13,7 +13,8 @@ from sentemb.evaluation.record_format import (
     read_record_identity,
     record_to_json,
 )
-from sentemb.evaluation.result import STS_SUITE, ResultRecord, record_of
+from sentemb.evaluation.result import ResultRecord, record_of
+from sentemb.evaluation.suites import STS, StsSuite
 
 __all__ = [
     "ResultRecord",
@@ -78,11 +79,12 @@ def check_free(path: Path, fingerprint: str, *, overwrite: bool) -> Path | None:
     return predictions
 
 
-def read_records(folder: Path) -> list[ResultRecord]:
+def read_records(folder: Path, *, suite: StsSuite = STS) -> list[ResultRecord]:
     """Read every STS record of a folder, which may hold records of other suites too.
 
     Args:
         folder: The folder.
+        suite: The suite of the records.
 
     Returns:
         The records, by file name.
@@ -92,7 +94,11 @@ def read_records(folder: Path) -> list[ResultRecord]:
     """
     if not folder.is_dir():
         raise InputError(f"no such folder: {folder}", "name the folder that holds the records")
-    paths = sorted(path for path in folder.glob(f"*.{STS_SUITE}.*.json") if not path.name.startswith("."))
+    paths = sorted(path for path in folder.glob(f"*.{suite.name}.*.json") if not path.name.startswith("."))
     if not paths:
-        raise InputError(f"{folder} holds no record", "sentemb eval sts MODEL --output FOLDER writes some")
+        which = "" if suite is STS else f" --suite {suite.name}"
+        raise InputError(
+            f"{folder} holds no record of the suite {suite.name}",
+            f"sentemb eval sts MODEL{which} --output FOLDER writes some",
+        )
     return [read_record(path) for path in paths]

@@ -11,8 +11,7 @@ from sentemb.evaluation.environment import hardware, library_versions
 from sentemb.evaluation.record_files import slug
 from sentemb.evaluation.scoring import Correlations, Protocol, SetScore
 from sentemb.evaluation.sts import StsReport, average
-
-STS_SUITE = "sts"
+from sentemb.evaluation.suites import STS, StsSuite, get_suite
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -23,7 +22,7 @@ class ResultRecord:
         model: The model's name.
         fingerprint: The model's fingerprint.
         dimension: Length of its vectors.
-        suite: `sts`.
+        suite: `sts` or `multilingual`.
         protocol: The protocol that tables show first; the scores hold all that exist.
         seed: The seed the model was trained with, None where it is unknown or there is none.
         sets: Scores and predictions.
@@ -65,26 +64,27 @@ class ResultRecord:
         return {one.name: one.scores[protocol] for one in self.sets if protocol in one.scores}
 
     def average(self, protocol: Protocol) -> Correlations | None:
-        """The mean over the papers' seven sets.
+        """The mean over the suite's sets: the papers' seven, or the tracks of SemEval-2017.
 
         Args:
             protocol: How subsets are treated.
 
         Returns:
-            The mean, or None where one of the seven is missing.
+            The mean, or None where one of them is missing.
         """
-        return average(self.scores(protocol))
+        return average(self.scores(protocol), get_suite(self.suite).sets)
 
     @property
     def file_name(self) -> str:
         """Name of the JSON file."""
-        return file_name_of(self.model, protocol=self.protocol, seed=self.seed)
+        return file_name_of(self.model, suite=self.suite, protocol=self.protocol, seed=self.seed)
 
 
 def record_of(
     report: StsReport,
     *,
-    protocol: Protocol = "all",
+    suite: StsSuite = STS,
+    protocol: Protocol | None = None,
     seed: int | None = None,
     command: Sequence[str] | None = None,
 ) -> ResultRecord:
@@ -92,7 +92,8 @@ def record_of(
 
     Args:
         report: The report.
-        protocol: The protocol that tables show first.
+        suite: What the sets were judged as.
+        protocol: The protocol that tables show first; the suite's by default.
         seed: The seed the model was trained with.
         command: The command line.
 
@@ -103,8 +104,8 @@ def record_of(
         model=report.model,
         fingerprint=report.fingerprint,
         dimension=report.dimension,
-        suite=STS_SUITE,
-        protocol=protocol,
+        suite=suite.name,
+        protocol=protocol or suite.protocol,
         seed=seed,
         sets=report.sets,
         sentences=report.sentences,
@@ -118,11 +119,12 @@ def record_of(
     )
 
 
-def file_name_of(model: str, *, protocol: Protocol, seed: int | None) -> str:
+def file_name_of(model: str, *, suite: str = STS.name, protocol: Protocol, seed: int | None) -> str:
     """Name of a record's JSON file: model, suite, protocol and seed.
 
     Args:
         model: The model's name.
+        suite: The record's suite.
         protocol: The record's protocol.
         seed: The record's seed.
 
@@ -130,4 +132,4 @@ def file_name_of(model: str, *, protocol: Protocol, seed: int | None) -> str:
         A name such as `org__model.sts.all.seed-1.json`.
     """
     numbered = "" if seed is None else f".seed-{seed}"
-    return f"{slug(model)}.{STS_SUITE}.{protocol}{numbered}.json"
+    return f"{slug(model)}.{suite}.{protocol}{numbered}.json"

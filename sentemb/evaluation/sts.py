@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from sentemb.data.catalogue import expand
 from sentemb.data.sts import STS_SETS, ScoredPairs, load_scored_pairs
 from sentemb.encoding import NonFiniteError, TextEncoder, load_encoder
 from sentemb.encoding.encoder import Vectors
@@ -103,21 +104,22 @@ class StsReport:
         )
 
 
-def average(scores: Mapping[str, Correlations]) -> Correlations | None:
-    """Mean over the seven sets of the papers, other sets left aside.
+def average(scores: Mapping[str, Correlations], sets: Sequence[str] = STS_SETS) -> Correlations | None:
+    """Mean over the seven sets of the papers, or those of another suite, other sets left aside.
 
     Args:
         scores: Correlations by set, under one protocol.
+        sets: The sets of the mean.
 
     Returns:
-        The mean, or None where one of the seven is missing.
+        The mean, or None where one of them is missing.
     """
-    if not all(name in scores for name in STS_SETS):
+    if not all(name in scores for name in sets):
         return None
-    seven = [scores[name] for name in STS_SETS]
+    chosen = [scores[name] for name in sets]
     return Correlations(
-        spearman=float(np.mean([score.spearman for score in seven])),
-        pearson=float(np.mean([score.pearson for score in seven])),
+        spearman=float(np.mean([score.spearman for score in chosen])),
+        pearson=float(np.mean([score.pearson for score in chosen])),
     )
 
 
@@ -131,7 +133,8 @@ def load_sets(
     """Read the sets of a suite.
 
     Args:
-        sets: Their names: `sts12` to `sts16`, `stsb`, `sickr` (4,927 pairs), `sickr-mteb` (9,927 pairs).
+        sets: Their names: `sts12` to `sts16`, `stsb`, `sickr` (4,927 pairs), `sickr-mteb` (9,927 pairs), sets
+            of other languages, or families of these: `sts17`, `sts22`, `stsb-multi-mt`.
         split: The split.
         data_dir: The folder of data; `SENTEMB_DATA` by default.
         check_rows: Refuse a set whose number of pairs differs from the catalogue's.
@@ -144,10 +147,11 @@ def load_sets(
     """
     if isinstance(sets, str) or not sets:
         raise InputError("no list of sets was given", f"choose among {', '.join(STS_SETS)}, sickr-mteb")
-    twice = sorted({name for name in sets if list(sets).count(name) > 1})
+    names = expand(sets)
+    twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise InputError(f"set {twice[0]} is named twice", "name each set once")
-    return [load_scored_pairs(name, split=split, data_dir=data_dir, check_rows=check_rows) for name in sets]
+    return [load_scored_pairs(name, split=split, data_dir=data_dir, check_rows=check_rows) for name in names]
 
 
 def evaluate_pairs(

@@ -9,6 +9,7 @@ from sentemb._tables import ABSENT, Table
 from sentemb.data.sts import STS_SETS
 from sentemb.evaluation.result import ResultRecord
 from sentemb.evaluation.scoring import Protocol, SetScore
+from sentemb.evaluation.suites import MULTILINGUAL
 
 __all__ = ["ABSENT", "Table", "set_names", "sts_table"]
 
@@ -35,7 +36,7 @@ def sts_table(
     *,
     measure: Literal["spearman", "pearson"] = "spearman",
 ) -> Table:
-    """Models by sets, correlations x 100 with two digits, and the average where all seven sets are there.
+    """Models by sets, correlations x 100 with two digits, and the average where all sets of the suite are there.
 
     Args:
         records: The records, one row each.
@@ -81,7 +82,7 @@ def set_names(records: Sequence[ResultRecord]) -> list[str]:
     Returns:
         The names, those of the papers first.
     """
-    order = [*STS_SETS, "sickr-mteb"]
+    order = [*STS_SETS, "sickr-mteb", *MULTILINGUAL.sets]
     names = {one.name for record in records for one in record.sets}
     return sorted(names, key=lambda name: (order.index(name) if name in order else len(order), name))
 

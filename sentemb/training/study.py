@@ -15,6 +15,7 @@ from sentemb.evaluation.judge import judge_sts
 from sentemb.evaluation.record_files import prepare_folder
 from sentemb.evaluation.records import read_record, write_record
 from sentemb.evaluation.result import ResultRecord, file_name_of
+from sentemb.evaluation.suites import STS, StsSuite
 from sentemb.losses import ViewCache
 from sentemb.training.checkpoints import remove_folder
 from sentemb.training.config import TrainConfig
@@ -80,19 +81,21 @@ def judge_rows(
     pairs: Sequence[ScoredPairs],
     *,
     folder: Path,
+    suite: StsSuite = STS,
     keep_models: bool = False,
     progress: ConsoleProgress | None = None,
 ) -> list[ResultRecord]:
     """Train and judge what has no record yet.
 
-    `ROW-seed-N.sts.all.seed-N.json` is the record, its settings lie in `settings/`. An interrupted run goes
-    on from its checkpoint in `models/`; a model is removed when its record is written.
+    `ROW-seed-N.SUITE.PROTOCOL.seed-N.json` is the record, its settings lie in `settings/`. An interrupted run
+    goes on from its checkpoint in `models/`; a model is removed when its record is written.
 
     Args:
         rows: The rows; a seed of all rows comes before the next seed, so that an early stop leaves a table.
         seeds: The seeds.
         pairs: The sets to judge on.
         folder: Where everything goes.
+        suite: What the sets are judged as.
         keep_models: Leave the models there.
         progress: Where to show progress.
 
@@ -110,20 +113,21 @@ def judge_rows(
     for seed in seeds:
         for row in rows:
             model = folder / _MODELS / f"{row.name}-seed-{seed}"
-            if not _record_path(folder, row, seed).exists():
+            if not _record_path(folder, suite, row, seed).exists():
                 if progress is not None:
                     progress.announce(f"{row.name}, seed {seed}")
                 row.train(model, seed, progress)
-                record = judge_sts(model, pairs, seed=seed, command=sys.argv)
+                record = judge_sts(model, pairs, suite=suite, seed=seed, command=sys.argv)
                 write_record(record, folder)
             # A kill may have left the model of a record that is already written.
             if not keep_models:
                 remove_folder(model)
-    return [read_record(_record_path(folder, row, seed)) for row in rows for seed in seeds]
+    return [read_record(_record_path(folder, suite, row, seed)) for row in rows for seed in seeds]
 
 
-def _record_path(folder: Path, row: Row, seed: int) -> Path:
-    return folder / file_name_of(f"{row.name}-seed-{seed}", protocol="all", seed=seed)
+def _record_path(folder: Path, suite: StsSuite, row: Row, seed: int) -> Path:
+    name = f"{row.name}-seed-{seed}"
+    return folder / file_name_of(name, suite=suite.name, protocol=suite.protocol, seed=seed)
 
 
 def _check_settings(path: Path, settings: Mapping[str, Any]) -> None:

@@ -10,6 +10,7 @@ from sentemb.data.sts import STS_SETS
 from sentemb.errors import InputError
 from sentemb.evaluation.result import ResultRecord
 from sentemb.evaluation.sts import load_sets
+from sentemb.evaluation.suites import STS, StsSuite
 from sentemb.training.program import run_with_options
 from sentemb.training.progress import ConsoleProgress
 from sentemb.training.study import Row, judge_rows
@@ -34,7 +35,7 @@ def study_parser(description: str | None, *, rows: Sequence[str], seeds: str) ->
     parser.add_argument("--output", required=True, help="folder for records; what is there is not run again")
     parser.add_argument("--rows", default=",".join(rows), help=f"some of {','.join(rows)}; all by default")
     parser.add_argument("--seeds", default=seeds, help="each row once for each: 1,2,3")
-    parser.add_argument("--sets", default=",".join(STS_SETS), help="STS sets to judge on; the papers' seven")
+    parser.add_argument("--sets", default=",".join(STS_SETS), help="STS sets to judge on")
     parser.add_argument("--dev", default="stsb", help="dev set: stsb, a file of scored pairs, or none")
     parser.add_argument("--data-dir", help="folder of local data sets; SENTEMB_DATA by default")
     parser.add_argument("--max-steps", type=int, help="stop training early, to try things out")
@@ -45,12 +46,15 @@ def study_parser(description: str | None, *, rows: Sequence[str], seeds: str) ->
 def run_study(
     parser: argparse.ArgumentParser,
     rows_of: Callable[[argparse.Namespace], Mapping[str, Callable[[], Row]]],
+    *,
+    suite: StsSuite = STS,
 ) -> list[ResultRecord]:
     """Read the command line, train the rows that it asks for, and judge them.
 
     Args:
         parser: The program's parser.
         rows_of: From the command line to what makes each row, by name; only the rows asked for are made.
+        suite: What the sets are judged as.
 
     Returns:
         The records of all rows and seeds, by row.
@@ -71,6 +75,7 @@ def run_study(
             seeds,
             pairs,
             folder=Path(options.output),
+            suite=suite,
             keep_models=options.keep_models,
             progress=ConsoleProgress(),
         )

@@ -114,8 +114,8 @@ def test_mistakes_in_the_list_of_sets(tmp_path: Path, pairs: ScoredPairs) -> Non
     ):
         with pytest.raises(InputError, match=problem):
             evaluate_sts(letters, sets, data_dir=tmp_path)
-    with pytest.raises(InputError, match="no data set is called 'sts17'"):
-        evaluate_sts(letters, ("sts17",), data_dir=tmp_path)
+    with pytest.raises(InputError, match="no data set is called 'sts18'"):
+        evaluate_sts(letters, ("sts18",), data_dir=tmp_path)
     with pytest.raises(InputError, match="no pairs"):
         evaluate_pairs(letters, [])
     with pytest.raises(InputError, match=r"mine \(all, mean, wmean\)"):

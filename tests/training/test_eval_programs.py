@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from sentemb.evaluation.records import read_records
+from sentemb.evaluation.suites import MULTILINGUAL
 
 PROGRAMS = Path(__file__).resolve().parents[2] / "eval"
 RunProgram = Callable[..., str]
@@ -118,3 +119,34 @@ def test_frozen_rows_share_a_pass_and_are_not_judged_again(
     with pytest.raises(SystemExit) as caught:
         run_program("frozen.py", *toy, "--rows", "mena")
     assert caught.value.code == 2 and "did you mean mean" in capsys.readouterr().err.lower()
+
+
+def test_zero_shot_judges_in_other_languages_and_goes_on(
+    run_program: RunProgram, sentences_file: Path, tmp_path: Path
+) -> None:
+    toy = ("--dev", "none", "--max-steps", 2, "--data", sentences_file, "--rows", "sg-opt")
+    sets = ("--sets", "sts17-es-es,sts17-en-en")
+    out = run_program("zero_shot.py", *toy, *sets, "--seeds", "1")
+    assert "Pearson x 100" in out and "Spearman x 100" in out
+    assert "| sg-opt | 1 |" in out and "Arabic 58.52" in out
+    record = tmp_path / "out" / "sg-opt-seed-1.multilingual.wmean.seed-1.json"
+    before = record.read_bytes()
+    assert "| sg-opt | 2 |" in run_program("zero_shot.py", *toy, *sets, "--seeds", "1,2")
+    assert record.read_bytes() == before
+
+
+def test_models_are_judged_in_other_languages(
+    tiny_bert: Path, shared_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    def run(*arguments: Any) -> str:
+        monkeypatch.setattr(sys, "argv", ["multilingual_sts.py", *map(str, arguments)])
+        runpy.run_path(str(PROGRAMS / "multilingual_sts.py"), run_name="__main__")
+        return capsys.readouterr().out
+
+    place = ("--data-dir", shared_data, "--output", tmp_path)
+    judged = run(tiny_bert, "--pooling", "mean", "--sets", "sts17-en-en,stsb-de", *place)
+    assert f"| {tiny_bert.name}-mean | – |" in judged and "| sts17-en-en | stsb-de |" in judged
+    assert run(*place) == judged  # from the record
+    (record,) = read_records(tmp_path, suite=MULTILINGUAL)
+    assert [one.name for one in record.sets] == ["sts17-en-en", "stsb-de"]
