@@ -77,9 +77,7 @@ def _pictures(fields: Fields) -> list[Picture]:
     listed = ", ".join(encoders)
     return [
         picture_of(alignment_figure(points, paths), f"Alignment against uniformity of {listed}"),
-        picture_of(
-            spectrum_figure(spectra, ranks), f"Share of the variance along each direction of {listed}"
-        ),
+        picture_of(spectrum_figure(spectra, ranks), f"Variance along each direction of {listed}"),
     ]
 
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from sentemb.cli.report_layers import layers_section, training_section
 from sentemb.cli.report_geometry import geometry_section
+from sentemb.cli.report_layers import layers_section, training_section
 from sentemb.errors import InputError
 from sentemb.evaluation.comparison import compare, sts_runs, transfer_runs
 from sentemb.evaluation.comparison.table import comparison_table

@@ -1,0 +1,147 @@
+"""The page in a real browser: it loads nothing else, complains about nothing, and its tables sort."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from sentemb._tables import Table
+from sentemb.report.courses import course_figure
+from sentemb.report.figures import data_uri, svg_of
+from sentemb.report.sections import Picture, Section, html_report
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+ODD = "<img src=x onerror=alert(1)> & \"quotes\" 'n' </script>"
+TABLE = Table(
+    "Scores",
+    ("method", "pooling", "seeds", "STS12", "average"),
+    (
+        ("raw", "cls", "–", "9.50", "1,000.00"),
+        (ODD, "mean", "8", "50.25 ± 0.50", "–"),
+        ("SG-OPT", "cls", "8", "50.75 ± 9.00", "< 0.01"),
+        ("Flow", "last-2", "1", "-3.00", "20.00"),
+    ),
+    ("a note",),
+    best=frozenset({(2, 3)}),
+    names=2,
+    groups=("mini", "mini", "large", ""),
+    top=frozenset({(2, 3)}),
+)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    found = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    if found is None:
+        pytest.skip("there is no Chromium; on Debian, apt-get install chromium brings one")
+    with sync_api.sync_playwright() as playwright:
+        # The sandbox of Chromium does not start for root, and the page is our own.
+        started = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
+        yield started
+        started.close()
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    picture = data_uri(svg_of(course_figure({ODD: [{0: 1.0, 50: 2.0}]}, y_label="$5 and $6")))
+    sections = [
+        Section("sts", "Similarity", sentences=("SG-OPT is better than raw by 0.80",), tables=(TABLE,)),
+        Section("training", ODD, pictures=(Picture(picture, ODD),)),
+    ]
+    path = tmp_path_factory.mktemp("report") / "page.html"
+    path.write_text(html_report(ODD, sections), encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def page(browser: Browser, path: Path) -> Iterator[Page]:
+    """The page, opened from a file; whatever it asks for or complains about fails the test."""
+    complaints: list[str] = []
+    opened = browser.new_page()
+    opened.set_default_timeout(10_000)
+    opened.on("console", lambda message: complaints.append(message.text))
+    opened.on("pageerror", lambda error: complaints.append(str(error)))
+    opened.on("dialog", lambda dialog: complaints.append(dialog.message))
+    opened.on("request", lambda asked: complaints.append(asked.url) if asked.url != path.as_uri() else None)
+    opened.goto(path.as_uri())
+    yield opened
+    opened.close()
+    assert [one for one in complaints if not one.startswith("data:image/svg+xml")] == []
+
+
+def column(page: Page, number: int) -> list[str]:
+    return page.locator(f"tbody td:nth-child({number})").all_inner_texts()
+
+
+def sort_by(page: Page, name: str) -> str | None:
+    page.get_by_role("button", name=name, exact=True).click()
+    return page.get_by_role("columnheader", name=name).get_attribute("aria-sort")
+
+
+def test_everything_is_there_as_text(page: Page) -> None:
+    assert page.title() == ODD
+    assert column(page, 2) == ["raw", ODD, "SG-OPT", "Flow"]
+    assert column(page, 1) == ["mini", "mini", "large", "–"]
+    assert page.locator("caption").inner_text() == "Scores"
+    assert page.get_by_text("SG-OPT is better than raw by 0.80").is_visible()
+    assert page.get_by_role("heading", level=2).all_inner_texts() == ["Similarity", ODD]
+
+
+def test_figures_are_drawn(page: Page) -> None:
+    picture = page.get_by_role("img")
+    assert picture.get_attribute("alt") == ODD
+    assert picture.evaluate("image => image.complete && image.naturalWidth") > 300
+
+
+def test_a_click_sorts_numbers_from_the_largest_and_another_turns_them_round(page: Page) -> None:
+    assert sort_by(page, "STS12") == "descending"
+    assert column(page, 5) == ["50.75 ± 9.00", "50.25 ± 0.50", "9.50", "-3.00"]
+    assert column(page, 2) == ["SG-OPT", ODD, "raw", "Flow"]
+    assert sort_by(page, "STS12") == "ascending"
+    assert column(page, 5) == ["-3.00", "9.50", "50.25 ± 0.50", "50.75 ± 9.00"]
+
+
+def test_what_has_no_number_stays_below(page: Page) -> None:
+    sort_by(page, "average")
+    assert column(page, 6) == ["1,000.00", "20.00", "< 0.01", "–"]
+    sort_by(page, "average")
+    assert column(page, 6) == ["< 0.01", "20.00", "1,000.00", "–"]
+
+
+def test_names_sort_from_a_and_only_one_column_says_so(page: Page) -> None:
+    sort_by(page, "average")
+    assert sort_by(page, "method") == "ascending"
+    assert column(page, 2) == [ODD, "Flow", "raw", "SG-OPT"]
+    assert page.locator("th[aria-sort]").count() == 1
+
+
+def test_the_keyboard_is_enough(page: Page) -> None:
+    page.get_by_role("button", name="method").focus()
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.textContent") == "pooling"
+    page.keyboard.press("Enter")
+    assert column(page, 3) == ["cls", "cls", "last-2", "mean"]
+    page.keyboard.press("Space")
+    assert column(page, 3) == ["mean", "last-2", "cls", "cls"]
+
+
+def test_numbers_stand_to_the_right_and_a_narrow_window_scrolls_the_table_alone(page: Page) -> None:
+    cell = page.locator("tbody td:nth-child(5)").first
+    assert cell.evaluate("cell => getComputedStyle(cell).textAlign") == "right"
+    page.set_viewport_size({"width": 320, "height": 600})
+    assert page.evaluate("document.documentElement.scrollWidth") == 320
+    assert page.locator(".scroll").evaluate("box => box.scrollWidth > box.clientWidth")
+
+
+def test_links_of_the_contents_lead_to_their_headings(page: Page) -> None:
+    page.set_viewport_size({"width": 800, "height": 200})
+    page.get_by_role("navigation").get_by_role("link", name="Similarity").click()
+    assert page.get_by_role("heading", name="Similarity").is_visible()
+    assert "#section-" in page.url
