@@ -42,6 +42,7 @@ __all__ = [
     "WeightedLayerPooling",
     "all_gather_with_grad",
     "embed_columns",
+    "fused_adam",
     "get_rank",
     "get_world_size",
     "load_reports_through",
@@ -139,3 +140,39 @@ def packed_linear(inputs: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor
     """
     outputs: torch.Tensor = torch.ops.mkldnn._linear_pointwise(inputs, weight, bias, "none", [], "")
     return outputs
+
+
+def fused_adam(
+    weights: torch.Tensor,
+    gradients: torch.Tensor,
+    mean: torch.Tensor,
+    square: torch.Tensor,
+    steps: torch.Tensor,
+    *,
+    learning_rate: float,
+) -> None:
+    """One step of torch's Adam with its default smoothing, without the bookkeeping of `torch.optim`.
+
+    Args:
+        weights: Changed in place.
+        gradients: Of the weights.
+        mean: First moment, changed in place.
+        square: Second moment, changed in place.
+        steps: Number of this step, from 1; a float scalar.
+        learning_rate: The learning rate.
+    """
+    torch._fused_adam_(
+        [weights],
+        [gradients],
+        [mean],
+        [square],
+        [],
+        [steps],
+        lr=learning_rate,
+        beta1=0.9,
+        beta2=0.999,
+        weight_decay=0.0,
+        eps=1e-8,
+        amsgrad=False,
+        maximize=False,
+    )

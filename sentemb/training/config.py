@@ -98,6 +98,10 @@ class RunConfig:
     def __hash__(self) -> int:
         return hash(tuple(str(value) for value in self.values().values()))
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # The read-only options cannot be pickled, and a study hands configurations to its processes.
+        return _remake, (type(self), self.values())
+
     def values(self) -> dict[str, Any]:
         """The fields as plain values, for TOML and JSON.
 
@@ -185,6 +189,10 @@ def require(name: str, value: float | None, *, at_least: float, at_most: float |
         return
     bounds = f"at least {at_least}" if at_most is None else f"between {at_least} and {at_most}"
     raise InputError(f"{name} is {value}", f"it must be {bounds}")
+
+
+def _remake(kind: type[RunConfig], values: dict[str, Any]) -> RunConfig:
+    return kind(**values)
 
 
 def _plain(value: Any) -> Any:

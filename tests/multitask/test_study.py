@@ -43,6 +43,14 @@ def test_what_has_a_record_is_not_trained_again(small_bert: Path, tmp_path: Path
         assert np.array_equal(record.gold["similarity"], DEV.similarity.labels)
 
 
+@pytest.mark.slow
+def test_processes_give_the_same_records(small_bert: Path, tmp_path: Path) -> None:
+    rows = configs(small_bert, tmp_path / "runs", seeds=(1,))
+    here = run_rows(rows, TRAIN, DEV, folder=tmp_path / "here")
+    there = run_rows(rows, TRAIN, DEV, folder=tmp_path / "there", jobs=2)
+    assert [record.scores for record in there] == [record.scores for record in here]
+
+
 def test_another_setting_is_another_record(small_bert: Path, tmp_path: Path) -> None:
     config = toy_config("table2-none", small_bert, tmp_path / "run", max_steps=1)
     for one in (config, config.replace(learning_rate=1e-3)):

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import pickle
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -29,6 +30,12 @@ def test_flags_win_over_the_file_and_the_file_over_the_recipe(write_file: Write)
     assert config.loss_options == {"temperature": 0.3, "drift_weight": 0, "objective": "opt3"}
     assert config.seeds == (4, 5)
     assert config.betas == (0.8, 0.9)
+
+
+def test_a_configuration_reaches_another_process() -> None:
+    config = resolve("sg-opt", overrides={"output": "o"}, assignments={"loss_options.layers": "4,none"})
+    copy = pickle.loads(pickle.dumps(config))
+    assert copy == config and hash(copy) == hash(config) and copy.loss_options["layers"] == (4, None)
 
 
 def test_a_layer_range_can_be_given_as_a_flag() -> None:

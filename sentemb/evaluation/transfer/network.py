@@ -1,117 +1,96 @@
-"""The weights of many small classifiers, their gradients and their optimizer, as batched matrices.
+"""The weights of many small classifiers and their gradients, as batched matrices.
 
-With F folds, P penalties a fold, C classes and h hidden units, the first layer's weights are
-`(F, d, P * h)`: the rows of a fold meet the weights of all its classifiers in one product. The second
-layer's are `(F * P, h, C)`. Without a hidden layer there is one of `(F, d, P * C)`.
+F folds have P classifiers each, with one layer or two. A fold's rows meet the first layers of all its
+classifiers in one product, so rows are read once and not P times. Activations are `(..., units, rows)`, the
+transpose of what is usual: then neither this product nor that of the gradient moves the rows or the
+weights, and few classes are as fast as many.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor, nn
 
-from sentemb.evaluation.transfer.presets import NeuralPreset
 
-
-@dataclass(eq=False)
 class Network:
-    """Classifiers of F folds with P penalties each.
+    """Classifiers of F folds with P members each, all in one block of memory.
+
+    Args:
+        layers: `(out, in)` of one or two layers.
+        folds: F.
+        members: P.
+        dtype: Of the weights.
 
     Attributes:
-        first: Weights of the first layer, `(F, d, P, out)`.
-        first_bias: `(F, P, out)`.
-        second: Weights of the second layer, `(F, P, h, C)`; None without a hidden layer.
-        second_bias: `(F, P, C)`; None without a hidden layer.
+        flat: The block.
+        weights: Of each layer, `(F, P, out, in)`, views of the block.
+        biases: Of each layer, `(F, P, out)`, views of the block.
     """
 
-    first: Tensor
-    first_bias: Tensor
-    second: Tensor | None = None
-    second_bias: Tensor | None = None
+    def __init__(
+        self, layers: Sequence[tuple[int, int]], folds: int, members: int, dtype: torch.dtype
+    ) -> None:
+        self.layers, self.folds, self.members = list(layers), folds, members
+        self.flat = torch.zeros(
+            folds * members * sum(out * (width + 1) for out, width in layers), dtype=dtype
+        )
+        self.weights: list[Tensor] = []
+        self.biases: list[Tensor] = []
+        rest = self.flat
+        for out, width in layers:
+            weight, rest = rest.tensor_split([folds * members * out * width])
+            bias, rest = rest.tensor_split([folds * members * out])
+            self.weights.append(weight.view(folds, members, out, width))
+            self.biases.append(bias.view(folds, members, out))
 
     @classmethod
-    def of(cls, layers: Sequence[nn.Linear], shape: Sequence[int]) -> Network:
+    def of(cls, layers: Sequence[nn.Linear], folds: int, members: int) -> Network:
         """Classifiers that all begin with the same weights.
 
         Args:
             layers: One or two layers.
-            shape: F and P.
+            folds: F.
+            members: P.
 
         Returns:
             The network.
         """
-        folds, penalties = shape
-        weight, bias = layers[0].weight.detach(), layers[0].bias.detach()
-        first = weight.T[None, :, None, :].repeat(folds, 1, penalties, 1)
-        first_bias = bias.repeat(folds, penalties, 1)
-        if len(layers) == 1:
-            return cls(first, first_bias)
-        weight, bias = layers[1].weight.detach(), layers[1].bias.detach()
-        return cls(
-            first, first_bias, weight.T.repeat(folds, penalties, 1, 1), bias.repeat(folds, penalties, 1)
-        )
+        sizes = [(layer.out_features, layer.in_features) for layer in layers]
+        network = cls(sizes, folds, members, layers[0].weight.dtype)
+        for layer, weight, bias in zip(layers, network.weights, network.biases, strict=True):
+            weight.copy_(layer.weight.detach())
+            bias.copy_(layer.bias.detach())
+        return network
 
     @property
     def parameters(self) -> list[Tensor]:
         """All weights and biases."""
-        return [tensor for tensor in vars(self).values() if tensor is not None]
+        return [*self.weights, *self.biases]
 
-    def logits(self, features: Tensor) -> Tensor:
-        """Scores of the classes.
-
-        Args:
-            features: `(F, n, d)`.
+    def like(self) -> Network:
+        """Zeros of the same shapes.
 
         Returns:
-            `(F, n, P, C)`.
+            A network of its own.
         """
-        return self._forward(features)[1]
+        return Network(self.layers, self.folds, self.members, self.flat.dtype)
 
-    def gradients(self, features: Tensor, labels: Tensor, weights: Tensor) -> list[Tensor]:
-        """Gradient of the weighted cross-entropy of every classifier.
+    def select(self, folds: Tensor, members: Tensor) -> Network:
+        """Some of the classifiers.
 
         Args:
-            features: `(F, n, d)`.
-            labels: `(F, n)` class numbers.
-            weights: `(F, n)` what each row counts.
+            folds: `(F', 1)` places of folds.
+            members: `(F', P')` places of their members.
 
         Returns:
-            The gradients of `parameters`, in their order and shapes.
+            A network of its own.
         """
-        hidden, logits = self._forward(features)  # (F, n, P * h) or None, (F, n, P, C)
-        back = logits.softmax(dim=3)
-        target = labels[:, :, None, None].expand(*logits.shape[:3], 1)
-        back.scatter_add_(3, target, torch.full_like(target, -1, dtype=back.dtype))
-        back *= weights[:, :, None, None]
-        if self.second is None or hidden is None:
-            return self._first_gradients(features, back)
-        folds, rows, penalties, classes = back.shape
-        per_classifier = back.transpose(1, 2).reshape(folds * penalties, rows, classes)
-        units = hidden.view(folds, rows, penalties, -1).transpose(1, 2)
-        units = units.reshape(folds * penalties, rows, -1)
-        second = torch.bmm(units.transpose(1, 2), per_classifier).view(self.second.shape)
-        through = torch.bmm(per_classifier, self.second.flatten(0, 1).transpose(1, 2))
-        through = through * units * (1 - units)  # of the sigmoid
-        through = through.view(folds, penalties, rows, -1).transpose(1, 2)
-        return [*self._first_gradients(features, through), second, back.sum(dim=1)]
-
-    def copy(self) -> Network:
-        """Weights of their own."""
-        return Network(*(tensor.clone() for tensor in self.parameters))
-
-    def select(self, folds: Sequence[int]) -> Network:
-        """Some of the folds.
-
-        Args:
-            folds: Their places.
-
-        Returns:
-            Their classifiers, with weights of their own.
-        """
-        return Network(*(tensor[list(folds)] for tensor in self.parameters))
+        chosen = Network(self.layers, *members.shape, self.flat.dtype)
+        for mine, theirs in zip(chosen.parameters, self.parameters, strict=True):
+            mine.copy_(theirs[folds, members])
+        return chosen
 
     def of_fold(self, fold: int) -> Network:
         """One fold.
@@ -120,90 +99,65 @@ class Network:
             fold: Its place.
 
         Returns:
-            Its classifiers, a view.
+            Its classifiers, with weights of their own.
         """
-        return Network(*(tensor[fold : fold + 1] for tensor in self.parameters))
+        return self.select(torch.tensor([[fold]]), torch.arange(self.members).unsqueeze(0))
 
-    def take(self, fold: int, other: Network, place: int, penalties: Sequence[int]) -> None:
-        """Copy classifiers from another network.
+    def take(self, fold: int, member: int, other: Network, other_fold: int, other_member: int) -> None:
+        """Copy a classifier of another network.
 
         Args:
-            fold: Their fold here.
+            fold: Its fold here.
+            member: Its place in the fold.
             other: The network.
-            place: Their fold there.
-            penalties: Which of them.
+            other_fold: Its fold there.
+            other_member: Its place in that fold.
         """
-        if not penalties:
-            return
-        chosen = list(penalties)
-        self.first[fold][:, chosen] = other.first[place][:, chosen]
-        for mine, theirs in zip(self.parameters[1:], other.parameters[1:], strict=True):
-            mine[fold][chosen] = theirs[place][chosen]
+        for mine, theirs in zip(self.parameters, other.parameters, strict=True):
+            mine[fold, member] = theirs[other_fold, other_member]
+
+    def logits(self, features: Tensor) -> Tensor:
+        """Scores of the classes.
+
+        Args:
+            features: `(F, n, d)`.
+
+        Returns:
+            `(F, P, C, n)`.
+        """
+        return self._forward(features)[1]
+
+    def differentiate(self, features: Tensor, loss: Callable[[Tensor], Tensor], gradients: Network) -> None:
+        """Compute the gradient of every classifier.
+
+        Args:
+            features: `(F, n, d)`.
+            loss: From the logits, `(F, P, C, n)`, to the gradient with respect to them.
+            gradients: Takes the gradients, in place of what it holds.
+        """
+        hidden, logits = self._forward(features)
+        back = loss(logits)
+        if hidden is not None:
+            back = self._second_gradients(hidden, back, gradients)
+        torch.sum(back, dim=3, out=gradients.biases[0])
+        torch.bmm(back.flatten(1, 2), features, out=gradients.weights[0].flatten(1, 2))
 
     def _forward(self, features: Tensor) -> tuple[Tensor | None, Tensor]:
-        folds, _, penalties, out = self.first.shape
-        bias = self.first_bias.view(folds, 1, penalties * out)
-        product = torch.baddbmm(bias, features, self.first.flatten(2))
-        if self.second is None or self.second_bias is None:
-            return None, product.view(folds, -1, penalties, out)
-        hidden = product.sigmoid_()
-        units = hidden.view(folds, -1, penalties, out).transpose(1, 2).flatten(0, 1)
-        bias = self.second_bias.view(folds * penalties, 1, -1)
-        logits = torch.baddbmm(bias, units, self.second.flatten(0, 1))
-        return hidden, logits.view(folds, penalties, -1, logits.shape[2]).transpose(1, 2)
+        weight, bias = self.weights[0].flatten(1, 2), self.biases[0].flatten(1, 2).unsqueeze(2)
+        scores = torch.baddbmm(bias, weight, features.transpose(1, 2))  # (F, P * out, n)
+        shape = (self.folds, self.members, -1, features.shape[1])
+        if len(self.layers) == 1:
+            return None, scores.view(shape)
+        hidden = scores.sigmoid_().view(self.folds * self.members, -1, features.shape[1])
+        weight, bias = self.weights[1].flatten(0, 1), self.biases[1].flatten(0, 1).unsqueeze(2)
+        return hidden, torch.baddbmm(bias, weight, hidden).view(shape)
 
-    def _first_gradients(self, features: Tensor, back: Tensor) -> list[Tensor]:
-        weights = torch.bmm(features.transpose(1, 2), back.flatten(2))
-        return [weights.view(self.first.shape), back.sum(dim=1)]
-
-
-class Optimizer:
-    """torch's Adam or RMSprop with a weight decay for each classifier, whose folds can be taken out.
-
-    Args:
-        network: The classifiers.
-        preset: Which optimizer.
-        penalties: `(F, P)` weight decay.
-    """
-
-    def __init__(self, network: Network, preset: NeuralPreset, penalties: Tensor) -> None:
-        self.network, self.preset = network, preset
-        folds, count = penalties.shape
-        self.decays = [
-            penalties.view(folds, 1, count, 1),
-            *(penalties.view(folds, count, *[1] * (tensor.dim() - 2)) for tensor in network.parameters[1:]),
-        ]
-        self._inner = self._make()
-
-    def step(self, gradients: Sequence[Tensor]) -> None:
-        """Take a step.
-
-        Args:
-            gradients: Of the network's parameters; they are overwritten.
-        """
-        for parameter, gradient, decay in zip(self.network.parameters, gradients, self.decays, strict=True):
-            parameter.grad = gradient.addcmul_(parameter, decay)
-        self._inner.step()
-
-    def select(self, folds: Sequence[int], network: Network) -> None:
-        """Go on with some of the folds.
-
-        Args:
-            folds: Their places.
-            network: Their classifiers.
-        """
-        chosen = list(folds)
-        states = [self._inner.state[parameter] for parameter in self.network.parameters]
-        self.network = network
-        self.decays = [tensor[chosen] for tensor in self.decays]
-        self._inner = self._make()
-        for parameter, state in zip(network.parameters, states, strict=True):
-            # All but the number of steps is as large as the weights.
-            kept = {name: value[chosen] if value.dim() else value for name, value in state.items()}
-            self._inner.state[parameter] = kept
-
-    def _make(self) -> torch.optim.Optimizer:
-        if self.preset.optimizer == "adam":
-            # One pass over weights, gradients and moments, which outgrow the caches.
-            return torch.optim.Adam(self.network.parameters, lr=self.preset.learning_rate, fused=True)
-        return torch.optim.RMSprop(self.network.parameters, lr=self.preset.learning_rate)
+    def _second_gradients(self, hidden: Tensor, back: Tensor, gradients: Network) -> Tensor:
+        """Take the gradients of the second layer; what goes back to the first, `(F, P, h, n)`."""
+        torch.sum(back, dim=3, out=gradients.biases[1])
+        flat = back.flatten(0, 1)  # (F * P, C, n)
+        torch.bmm(flat, hidden.transpose(1, 2), out=gradients.weights[1].flatten(0, 1))
+        through = torch.bmm(self.weights[1].flatten(0, 1).transpose(1, 2), flat)
+        through *= hidden
+        through.addcmul_(through, hidden, value=-1)  # times hidden * (1 - hidden), of the sigmoid
+        return through.view(self.folds, self.members, *through.shape[1:])

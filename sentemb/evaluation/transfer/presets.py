@@ -10,10 +10,10 @@ from sentemb.errors import InputError
 
 
 @dataclass(frozen=True, kw_only=True)
-class NeuralPreset:
-    """SentEval's own classifier: logistic regression, or one hidden layer, trained by batches.
+class Schedule:
+    """How SentEval trains a network with one layer, or with a hidden one, by batches.
 
-    Every `epoch_size` passes the classifier is scored on rows that it is not trained on. Scores that are no
+    Every `epoch_size` passes the network is scored on rows that it is not trained on. Scores that are no
     new best are counted, also when a best one comes between them; the one after `tenacity` of them ends the
     training, and the weights of the best score are kept.
 
@@ -23,10 +23,7 @@ class NeuralPreset:
         batch_size: Rows of a step.
         tenacity: See above.
         epoch_size: See above.
-        folds: k of the cross-validations.
-        penalties: Weight decay, L2 in the gradient, among which validation chooses.
-        max_epochs: A classifier that has seen so many passes is not trained further.
-        validation_share: Part of the training rows that stops the last fit, where a task has no dev split.
+        max_epochs: A network that has seen more passes is not trained further.
     """
 
     hidden: int
@@ -34,15 +31,27 @@ class NeuralPreset:
     batch_size: int
     tenacity: int
     epoch_size: int
-    folds: int
-    penalties: tuple[float, ...] = (1e-5, 1e-4, 1e-3, 1e-2)
     max_epochs: int = 200
-    validation_share: float = 0.05
 
     @property
     def learning_rate(self) -> float:
         """Torch's default of the optimizer, which SentEval leaves as it is."""
         return 1e-3 if self.optimizer == "adam" else 1e-2
+
+
+@dataclass(frozen=True, kw_only=True)
+class NeuralPreset(Schedule):
+    """SentEval's own classifier: logistic regression, or one hidden layer.
+
+    Attributes:
+        folds: k of the cross-validations.
+        penalties: Weight decay, L2 in the gradient, among which validation chooses.
+        validation_share: Part of the training rows that stops the last fit, where a task has no dev split.
+    """
+
+    folds: int
+    penalties: tuple[float, ...] = (1e-5, 1e-4, 1e-3, 1e-2)
+    validation_share: float = 0.05
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,8 +11,10 @@ import torch
 from sklearn.model_selection import StratifiedKFold
 from torch import Tensor
 
+from sentemb.evaluation.transfer.folds import Fold, Rows, Trained
 from sentemb.evaluation.transfer.logistic import train_logistic
-from sentemb.evaluation.transfer.members import Fold, Rows, Trained, train_folds
+from sentemb.evaluation.transfer.neural import train_folds
+from sentemb.evaluation.transfer.objectives import Classes
 from sentemb.evaluation.transfer.presets import LogisticPreset, NeuralPreset, Preset
 
 OUTER_SEED = 1111
@@ -66,20 +68,21 @@ def nested_folds(data: Examples, preset: Preset, *, seed: int) -> Verdict:
     """
     train = _trainer(data, preset, seed)
     outer = _folds(np.arange(len(data.labels)), data.labels, preset.folds, OUTER_SEED)
-    chosen, validated = [], []
-    for rows, _ in outer:
-        penalty, score = _choose(train, _folds(rows, data.labels, preset.folds, OUTER_SEED), preset, seed)
-        chosen.append(penalty)
-        validated.append(score)
+    inner = [_folds(rows, data.labels, preset.folds, OUTER_SEED) for rows, _ in outer]
+    # In one call, which keeps every core busy to the end.
+    trained = train([fold for folds in inner for fold in _seeded(folds, preset, seed)])
+    parts = [trained[start : start + preset.folds] for start in range(0, len(trained), preset.folds)]
+    chosen, validated = zip(*(_choose(part) for part in parts), strict=True)
+    penalties = [_penalties(preset)[best] for best in chosen]
     last = train(
-        [_last(rows, preset, penalty, seed) for (rows, _), penalty in zip(outer, chosen, strict=True)]
+        [_last(rows, preset, penalty, seed) for (rows, _), penalty in zip(outer, penalties, strict=True)]
     )
     predictions = np.empty(len(data.labels), dtype=np.int64)
     accuracies = []
     for (_, rows), trained in zip(outer, last, strict=True):
         predictions[rows] = trained.predict(data.features[torch.from_numpy(rows)])[0]
         accuracies.append(_percent(np.mean(predictions[rows] == data.labels[rows])))
-    return Verdict(_mean(accuracies), _mean(validated), predictions, tuple(chosen))
+    return Verdict(_mean(accuracies), _mean(validated), predictions, tuple(penalties))
 
 
 def folds_then_test(data: Examples, test: Examples, preset: Preset, *, seed: int) -> Verdict:
@@ -96,9 +99,10 @@ def folds_then_test(data: Examples, test: Examples, preset: Preset, *, seed: int
     """
     train = _trainer(data, preset, seed)
     rows = np.arange(len(data.labels))
-    penalty, validated = _choose(train, _folds(rows, data.labels, preset.folds, seed), preset, seed)
+    best, validated = _choose(train(_seeded(_folds(rows, data.labels, preset.folds, seed), preset, seed)))
+    penalty = _penalties(preset)[best]
     (last,) = train([_last(rows, preset, penalty, seed)])
-    return _tested(last, test, validated, penalty)
+    return _tested(last.predict(test.features)[0], test, validated, penalty)
 
 
 def splits(data: Examples, dev: Examples, test: Examples, preset: Preset, *, seed: int) -> Verdict:
@@ -115,19 +119,19 @@ def splits(data: Examples, dev: Examples, test: Examples, preset: Preset, *, see
         The accuracy on the test split.
     """
     both = Examples(torch.cat([data.features, dev.features]), np.concatenate([data.labels, dev.labels]))
-    train = _trainer(both, preset, seed)
     rows = np.arange(len(both.labels))
-    held = rows[len(data.labels) :]
-    penalty, validated = _choose(train, [(rows[: len(data.labels)], held)], preset, seed)
-    (last,) = train([Fold.seeded(rows[: len(data.labels)], held, (penalty,), seed)])
-    return _tested(last, test, validated, penalty)
+    parts = [(rows[: len(data.labels)], rows[len(data.labels) :])]
+    (trained,) = _trainer(both, preset, seed)(_seeded(parts, preset, seed))
+    best, validated = _choose([trained])
+    # A last fit would have the same rows, weights and order of rows as the one that was chosen.
+    return _tested(trained.predict(test.features)[best], test, validated, _penalties(preset)[best])
 
 
 def _trainer(data: Examples, preset: Preset, seed: int) -> Train:
     labels = torch.from_numpy(data.labels)
     if isinstance(preset, LogisticPreset):
         return lambda folds: train_logistic(data.features, labels, folds)
-    return lambda folds: train_folds(data.features, labels, folds, preset, seed=seed)
+    return lambda folds: train_folds(data.features, Classes(labels), folds, preset, seed=seed)
 
 
 def _folds(rows: Rows, labels: npt.NDArray[np.int64], count: int, seed: int) -> list[tuple[Rows, Rows]]:
@@ -135,15 +139,19 @@ def _folds(rows: Rows, labels: npt.NDArray[np.int64], count: int, seed: int) -> 
     return [(rows[train], rows[test]) for train, test in divided.split(rows, labels[rows])]
 
 
-def _choose(
-    train: Train, folds: Sequence[tuple[Rows, Rows]], preset: Preset, seed: int
-) -> tuple[float, float]:
-    """The penalty with the best mean accuracy, of equal ones the first, and that accuracy."""
-    penalties = preset.penalties if isinstance(preset, NeuralPreset) else preset.inverse_penalties
-    trained = train([Fold.seeded(rows, held, penalties, seed) for rows, held in folds])
-    means = [_percent(mean) for mean in np.mean([one.accuracies for one in trained], axis=0)]
+def _penalties(preset: Preset) -> tuple[float, ...]:
+    return preset.penalties if isinstance(preset, NeuralPreset) else preset.inverse_penalties
+
+
+def _seeded(folds: Sequence[tuple[Rows, Rows]], preset: Preset, seed: int) -> list[Fold]:
+    return [Fold.seeded(rows, held, _penalties(preset), seed) for rows, held in folds]
+
+
+def _choose(trained: Sequence[Trained]) -> tuple[int, float]:
+    """The place of the penalty with the best mean accuracy, of equal ones the first, and that accuracy."""
+    means = [_percent(mean) for mean in np.mean([one.scores for one in trained], axis=0)]
     best = int(np.argmax(means))
-    return penalties[best], means[best]
+    return best, means[best]
 
 
 def _last(rows: Rows, preset: Preset, penalty: float, seed: int) -> Fold:
@@ -152,8 +160,7 @@ def _last(rows: Rows, preset: Preset, penalty: float, seed: int) -> Fold:
     return Fold.divided(rows, (penalty,), seed, share=preset.validation_share)
 
 
-def _tested(last: Trained, test: Examples, validated: float, penalty: float) -> Verdict:
-    predictions = last.predict(test.features)[0]
+def _tested(predictions: Rows, test: Examples, validated: float, penalty: float) -> Verdict:
     return Verdict(_percent(np.mean(predictions == test.labels)), validated, predictions, (penalty,))
 
 

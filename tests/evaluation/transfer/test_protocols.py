@@ -9,13 +9,15 @@ import pytest
 import torch
 from torch import Tensor
 
-from sentemb.evaluation.transfer.members import Fold, train_folds
+from sentemb.evaluation.transfer.folds import Fold
+from sentemb.evaluation.transfer.neural import train_folds
+from sentemb.evaluation.transfer.objectives import Classes
 from sentemb.evaluation.transfer.presets import PRESETS, NeuralPreset
 from sentemb.evaluation.transfer.protocols import Examples, folds_then_test, nested_folds, splits
 from tests.evaluation.transfer.senteval_loops import OneClassifier, inner_means, nested
 
 SMALL = {
-    name: replace(preset, folds=3, batch_size=16, max_epochs=24, penalties=(1e-4, 1e-1))
+    name: replace(preset, folds=3, batch_size=16, tenacity=1, max_epochs=24, penalties=(1e-4, 1e-1))
     for name, preset in PRESETS.items()
     if isinstance(preset, NeuralPreset)
 }
@@ -48,7 +50,7 @@ def test_together_as_alone(name: str, classes: int) -> None:
     held = [rows[50:], rows[:27], rows[60:], rows[::2]]
     trained = train_folds(
         x,
-        y,
+        Classes(y),
         [Fold.seeded(a, b, preset.penalties, 7) for a, b in zip(folds, held, strict=True)],
         preset,
         seed=7,
@@ -57,14 +59,13 @@ def test_together_as_alone(name: str, classes: int) -> None:
         for place, penalty in enumerate(preset.penalties):
             alone = OneClassifier(preset, x.shape[1], classes, penalty, seed=7)
             accuracy = alone.fit(x[train], y[train], (x[dev], y[dev]))
-            assert together.accuracies[place] == accuracy
+            assert together.scores[place] == accuracy
             assert np.array_equal(together.predict(x)[place], alone.predict(x))
             weights = [tensor.detach() for tensor in alone.model.state_dict().values()]
             kept = together.network
-            assert torch.allclose(kept.first[0, :, place].T, weights[0], atol=1e-9)
-            assert torch.allclose(kept.first_bias[0, place], weights[1], atol=1e-9)
-            if kept.second is not None:
-                assert torch.allclose(kept.second[0, place].T, weights[2], atol=1e-9)
+            for layer, (weight, bias) in enumerate(zip(weights[::2], weights[1::2], strict=True)):
+                assert torch.allclose(kept.weights[layer][0, place], weight, atol=1e-9)
+                assert torch.allclose(kept.biases[layer][0, place], bias, atol=1e-9)
 
 
 @pytest.mark.parametrize("name", SMALL)

@@ -1,0 +1,237 @@
+"""The record of an encoder's geometry: one JSON file per model and set of pairs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from sentemb._files import write_json
+from sentemb._tables import Table
+from sentemb.data.sts import ScoredPairs
+from sentemb.encoding import TextEncoder
+from sentemb.errors import InputError
+from sentemb.evaluation.environment import hardware, library_versions
+from sentemb.evaluation.geometry import Geometry, spectrum
+from sentemb.evaluation.geometry_intervals import GeometryEstimate, estimate_geometry
+from sentemb.evaluation.record_files import Fields, open_record, slug
+from sentemb.evaluation.scoring import checksum_of
+from sentemb.evaluation.sts import encode_sets
+
+FORMAT = "sentemb-geometry"
+FORMAT_VERSION = 1
+_HINT = "remove the file and run sentemb eval all again"
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class GeometryRecord:
+    """How the vectors of scored pairs lie under one encoder.
+
+    Attributes:
+        model: The encoder's name.
+        fingerprint: The encoder's fingerprint.
+        dimension: Length of its vectors.
+        data: The set of pairs.
+        split: Its split.
+        checksum: SHA-256 of the pairs.
+        estimate: The figures and their intervals.
+        spectrum: Variance along each principal direction, descending, shape (dim,).
+        encoder: How vectors were made.
+        versions: Versions of Python and the libraries.
+        hardware: The machine.
+        date: When, ISO 8601 in UTC.
+        command: The command line, None from Python.
+    """
+
+    model: str
+    fingerprint: str
+    dimension: int
+    data: str
+    split: str
+    checksum: str
+    estimate: GeometryEstimate
+    spectrum: tuple[float, ...]
+    encoder: Mapping[str, Any]
+    versions: Mapping[str, str]
+    hardware: Mapping[str, Any]
+    date: str
+    command: tuple[str, ...] | None
+
+
+def judge_geometry(
+    encoder: TextEncoder,
+    pairs: ScoredPairs,
+    *,
+    confidence: float = 0.95,
+    command: Sequence[str] | None = None,
+) -> GeometryRecord:
+    """Measure how the sentences of scored pairs lie, with intervals.
+
+    Args:
+        encoder: The encoder.
+        pairs: The pairs; those of the highest scores are the positives of alignment.
+        confidence: Of each interval.
+        command: The command line.
+
+    Returns:
+        The record, not yet written.
+
+    Raises:
+        UndefinedScoreError: A vector is not finite.
+        InputError: There are too few pairs.
+    """
+    encoded = encode_sets(encoder, [pairs])
+    return GeometryRecord(
+        model=encoder.name,
+        fingerprint=encoder.fingerprint,
+        dimension=encoder.dimension,
+        data=pairs.name,
+        split=pairs.split,
+        checksum=checksum_of(pairs),
+        estimate=estimate_geometry(encoded, confidence=confidence),
+        spectrum=tuple(spectrum(encoded.vectors).tolist()),
+        encoder=encoder.describe(),
+        versions=library_versions(),
+        hardware=hardware(),
+        date=datetime.now(UTC).isoformat(timespec="seconds"),
+        command=None if command is None else tuple(command),
+    )
+
+
+def geometry_path(folder: Path, model: str, *, data: str, split: str) -> Path:
+    """Where a record goes.
+
+    Args:
+        folder: The folder of records.
+        model: The model's name.
+        data: The set of pairs.
+        split: Its split.
+
+    Returns:
+        A path such as `FOLDER/org__model.geometry.stsb-dev.json`.
+    """
+    return folder / f"{slug(model)}.geometry.{slug(data)}-{slug(split)}.json"
+
+
+def write_geometry(record: GeometryRecord, folder: Path) -> Path:
+    """Write a record, or replace that of the same model.
+
+    Args:
+        record: The record.
+        folder: The folder; made when absent.
+
+    Returns:
+        The JSON file.
+
+    Raises:
+        InputError: There is a record of another model of that name.
+        OSError: The folder cannot be written.
+    """
+    path = geometry_path(folder, record.model, data=record.data, split=record.split)
+    if path.exists() and read_geometry(path).fingerprint != record.fingerprint:
+        raise InputError(
+            f"{path} is the record of another model called {record.model}", "take another --output folder"
+        )
+    values = vars(record) | vars(record.estimate)
+    del values["estimate"]
+    for name in ("geometry", "low", "high"):
+        values[name] = values[name]._asdict()
+    write_json(path, {"format": FORMAT, "format_version": FORMAT_VERSION, **values})
+    return path
+
+
+def read_geometry(path: Path) -> GeometryRecord:
+    """Read a record.
+
+    Args:
+        path: The JSON file.
+
+    Returns:
+        The record.
+
+    Raises:
+        InputError: The file is absent or damaged, or a field is missing or wrong; names file and field.
+    """
+    fields = open_record(path, format=FORMAT, version=FORMAT_VERSION, hint=_HINT)
+    command = fields.optional("command", list)
+    return GeometryRecord(
+        model=fields.get("model", str),
+        fingerprint=fields.get("fingerprint", str),
+        dimension=fields.get("dimension", int),
+        data=fields.get("data", str),
+        split=fields.get("split", str),
+        checksum=fields.get("checksum", str),
+        estimate=GeometryEstimate(
+            geometry=_figures(fields.object("geometry")),
+            low=_figures(fields.object("low")),
+            high=_figures(fields.object("high")),
+            confidence=fields.get("confidence", float),
+            positives=fields.get("positives", int),
+            sentences=fields.get("sentences", int),
+            independent=fields.get("independent", int),
+        ),
+        spectrum=tuple(fields.get("spectrum", list)),
+        encoder=fields.get("encoder", dict),
+        versions=fields.get("versions", dict),
+        hardware=fields.get("hardware", dict),
+        date=fields.get("date", str),
+        command=None if command is None else tuple(str(word) for word in command),
+    )
+
+
+def read_geometries(folder: Path) -> list[GeometryRecord]:
+    """Read every geometry record of a folder, which may hold other records too.
+
+    Args:
+        folder: The folder.
+
+    Returns:
+        The records, by file name; none where there is none.
+
+    Raises:
+        InputError: One is damaged.
+    """
+    paths = sorted(path for path in folder.glob("*.geometry.*.json") if not path.name.startswith("."))
+    return [read_geometry(path) for path in paths]
+
+
+def geometry_record_table(records: Sequence[GeometryRecord]) -> Table:
+    """Encoders by figures of geometry on one set, each with its interval.
+
+    Args:
+        records: At least one record.
+
+    Returns:
+        A row per record.
+    """
+    first = records[0]
+    rows = tuple((one.model, *_cells(one)) for one in records)
+    notes = [
+        f"in brackets: {100 * first.estimate.confidence:g} % intervals over pairs that share no sentence, "
+        f"for as many sentences ({first.estimate.sentences:,})",
+        "lower alignment and lower uniformity are better, only both together mean something",
+    ]
+    if len({one.checksum for one in records}) > 1:
+        notes.append("the rows were measured on different pairs or text, so do not compare them")
+    return Table(
+        title=f"Geometry on {first.data} {first.split}",
+        header=("model", "alignment ↓", "uniformity ↓", "anisotropy", "effective rank"),
+        rows=rows,
+        notes=tuple(notes),
+    )
+
+
+def _cells(record: GeometryRecord) -> list[str]:
+    estimate = record.estimate
+    figures = zip(estimate.geometry, estimate.low, estimate.high, (3, 3, 3, 1), strict=True)
+    cells = [
+        f"{value:.{digits}f} [{low:.{digits}f}, {high:.{digits}f}]" for value, low, high, digits in figures
+    ]
+    cells[-1] += f" of {record.dimension}"
+    return cells
+
+
+def _figures(fields: Fields) -> Geometry:
+    return Geometry(**{name: fields.get(name, float) for name in Geometry._fields})

@@ -1,0 +1,87 @@
+"""The rows that a task's classifiers learn from, and what comes of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from torch import Tensor
+
+from sentemb.evaluation.transfer.network import Network
+
+Rows = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Fold:
+    """The rows of classifiers that differ in their penalties alone.
+
+    Attributes:
+        train: Rows to train on, in the order that the first permutation is applied to.
+        dev: Rows that stop the training and choose the weights.
+        penalties: Weight decay of each classifier.
+        generator: The state of the random numbers that the orders of rows are drawn with.
+    """
+
+    train: Rows
+    dev: Rows
+    penalties: tuple[float, ...]
+    generator: np.random.RandomState
+
+    @classmethod
+    def seeded(cls, train: Rows, dev: Rows, penalties: tuple[float, ...], seed: int) -> Fold:
+        """A fold whose rows are given.
+
+        Args:
+            train: Rows to train on.
+            dev: Rows that stop the training.
+            penalties: Weight decay of each classifier.
+            seed: Seeds the random numbers.
+
+        Returns:
+            The fold.
+        """
+        return cls(train, dev, penalties, np.random.RandomState(seed))
+
+    @classmethod
+    def divided(cls, rows: Rows, penalties: tuple[float, ...], seed: int, *, share: float) -> Fold:
+        """A fold of rows of which a random share stops the training.
+
+        Args:
+            rows: All rows.
+            penalties: Weight decay of each classifier.
+            seed: Seeds the random numbers.
+            share: The share.
+
+        Returns:
+            The fold.
+        """
+        generator = np.random.RandomState(seed)
+        order = generator.permutation(len(rows))
+        held = int(share * len(rows))
+        return cls(rows[order[held:]], rows[order[:held]], penalties, generator)
+
+
+@dataclass(frozen=True, eq=False)
+class Trained:
+    """The classifiers of a fold.
+
+    Attributes:
+        scores: `(penalties,)` best score of each on the fold's dev rows; accuracies are fractions.
+        network: The kept weights.
+    """
+
+    scores: npt.NDArray[np.float64]
+    network: Network
+
+    def predict(self, features: Tensor) -> npt.NDArray[np.int64]:
+        """Classes of rows.
+
+        Args:
+            features: `(n, d)`.
+
+        Returns:
+            `(penalties, n)`.
+        """
+        return np.asarray(self.network.logits(features.unsqueeze(0))[0].argmax(dim=1).numpy())

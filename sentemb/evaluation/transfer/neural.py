@@ -1,0 +1,94 @@
+"""SentEval's own classifiers, many of them at once.
+
+SentEval trains a classifier for each fold and each penalty, one after the other: over 400 for a task, whose
+steps cost far more in overhead than in arithmetic. Here the classifiers of several folds and all penalties
+take their steps together, and several such groups run at once on the cores. Each classifier has the rows,
+the order of rows, the first weights and the stopping rule that it would have alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from itertools import groupby
+from threading import Event
+
+import torch
+from torch import Tensor, nn
+
+from sentemb.evaluation.transfer.folds import Fold, Trained
+from sentemb.evaluation.transfer.objectives import Objective
+from sentemb.evaluation.transfer.presets import Schedule
+from sentemb.evaluation.transfer.together import Together
+
+_FOLDS = 10
+"""At most so many folds in a group: by then a step's overhead is small beside its arithmetic."""
+_WEIGHTS = 2**17
+"""About so many weights in a group. With more, the overhead is small with fewer folds too, and a group of one
+fold drops a classifier as soon as it has ended."""
+
+
+def train_folds(
+    features: Tensor, objective: Objective, folds: Sequence[Fold], schedule: Schedule, *, seed: int
+) -> list[Trained]:
+    """Train the classifiers of all folds.
+
+    Args:
+        features: `(n, d)` float32, what is classified.
+        objective: What to train on and to judge by.
+        folds: Rows of `features`; equally many penalties each.
+        schedule: How to train.
+        seed: Seeds the first weights, the same for all.
+
+    Returns:
+        The classifiers of each fold, in order.
+    """
+    start = _first_layers(features.shape[1], objective.outputs, schedule.hidden, seed)
+    size = sum(parameter.numel() for layer in start for parameter in layer.parameters())
+    groups = list(_groups(folds, schedule.batch_size, size * len(folds[0].penalties)))
+    stop = Event()
+
+    def train(group: Sequence[int]) -> list[tuple[int, Trained]]:
+        together = Together(features, objective, [folds[index] for index in group], schedule, start)
+        return list(zip(group, together.run(stop), strict=True))
+
+    with _one_thread_each() as pool:
+        try:
+            trained = dict(pair for pairs in pool.map(train, groups) for pair in pairs)
+        except BaseException:  # Ctrl-C must not wait until all are trained
+            stop.set()
+            raise
+    return [trained[index] for index in range(len(folds))]
+
+
+@contextmanager
+def _one_thread_each() -> Iterator[ThreadPoolExecutor]:
+    """Groups share nothing, so a core each beats dividing the small products of one group among cores."""
+    threads = torch.get_num_threads()
+    try:
+        with ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,)) as pool:
+            yield pool
+    finally:
+        torch.set_num_threads(threads)
+
+
+def _first_layers(width: int, classes: int, hidden: int, seed: int) -> list[nn.Linear]:
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        if not hidden:
+            return [nn.Linear(width, classes)]
+        return [nn.Linear(width, hidden), nn.Linear(hidden, classes)]
+
+
+def _groups(folds: Sequence[Fold], batch_size: int, weights: int) -> Iterator[list[int]]:
+    """Folds that take their steps together, which needs equally many steps an epoch."""
+
+    def steps(index: int) -> int:
+        return -(-len(folds[index].train) // batch_size)
+
+    # Two groups at least, for two cores; not a group for each core, so that results do not depend on them.
+    size = max(1, min(_FOLDS, -(-len(folds) // 2), _WEIGHTS // weights))
+    for _, alike in groupby(sorted(range(len(folds)), key=steps), key=steps):
+        chosen = list(alike)
+        yield from (chosen[start : start + size] for start in range(0, len(chosen), size))
