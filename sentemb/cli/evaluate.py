@@ -10,15 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from sentemb.cli.data import DataDir
+from sentemb.cli.print_table import print_table
 
 if TYPE_CHECKING:
     from sentemb.evaluation.result import ResultRecord
-    from sentemb.evaluation.table import Table
 
 app = typer.Typer(help="Judge encoders.", no_args_is_help=True, rich_markup_mode=None)
-
-# A table that is piped into a file must not be folded at the width of no terminal.
-_WIDTH_WITHOUT_TERMINAL = 240
 
 
 @app.command()
@@ -164,32 +161,13 @@ def _print_tables(
     from sentemb.evaluation.table import sts_table
 
     first, *others = [sts_table(records, protocol, measure=measure) for protocol in protocols]
-    _print_table(first, markdown=markdown)
+    print_table(first, markdown=markdown)
     if others and all(table.rows == first.rows for table in others):
         typer.echo("mean and wmean: the same, since no set here has subsets")
         return
     for table in others:
         typer.echo()
-        _print_table(table, markdown=markdown)
-
-
-def _print_table(table: Table, *, markdown: bool) -> None:
-    from rich.console import Console
-    from rich.table import Table as RichTable
-    from rich.text import Text
-
-    if markdown:
-        typer.echo(table.markdown(), nl=False)
-        return
-    typer.echo(table.title)
-    printed = RichTable(box=None, pad_edge=False)
-    for index, title in enumerate(table.header):
-        printed.add_column(title, justify="left" if index == 0 else "right", overflow="fold")
-    for row in table.rows:
-        printed.add_row(*(Text(cell) for cell in row))
-    Console(width=None if sys.stdout.isatty() else _WIDTH_WITHOUT_TERMINAL).print(printed)
-    for note in table.notes:
-        typer.echo(f"note: {note}")
+        print_table(table, markdown=markdown)
 
 
 def _say(text: str) -> None:

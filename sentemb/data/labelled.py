@@ -13,7 +13,7 @@ import numpy.typing as npt
 from sentemb.data.catalogue import Entry, check_row_count, entries, get
 from sentemb.data.label_values import LabelNumbers
 from sentemb.data.labelled_files import Example, read_examples
-from sentemb.data.locate import Place, find, missing, resolve_data_dir
+from sentemb.data.locate import MissingDataError, Place, find, missing, resolve_data_dir
 from sentemb.data.record import Record
 from sentemb.errors import InputError
 
@@ -268,7 +268,7 @@ def _locate(entry: Entry, split: str, data_dir: str | os.PathLike[str] | None) -
             raise missing(entry, root)
         return place
     if entry.hub_id is None:
-        raise InputError(
+        raise MissingDataError(
             f"{entry.name} is on no hub", "name the folder that holds it: --data-dir or SENTEMB_DATA"
         )
     from sentemb.data.hub import download

@@ -98,7 +98,11 @@ def candidates(entry: Entry) -> tuple[str, ...]:
     return (*folders, *archives, *entry.layouts)
 
 
-def missing(entry: Entry, data_dir: Path) -> InputError:
+class MissingDataError(InputError):
+    """A data set is in no place that was given; it may be left out, other than one that is damaged."""
+
+
+def missing(entry: Entry, data_dir: Path) -> MissingDataError:
     """The error for a set that is not in the data folder.
 
     Args:
@@ -114,7 +118,7 @@ def missing(entry: Entry, data_dir: Path) -> InputError:
     step = (
         f"sentemb data fetch {source.name} --data-dir {data_dir}" if source.hub_id else "give another folder"
     )
-    return InputError(f"{data_dir} holds no {entry.name} (looked for {shown})", step)
+    return MissingDataError(f"{data_dir} holds no {entry.name} (looked for {shown})", step)
 
 
 def local_files(entry: Entry, data_dir: Path) -> list[Path]:

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from sentemb.data.catalogue import Entry, check_row_count, entries, get
 from sentemb.data.formats import read_rows
-from sentemb.data.locate import Place, find, missing, resolve_data_dir
+from sentemb.data.locate import MissingDataError, Place, find, missing, resolve_data_dir
 from sentemb.data.pair_files import is_published, pairs_of, read_published, read_subset
 from sentemb.data.record import Record
 from sentemb.data.senteval import Pair, read_parts
@@ -229,7 +229,7 @@ def read_scored_pairs(
 
 def _read(entry: Entry, split: str, root: Path | None) -> ScoredPairs:
     if root is None and entry.hub_id is None:
-        raise InputError(
+        raise MissingDataError(
             f"{entry.name} is on no hub", "name the folder that holds it: --data-dir or SENTEMB_DATA"
         )
     if root is None and entry.config is not None:

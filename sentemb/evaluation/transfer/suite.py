@@ -115,11 +115,39 @@ def evaluate_transfer(
         >>> (report,) = evaluate_transfer("sg-bert-mini", ["cr", "trec"], data_dir="data")  # doctest: +SKIP
         >>> {result.task: result.accuracy for result in report.results}  # doctest: +SKIP
     """
-    chosen = preset_of(preset)
+    preset_of(preset)  # before time is spent on reading
     sets = load_tasks(tasks, data_dir=data_dir, check_rows=check_rows)
-    loaded = load_encoder(encoder)
+    return judge_tasks(load_encoder(encoder), sets, preset=preset, seeds=seeds, progress=progress, say=say)
+
+
+def judge_tasks(
+    encoder: TextEncoder,
+    sets: Mapping[str, Mapping[str, LabelledTexts]],
+    *,
+    preset: str,
+    seeds: Sequence[int],
+    progress: bool = False,
+    say: Say | None = None,
+) -> list[TransferReport]:
+    """Judge an encoder on tasks that are already read.
+
+    Args:
+        encoder: The encoder.
+        sets: The splits of each task, as `load_tasks` gives them.
+        preset: Name of a preset.
+        seeds: Seeds of the classifiers, a report each.
+        progress: Show a progress bar of the encoding.
+        say: Takes a line on each task that ended.
+
+    Returns:
+        A report for each seed.
+
+    Raises:
+        InputError: There is no such preset.
+    """
+    chosen = preset_of(preset)
     began = time.perf_counter()
-    vectors = _encode(loaded, sets, progress=progress)
+    vectors = _encode(encoder, sets, progress=progress)
     encoded = time.perf_counter() - began
     reports = []
     for seed in seeds:
@@ -128,14 +156,14 @@ def evaluate_transfer(
             results.append(_judge(task, parts, vectors, chosen, seed))
             if say is not None:
                 last = results[-1]
-                say(f"{loaded.name} {task} seed {seed}: {last.accuracy:.2f}, {last.seconds:.1f} s")
+                say(f"{encoder.name} {task} seed {seed}: {last.accuracy:.2f}, {last.seconds:.1f} s")
         seconds = {"encode": encoded, "classify": sum(result.seconds for result in results)}
         reports.append(
             TransferReport(
-                model=loaded.name,
-                fingerprint=loaded.fingerprint,
-                dimension=loaded.dimension,
-                encoder=loaded.describe(),
+                model=encoder.name,
+                fingerprint=encoder.fingerprint,
+                dimension=encoder.dimension,
+                encoder=encoder.describe(),
                 preset=preset,
                 seed=seed,
                 results=tuple(results),
