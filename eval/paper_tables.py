@@ -1,0 +1,285 @@
+r"""The tables of SG-BERT made of records, the paper's figures beside them.
+
+    python eval/paper_tables.py eval/results --output eval/results
+
+The records of tables 1, 4, 7 and 11 lie in the folder itself, where `labels.toml` says what its models are
+called; those of tables 2 and 3 in `zero-shot/`, of 5 in `ablations/`, of 6 in `efficiency/`, each made by the
+program of that table. A table or a row of which there is no record is named with the command that makes it.
+The output folder gets `sg-bert-tables.md` and `sg-bert-tables.tex`.
+
+The paper's encoders are larger than what two cores train, so its figures stand beside those of a base of the
+same kind: an encoder of plain text beside BERT-base, one already trained on pairs of sentences beside
+SBERT-base. What compares is the order of the methods, not the figures. Tables 8 and 9 are settings:
+`sentemb train sg-opt --explain` and the preset sg-bert of `eval/senteval.py`. Table 10 is
+`eval/classification.py --rule sg-bert`, which makes its own tables.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+from ablations import ABLATIONS
+from efficiency import PUBLISHED as SECONDS
+from efficiency import REFERENCE
+
+from sentemb._files import read_json, write_text
+from sentemb._tables import ABSENT, Table
+from sentemb.errors import InputError
+from sentemb.evaluation.records import read_records
+from sentemb.evaluation.seed_table import seed_table
+from sentemb.evaluation.suites import MULTILINGUAL, STS
+from sentemb.evaluation.timing import Times, efficiency_table
+from sentemb.evaluation.transfer.records import read_transfers
+from sentemb.evaluation.transfer.table import transfer_table
+from sentemb.report.labels import label_table, mark_best, read_labels
+from sentemb.report.sections import Section, latex_report, markdown_report
+from sentemb.training.program import run_with_options
+
+FIGURES = Path(__file__).with_name("sg_bert_published.toml")
+BESIDE = {
+    "bert-mini": "BERT-base",
+    "bert-base-uncased": "BERT-base",
+    "bert-large-uncased": "BERT-large",
+    "all-MiniLM-L6-v2": "SBERT-base",
+    "roberta-base": "RoBERTa-base",
+    "roberta-large": "RoBERTa-large",
+}
+PAPER = "in the paper"  # ends the names of its bases
+ENSEMBLE = ("BT", "SG-OPT", "BT + SG-OPT")  # table 7
+DATA = "--data-dir data --output eval/results"
+COMMANDS = {
+    "raw": f"python eval/frozen.py --base BASE --rows POOLING {DATA}",
+    "flow": f"python eval/frozen.py --base BASE --rows flow {DATA}",
+    "SG": f"sentemb train sg --base BASE, then python eval/sts.py MODEL {DATA}",
+    "SG-OPT": f"sentemb train sg-opt --base BASE, then python eval/sts.py MODEL {DATA}",
+    "BT": f"python training/back_translation.py --base BASE, then python eval/sts.py MODEL {DATA}",
+    "BT + SG-OPT": "python training/back_translation.py --objective bt-sg-opt --base BASE, then python "
+    f"eval/sts.py MODEL {DATA}",
+}
+TRANSFER = f"python eval/senteval.py MODEL --preset sg-bert {DATA}"
+
+
+class PaperTable(NamedTuple):
+    """A table of the paper: its heading, how it is made of a folder, and how records for it are made."""
+
+    heading: str
+    make: Callable[[Path], Table | None]
+    command: str
+
+
+def published(part: str) -> dict[str, list[list[str]]]:
+    """What the paper reports: its columns, and the rows of every base."""
+    with FIGURES.open("rb") as file:
+        found: dict[str, list[list[str]]] = tomllib.load(file)[part]
+    return found
+
+
+def rows_of(table: Table, columns: Sequence[str]) -> list[tuple[str, tuple[str, ...]]]:
+    """Base and row (method, pooling, seeds, scores in the order of the columns) of a labelled table."""
+    # "SICK-R 4,927" says how many pairs it has.
+    places = {name.partition(" ")[0]: place for place, name in enumerate(table.header)}
+    if not table.groups:
+        raise InputError(f"{table.title}: no model has a label", "write labels.toml beside the records")
+    rows = []
+    for base, row in zip(table.groups, table.rows, strict=True):
+        scores = tuple(row[places[name]] if name in places else ABSENT for name in columns)
+        rows.append((base, (*row[:3], *scores)))
+    return rows
+
+
+def beside(
+    ours: Table,
+    part: str,
+    *,
+    wanted: Callable[[str, str], bool] = lambda base, method: True,
+    twin: Callable[[str], str | None] = BESIDE.get,
+    commands: Mapping[str, str] = COMMANDS,
+) -> Table | None:
+    """Our rows, those of each base before the paper's of its twin; None where no row of ours is wanted."""
+    figures = published(part)
+    columns = figures.pop("columns")
+    found = [one for one in rows_of(ours, columns) if wanted(one[0], one[1][0])]
+    rows, missing = [], []
+    for base in dict.fromkeys(base for base, _ in found):
+        own = [one for one in found if one[0] == base]
+        paper = [row for row in figures.get(twin(base) or "", []) if wanted(base, row[0])]
+        made = {row[:2] for _, row in own}
+        missing += [
+            f"no record of {method} ({pooling}) from {base}: "
+            + commands[method].replace("BASE", base).replace("POOLING", pooling)
+            for method, pooling, *_ in paper
+            if (method, pooling) not in made
+        ]
+        rows += own
+        for method, pooling, *scores in paper:
+            seeds = "8" if any("±" in score for score in scores) else ABSENT
+            rows.append((f"{twin(base)} {PAPER}", (method, pooling, seeds, *scores)))
+    if not found:
+        return None
+    table = Table(
+        title=ours.title,
+        header=("method", "pooling", "seeds", *columns),
+        rows=tuple(row for _, row in rows),
+        names=2,
+        groups=tuple(base for base, _ in rows),
+    )
+    marked = mark_best(table)
+    # The best of encoders of different sizes says nothing.
+    return replace(marked, top=frozenset(), notes=(*marked.notes, *missing))
+
+
+def sts(folder: Path, wanted: Callable[[str, str], bool]) -> Table | None:
+    """Tables 1, 7 and 11."""
+    if not any(folder.glob(f"*.{STS.name}.*.json")):
+        return None
+    ours = label_table(seed_table(read_records(folder)), read_labels(folder))
+    return beside(ours, "sts", wanted=wanted)
+
+
+def ensemble(folder: Path) -> Table | None:
+    """Table 7, which is one only where back-translations were trained on."""
+    table = sts(folder, lambda base, method: method in ENSEMBLE)
+    if table is None:
+        return None
+    ours = [row[0] for base, row in zip(table.groups, table.rows, strict=True) if not base.endswith(PAPER)]
+    return table if {"BT", "BT + SG-OPT"} & {*ours} else None
+
+
+def languages(folder: Path) -> Table | None:
+    """Tables 2 and 3 as one."""
+    place = folder / "zero-shot"
+    if not any(place.glob(f"*.{MULTILINGUAL.name}.*.json")):
+        return None
+    records = read_records(place, suite=MULTILINGUAL)
+    ours = label_table(seed_table(records, MULTILINGUAL.protocol, measure="pearson"), read_labels(place))
+    commands = dict.fromkeys(COMMANDS, "see python eval/zero_shot.py --help")
+    return beside(ours, "languages", twin=lambda base: "MBERT", commands=commands)
+
+
+def senteval(folder: Path) -> Table | None:
+    """Table 4."""
+    reports = read_transfers(folder) if any(folder.glob("*.transfer.sg-bert.*.json")) else []
+    if not reports:
+        return None
+    ours = label_table(transfer_table(reports, "sg-bert"), read_labels(folder))
+    return beside(ours, "senteval", commands=dict.fromkeys(COMMANDS, TRANSFER))
+
+
+def ablations(folder: Path) -> Table | None:
+    """Table 5: averages and what each change of SG-OPT costs, here and in the paper."""
+    place = folder / "ablations"
+    if not any(place.glob(f"*.{STS.name}.*.json")):
+        return None
+    made = seed_table(read_records(place))
+    if made.header[-1] != "average":
+        raise InputError(f"{place}: the rows lack some of the seven sets", "judge them on all of them")
+    ours = {row[0]: row for row in made.rows}
+    full = ("sg-opt", ours["sg-opt"][-1] if "sg-opt" in ours else ABSENT, ABLATIONS["sg-opt"].published)
+    rows = []
+    for name, one in ABLATIONS.items():
+        average = ours[name][-1] if name in ours else ABSENT
+        seeds = ours[name][1] if name in ours else ABSENT
+        paper = one.published
+        rows.append((name, seeds, average, less(average, full[1]), paper, less(paper, full[2])))
+    notes = ("change: of the average against the first row", "± is the standard deviation over seeds")
+    return Table(
+        title="Variants of SG-OPT, average of the seven STS sets, Spearman x 100",
+        header=("variant", "seeds", "average", "change", "average, paper", "change, paper"),
+        rows=tuple(rows),
+        notes=notes,
+    )
+
+
+def less(value: str, full: str) -> str:
+    """A written score less another one."""
+    if ABSENT in (value, full) or value == full:
+        return ABSENT
+    return f"{float(value.split()[0]) - float(full.split()[0]):+.2f}"
+
+
+def efficiency(folder: Path) -> Table | None:
+    """Table 6."""
+    path = folder / "efficiency" / "efficiency.json"
+    if not path.exists():
+        return None
+    record = read_json(path)
+    try:
+        times = {method: Times(**seconds) for method, seconds in record["seconds"].items()}
+        title = f"Seconds from {record['base']}, {record['sentences']:,} sentences and STS-B test"
+    except (KeyError, TypeError, AttributeError) as error:
+        raise InputError(f"{path} is no record of eval/efficiency.py: {error}", "run it again") from error
+    return efficiency_table(times, title=title, reference=REFERENCE, published=SECONDS)
+
+
+def is_roberta(base: str) -> bool:
+    """Whether a base belongs to table 11."""
+    return "roberta" in base.lower()
+
+
+TABLES = (
+    PaperTable(
+        "Table 1: STS",
+        lambda folder: sts(folder, lambda base, method: not is_roberta(base) and method != "BT + SG-OPT"),
+        f"python eval/frozen.py --base bert-mini {DATA}",
+    ),
+    PaperTable(
+        "Tables 2 and 3: other languages",
+        languages,
+        "python eval/zero_shot.py --data-dir data --output eval/results/zero-shot",
+    ),
+    PaperTable("Table 4: SentEval", senteval, TRANSFER),
+    PaperTable(
+        "Table 5: ablations",
+        ablations,
+        "python eval/ablations.py --base bert-mini --data-dir data --output eval/results/ablations",
+    ),
+    PaperTable(
+        "Table 6: efficiency",
+        efficiency,
+        "python eval/efficiency.py --base bert-mini --data-dir data --output eval/results/efficiency",
+    ),
+    PaperTable("Table 7: back-translation and SG-OPT", ensemble, COMMANDS["BT + SG-OPT"]),
+    PaperTable(
+        "Table 11: RoBERTa",
+        lambda folder: sts(folder, lambda base, method: is_roberta(base) and method != "BT + SG-OPT"),
+        f"python eval/frozen.py --base roberta-base {DATA}",
+    ),
+)
+
+
+def make(options: argparse.Namespace) -> str:
+    """Make all tables, write both files and return the markdown."""
+    if not options.folder.is_dir():
+        raise InputError(f"no such folder: {options.folder}", "name the folder that holds the records")
+    sections = []
+    for number, one in enumerate(TABLES):
+        table = one.make(options.folder)
+        if table is None:
+            sentence = f"There is no record of it yet; this makes some: {one.command}"
+            sections.append(Section(f"table{number}", one.heading, sentences=(sentence,)))
+        else:
+            titled = replace(table, title=f"{one.heading.partition(':')[0]}: {table.title}")
+            sections.append(Section(f"table{number}", one.heading, tables=(titled,)))
+    text = markdown_report("The tables of SG-BERT, and ours", sections)
+    write_text(options.output / "sg-bert-tables.md", text)
+    write_text(options.output / "sg-bert-tables.tex", latex_report(sections))
+    return text
+
+
+def main() -> None:
+    """Read the command line, make the tables and print them."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("folder", type=Path, help="folder of records")
+    parser.add_argument("--output", type=Path, required=True, help="folder for both files")
+    print(run_with_options(parser, make))
+
+
+if __name__ == "__main__":
+    main()
