@@ -28,12 +28,15 @@ class GradientCache(CachedLossMixin, OwnedWeights):
     A cached loss derives from this class and from the loss, in this order. The loss has, besides
     `compute_loss_from_embeddings`, `embeddings_of(output)`: the arguments of the former, each `(b, ...)`, for
     what the encoder returned. A head that is part of the latter works in mini-batches as the encoder does,
-    whatever it makes of a text's tokens. Weights that the former uses directly, such as label vectors, get
-    their gradient from the whole batch, in the backward pass of the returned loss like all others.
+    whatever it makes of a text's tokens. A mini-batch holds texts of similar length, so that little of it is
+    padding; the loss sees the rows in their own order. Weights that the former uses directly, such as label
+    vectors, get their gradient from the whole batch, in the backward pass of the returned loss like all
+    others.
     """
 
     model: nn.Module
     _widths: list[int]  # of what `embeddings_of` gives
+    _places: list[Tensor | None]  # of each column's rows among those encoded, None where both are the same
     _direct: list[tuple[nn.Parameter, Tensor]]  # weights used by the loss itself, with their gradients
 
     def encode_in(self, mini_batch_size: int) -> None:
@@ -65,15 +68,31 @@ class GradientCache(CachedLossMixin, OwnedWeights):
         Returns:
             A scalar whose backward pass encodes the batch again.
         """
-        device = next(self.model.parameters()).device.type
-        precision = (torch.is_autocast_enabled(device), torch.get_autocast_dtype(device))
         self._direct = []
-        columns = [{**column, _AUTOCAST: precision} for column in columns]
-        loss = self.forward_cached(columns, labels)  # type: ignore[operator]
+        loss = self.forward_cached(self.arrange(columns), labels)  # type: ignore[operator]
         direct, self._direct = self._direct, []
         parameters, gradients = zip(*direct, strict=True) if direct else ((), ())
         connected: Tensor = _KnownGradients.apply(loss, gradients, *parameters)  # type: ignore[no-untyped-call]
         return connected
+
+    def arrange(self, columns: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+        """The columns as they are encoded: by length, each with the precision of now.
+
+        Args:
+            columns: Tokenized texts; left unchanged.
+
+        Returns:
+            The columns. `calculate_loss` puts what comes of them back into the order that they had here.
+        """
+        device = next(self.model.parameters()).device.type
+        precision = (torch.is_autocast_enabled(device), torch.get_autocast_dtype(device))
+        self._places, arranged = [], []
+        for column in columns:
+            order = _by_length(column, self.mini_batch_size)
+            self._places.append(None if order is None else order.argsort())
+            rows = column if order is None else _take(column, order)
+            arranged.append({**rows, _AUTOCAST: precision})
+        return arranged
 
     def embed_minibatch(
         self,
@@ -114,14 +133,18 @@ class GradientCache(CachedLossMixin, OwnedWeights):
         """Loss of the whole batch.
 
         Args:
-            reps: What is compared, per column and mini-batch, each `(m, d)`.
+            reps: What is compared, per column and mini-batch, each `(m, d)`, as `arrange` has put the rows.
             labels: Class of each row, `(b,)`, or None.
             with_backward: Send the gradient to what is compared already.
 
         Returns:
             A scalar.
         """
-        parts = [part for column in reps for part in torch.split(torch.cat(column), self._widths, dim=1)]
+        columns = [
+            torch.cat(column) if places is None else torch.cat(column)[places]
+            for column, places in zip(reps, self._places, strict=True)
+        ]
+        parts = [part for column in columns for part in torch.split(column, self._widths, dim=1)]
         value: Any = self.compute_loss_from_embeddings(parts, labels)  # type: ignore[operator]
         if isinstance(value, dict):
             value = sum(value.values())
@@ -186,6 +209,21 @@ class SentenceGradientCache(GradientCache):
             Sentence vectors, `(b, d)`.
         """
         return [output["sentence_embedding"]]
+
+
+def _by_length(column: dict[str, Any], mini_batch_size: int) -> Tensor | None:
+    """The rows of a column from the longest text to the shortest; None where they stay as they are."""
+    mask = column.get("attention_mask")
+    if not isinstance(mask, Tensor) or mask.ndim != 2 or len(mask) <= mini_batch_size:
+        return None
+    tensors = [value for value in column.values() if isinstance(value, Tensor)]
+    if any(value.ndim == 0 or len(value) != len(mask) for value in tensors):
+        return None  # the parts of an image or of texts in one row go by other numbers
+    return mask.sum(1).argsort(descending=True, stable=True)
+
+
+def _take(column: dict[str, Any], rows: Tensor) -> dict[str, Any]:
+    return {name: value[rows] if isinstance(value, Tensor) else value for name, value in column.items()}
 
 
 class _KnownGradients(torch.autograd.Function):

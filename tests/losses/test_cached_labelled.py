@@ -56,7 +56,7 @@ def gradients(loss: nn.Module, value: Tensor) -> dict[str, Tensor]:
 
 def in_one_graph(loss: Any, features: dict[str, Any], *, autocast: bool = False) -> Tensor:
     """The loss on what the cached one compares, encoded in its mini-batches but with an ordinary graph."""
-    column = {**features, "autocast": (autocast, torch.bfloat16)}
+    column = {**loss.arrange([features])[0], "autocast": (autocast, torch.bfloat16)}
     rows = [part for part, _ in loss.embed_minibatch_iter(column, with_grad=True, copy_random_state=False)]
     return loss.calculate_loss([rows], LABELS)
 

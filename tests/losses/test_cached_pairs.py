@@ -63,14 +63,21 @@ def test_cached_gradient_equals_the_plain_one_with_dropout(encoder64, sentences,
     torch.manual_seed(1)
     twice = columns * 2 if case == "one column" else columns
     rows = [
-        [part for part, _ in loss.embed_minibatch_iter(
-            {**column, "autocast": (False, torch.bfloat16)}, with_grad=True, copy_random_state=False
-        )]
-        for column in twice
-    ]  # fmt: skip
+        [part for part, _ in loss.embed_minibatch_iter(column, with_grad=True, copy_random_state=False)]
+        for column in loss.arrange(twice)
+    ]
     plain = loss.calculate_loss(rows, LABELS)
     torch.testing.assert_close(value, plain, atol=1e-9, rtol=1e-9)
     assert_same(found, gradients(loss, plain))
+
+
+def test_mini_batches_hold_texts_of_similar_length(encoder64, sentences) -> None:
+    loss, columns = build("pairs", encoder64), columns_of("pairs", encoder64, sentences)
+    for column, arranged in zip(columns, loss.arrange(columns), strict=True):
+        lengths = arranged["attention_mask"].sum(1).tolist()
+        assert lengths == sorted(column["attention_mask"].sum(1).tolist(), reverse=True)
+        assert len(set(lengths)) > 1
+        assert sorted(arranged["input_ids"].tolist()) == sorted(column["input_ids"].tolist())
 
 
 @pytest.mark.parametrize("size", [2, 64])

@@ -11,7 +11,6 @@ from sentemb.losses import CachedSupCLSeqLoss, CachedSupConLoss, SupCLSeqLoss, S
 from tests.losses.training import train_steps
 
 LABELS = torch.tensor([0, 1, 0, 2, 1, 0, 3])
-FULL = {"autocast": (False, torch.bfloat16)}  # what a column in full precision is encoded under
 
 
 def gradients(loss: nn.Module, value: Tensor) -> dict[str, Tensor]:
@@ -20,13 +19,13 @@ def gradients(loss: nn.Module, value: Tensor) -> dict[str, Tensor]:
     return {name: p.grad.clone() for name, p in loss.named_parameters() if p.grad is not None}
 
 
-def same_vectors_in_one_graph(loss: Any, columns: list[dict[str, Any]]) -> list[Tensor]:
-    """What the cached loss compares, encoded in its mini-batches but with an ordinary graph."""
+def in_one_graph(loss: Any, columns: list[dict[str, Any]]) -> Tensor:
+    """The loss on what the cached one compares, encoded in its mini-batches but with an ordinary graph."""
     options = {"with_grad": True, "copy_random_state": False}
-    return [
-        torch.cat([rows for rows, _ in loss.embed_minibatch_iter({**column, **FULL}, **options)])
-        for column in columns
+    rows = [
+        [part for part, _ in loss.embed_minibatch_iter(column, **options)] for column in loss.arrange(columns)
     ]
+    return loss.calculate_loss(rows, LABELS)
 
 
 def assert_same(found: dict[str, Tensor], expected: dict[str, Tensor]) -> None:
@@ -46,7 +45,7 @@ def test_cached_gradient_equals_the_plain_one_with_dropout(encoder64, sentences,
     value = loss(features, LABELS)
     found = gradients(loss, value)
     torch.manual_seed(1)
-    plain = loss.compute_loss_from_embeddings(same_vectors_in_one_graph(loss, features), LABELS)
+    plain = in_one_graph(loss, features)
     torch.testing.assert_close(value, plain, atol=1e-9, rtol=1e-9)
     assert_same(found, gradients(loss, plain))
 
@@ -87,7 +86,7 @@ def test_mini_batches_of_views_replay_their_dropout(encoder64, sentences) -> Non
     found = gradients(loss, value)
     torch.manual_seed(1)
     columns = [{**features, "dropout probability": probability} for probability in loss.dropouts]
-    plain = loss.compute_loss_from_embeddings(same_vectors_in_one_graph(loss, columns), LABELS)
+    plain = in_one_graph(loss, columns)
     torch.testing.assert_close(value, plain, atol=1e-9, rtol=1e-9)
     assert_same(found, gradients(loss, plain))
 
