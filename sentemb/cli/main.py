@@ -14,15 +14,18 @@ from sentemb.cli import (
     analyse_map,
     augment,
     data,
+    eval_all,
     eval_classify,
     eval_map,
     eval_tables,
     eval_tune,
     evaluate,
     index,
+    overlap,
     pairs,
     train,
 )
+from sentemb.cli.card import card
 from sentemb.cli.classify import classify
 from sentemb.cli.compare import compare
 from sentemb.cli.quickstart import quickstart
@@ -37,6 +40,7 @@ _EXTRAS = {
     "pyarrow": "index",
     "matplotlib": "report",
     "optuna": "tune",
+    "rapidfuzz": "overlap",
 }
 
 # Without rich's help pages `sentemb --help` answers in half the time.
@@ -50,15 +54,18 @@ app = typer.Typer(
 )
 app.command(name="quickstart")(quickstart)
 app.command(name="classify")(classify)
+app.command(name="card")(card)
 app.command(name="compare")(compare)
 app.command(name="report")(report)
 data.app.command(name="split-pairs")(pairs.split_pairs)
 data.app.command(name="nli-triples")(pairs.nli_triples)
 data.app.command(name="mine-negatives")(pairs.mine_negatives)
+data.app.command(name="overlap")(overlap.overlap)
 data.app.command(name="back-translate")(augment.back_translate)
 data.app.command(name="noisy-copies")(augment.noisy_copies)
 app.add_typer(data.app, name="data")
 app.add_typer(train.app, name="train")
+evaluate.app.command(name="all")(eval_all.judge_everything)
 evaluate.app.command(name="classify")(eval_classify.classify)
 evaluate.app.command(name="tables")(eval_tables.tables)
 evaluate.app.command(name="tune")(eval_tune.tune)

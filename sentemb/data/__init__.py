@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from sentemb.data.batches import ClassBalancedBatches, class_balanced_batches
     from sentemb.data.catalogue import Entry, entries, get
     from sentemb.data.columns import load_columns
+    from sentemb.data.contamination import Contamination, HeldOut, find_contamination, load_held_out
     from sentemb.data.extremes import Extremes, draw_extremes
     from sentemb.data.label_values import score_classes
     from sentemb.data.labelled import LabelledTexts, UnlabelledTexts, load_labelled, load_unlabelled
@@ -51,6 +52,7 @@ else:
             "batches": ["ClassBalancedBatches", "class_balanced_batches"],
             "catalogue": ["Entry", "entries", "get"],
             "columns": ["load_columns"],
+            "contamination": ["Contamination", "HeldOut", "find_contamination", "load_held_out"],
             "extremes": ["Extremes", "draw_extremes"],
             "label_values": ["score_classes"],
             "labelled": ["LabelledTexts", "UnlabelledTexts", "load_labelled", "load_unlabelled"],
@@ -89,8 +91,10 @@ else:
 __all__ = [
     "STS_SETS",
     "ClassBalancedBatches",
+    "Contamination",
     "Entry",
     "Extremes",
+    "HeldOut",
     "LabelledTexts",
     "Overlap",
     "PairCounts",
@@ -110,11 +114,13 @@ __all__ = [
     "entries",
     "few_shot_per_class",
     "few_shot_sets",
+    "find_contamination",
     "find_overlap",
     "get",
     "imbalanced",
     "lacon_train_split",
     "load_columns",
+    "load_held_out",
     "load_labelled",
     "load_pairs",
     "load_scored_pairs",

@@ -1,0 +1,271 @@
+"""How much of a test set is in a training text, where a score says less than it seems to."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sentemb.data.catalogue import Entry, entries, expand, get
+from sentemb.data.formats import READERS, format_of
+from sentemb.data.labelled import load_labelled, load_unlabelled
+from sentemb.data.near import How, Match, NearTexts, fold
+from sentemb.data.record import Record
+from sentemb.data.sts import STS_SETS, load_scored_pairs
+from sentemb.data.text import read_records
+from sentemb.errors import InputError
+
+GROUPS: Mapping[str, tuple[str, ...]] = {
+    "sts": STS_SETS,
+    "transfer": ("mr", "cr", "subj", "mpqa", "sst2-senteval", "trec", "mrpc-msr"),
+}
+"""Names for several sets: the papers' STS sets, and SentEval's transfer tasks."""
+_RANK: tuple[How, ...] = ("exact", "inside", "near")
+_REPORT_EVERY = 100_000
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """The texts that a system is judged on.
+
+    Attributes:
+        name: What the report calls it.
+        split: Its split; empty for a file.
+        rows: The texts of each row, one or more.
+    """
+
+    name: str
+    split: str
+    rows: tuple[tuple[str, ...], ...]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A text of a test set that the training text has too.
+
+    Attributes:
+        text: The text as the test set has it.
+        how: `exact`, `inside` a longer text, or `near`.
+        nearness: 1 but for `near`.
+        location: Where it was found, the best and first place, such as `train.csv:17`.
+        found: The training text there.
+    """
+
+    text: str
+    how: How
+    nearness: float
+    location: str
+    found: str
+
+
+@dataclass(frozen=True)
+class SetOverlap:
+    """What a training text has of one test set.
+
+    Attributes:
+        name: The set.
+        split: Its split.
+        texts: Its different texts; those without any word do not count.
+        rows: Its rows.
+        whole_rows: The rows of which every text was found.
+        findings: The texts found, in the set's order.
+    """
+
+    name: str
+    split: str
+    texts: int
+    rows: int
+    whole_rows: int
+    findings: tuple[Finding, ...]
+
+    def count(self, how: How) -> int:
+        """Count the texts found in one way; each counts once, for the best.
+
+        Args:
+            how: `exact`, `inside` or `near`.
+
+        Returns:
+            Their number.
+        """
+        return sum(one.how == how for one in self.findings)
+
+
+@dataclass(frozen=True)
+class Contamination:
+    """What a training text has of test sets.
+
+    Attributes:
+        texts: Texts read from the training source.
+        nearness: How near was near.
+        sets: A result for each test set.
+    """
+
+    texts: int
+    nearness: float
+    sets: tuple[SetOverlap, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything, with every text found.
+
+        Returns:
+            JSON values.
+        """
+        return {
+            "texts": self.texts,
+            "nearness": self.nearness,
+            "sets": [
+                {
+                    "name": one.name,
+                    "split": one.split,
+                    "texts": one.texts,
+                    **{how: one.count(how) for how in _RANK},
+                    "rows": one.rows,
+                    "whole_rows": one.whole_rows,
+                    "findings": [vars(finding) for finding in one.findings],
+                }
+                for one in self.sets
+            ],
+        }
+
+
+def load_held_out(
+    names: Sequence[str],
+    *,
+    columns: Sequence[str] | None = None,
+    data_dir: str | os.PathLike[str] | None = None,
+    check_rows: bool = True,
+) -> list[HeldOut]:
+    """Read the texts of test sets.
+
+    Args:
+        names: Data sets of the catalogue with scored pairs or labels, families of these, `sts`, `transfer`,
+            or files. Of a data set the test split counts, else dev, else, in cross-validation, all rows.
+        columns: Text columns of the files; by default every cell that is a text.
+        data_dir: As for `read_records`.
+        check_rows: As for `read_records`.
+
+    Returns:
+        The sets; one that is named twice, once.
+
+    Raises:
+        InputError: There is no such set or file, it is broken, or it is no test set.
+    """
+    flat = expand([member for name in names for member in GROUPS.get(name, (name,))])
+    return [
+        _read_file(name, columns)
+        if format_of(Path(name)) in READERS
+        else _read_entry(get(name), data_dir, check_rows=check_rows)
+        for name in dict.fromkeys(flat)
+    ]
+
+
+def find_contamination(
+    train: Iterable[Record],
+    sets: Sequence[HeldOut],
+    *,
+    nearness: float = 0.9,
+    progress: Callable[[int], None] | None = None,
+) -> Contamination:
+    """Look for the texts of test sets in training text, of which one row is in memory at a time.
+
+    Args:
+        train: Rows of the training text, such as `read_records` gives; every cell that is a text counts.
+        sets: The test sets.
+        nearness: Texts count as near from this share of common words, above 0.5 and at most 1: twice the
+            words that both have in the same order, over the words of both.
+        progress: Takes the number of texts read so far, now and then.
+
+    Returns:
+        What was found.
+
+    Raises:
+        InputError: `nearness` is out of range, or the rows are broken.
+    """
+    if not 0.5 < nearness <= 1:
+        raise InputError(f"nearness {nearness} is not above 0.5 and at most 1", "use 0.9")
+    folded = [[tuple(map(fold, row)) for row in one.rows] for one in sets]
+    texts = list(dict.fromkeys(text for one in folded for row in one for text in row if text))
+    index = NearTexts(texts, nearness=nearness)
+    best: dict[int, tuple[Match, str, str]] = {}
+    count = 0
+    for record in train:
+        for text in texts_of(record):
+            count += 1
+            for match in index.find(text):
+                if match.number not in best or _better(match, best[match.number][0]):
+                    best[match.number] = (match, record.location, text)
+            if progress is not None and count % _REPORT_EVERY == 0:
+                progress(count)
+    found = {texts[number]: how for number, how in best.items()}
+    results = (_overlap(one, rows, found) for one, rows in zip(sets, folded, strict=True))
+    return Contamination(count, nearness, tuple(results))
+
+
+def texts_of(record: Record) -> list[str]:
+    """The cells of a row that are texts: strings, but no numbers that a table spells.
+
+    Args:
+        record: The row.
+
+    Returns:
+        The texts in the order of the columns.
+    """
+    return [value for value in record.values.values() if isinstance(value, str) and not _is_number(value)]
+
+
+def _better(match: Match, other: Match) -> bool:
+    ranks = _RANK.index(match.how), _RANK.index(other.how)
+    return ranks[0] < ranks[1] or (ranks[0] == ranks[1] and match.nearness > other.nearness)
+
+
+def _overlap(
+    one: HeldOut, folded: Sequence[tuple[str, ...]], found: Mapping[str, tuple[Match, str, str]]
+) -> SetOverlap:
+    as_written: dict[str, str] = {}
+    for row, keys in zip(one.rows, folded, strict=True):
+        for text, key in zip(row, keys, strict=True):
+            if key:
+                as_written.setdefault(key, text)
+    findings = []
+    for key, text in as_written.items():
+        if key in found:
+            match, location, train_text = found[key]
+            findings.append(Finding(text, match.how, match.nearness, location, train_text))
+    return SetOverlap(
+        name=one.name,
+        split=one.split,
+        texts=len(as_written),
+        rows=len(folded),
+        whole_rows=sum(any(keys) and all(key in found for key in keys if key) for keys in folded),
+        findings=tuple(findings),
+    )
+
+
+def _read_file(name: str, columns: Sequence[str] | None) -> HeldOut:
+    rows = tuple(tuple(texts_of(record)) for record in read_records(name, columns=columns))
+    return HeldOut(name, "", tuple(row for row in rows if row))
+
+
+def _read_entry(entry: Entry, data_dir: str | os.PathLike[str] | None, *, check_rows: bool) -> HeldOut:
+    if entry.kind not in ("scored-pairs", "labelled"):
+        known = ", ".join(other.name for other in entries("scored-pairs")[:8])
+        raise InputError(f"{entry.name} is no test set", f"name one such as {known}, or a file")
+    split = next((split for split in ("test", "dev") if split in entry.splits), entry.splits[0])
+    options: dict[str, Any] = {"split": split, "data_dir": data_dir, "check_rows": check_rows}
+    if entry.kind == "scored-pairs":
+        pairs = load_scored_pairs(entry.name, **options)
+        return HeldOut(entry.name, split, tuple(zip(pairs.first, pairs.second, strict=True)))
+    load = load_unlabelled if split in entry.unlabelled else load_labelled
+    data = load(entry.name, **options)
+    rows = zip(data.texts, data.pairs, strict=True) if data.pairs else ((text,) for text in data.texts)
+    return HeldOut(entry.name, split, tuple(rows))
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

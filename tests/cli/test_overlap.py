@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from sentemb.cli.main import run
+
+WriteFile = Callable[[str, str], Path]
+
+
+def call(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
+    with pytest.raises(SystemExit) as left:
+        run(["data", "overlap", *map(str, arguments)])
+    captured = capsys.readouterr()
+    return int(left.value.code or 0), captured.out, captured.err
+
+
+def test_table_examples_and_json(
+    write_file: WriteFile, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    test = write_file("test.tsv", "one\ttwo\nA man sat.\tTwo birds fly over the old red house\n")
+    train = write_file("train.txt", "nothing\na man  sat.\ntwo birds fly over the red house\n")
+    output = tmp_path / "overlap.json"
+    code, out, err = call(capsys, train, "--sets", test, "--output", output)
+    assert code == 0
+    assert f"in 3 texts of {train}" in out
+    (line,) = [line for line in out.splitlines() if line.endswith(" 1")]
+    assert line.split()[-7:] == ["2", "1", "0", "1", "100.0%", "1", "1"]
+    assert f"{test}, exact, {train}:2: A man sat." in out
+    assert f"{test}, near 0.93, {train}:3: Two birds fly over the old red house" in out
+    assert "    there: two birds fly over the red house" in out
+    assert "3 texts read" in err
+    values = json.loads(output.read_text())
+    assert values["train"] == str(train) and values["sets"][0]["exact"] == 1
+    code, out, _ = call(
+        capsys, train, "--sets", test, "--set-column", "two", "--nearness", 1, "--examples", 0
+    )
+    assert code == 0 and "there:" not in out
+    assert "0.0%" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (["train.txt", "--nearness", "0.3"], "nearness 0.3 is not above 0.5"),
+        (["train.txt", "--column", "txt"], "has no column 'txt'"),
+        (["none.txt"], "no such file: none.txt"),
+        (["train.txt", "--sets", "mine.tsv", "--set-column", "three"], "has no column 'three'"),
+        (["train.txt", "--sets", "none"], "no data set is called 'none'"),
+    ],
+)
+def test_mistakes_are_one_line(
+    arguments: list[str],
+    problem: str,
+    write_file: WriteFile,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_file("train.txt", "a\n")
+    write_file("mine.tsv", "one\ttwo\na\tb\n")
+    sets = [] if "--sets" in arguments else ["--sets", "mine.tsv"]
+    code, _, err = call(capsys, *arguments, *sets, "--data-dir", tmp_path)
+    assert code == 2
+    assert problem in err and err.count("\n") == 1
