@@ -1,0 +1,180 @@
+"""The evaluation of a model card: what records say of one model, as the hub's metadata and as a section."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from huggingface_hub import EvalResult
+
+from sentemb._files import read_json
+from sentemb._tables import Table
+from sentemb.data import catalogue
+from sentemb.errors import InputError
+from sentemb.evaluation import geometry_records, record_format
+from sentemb.evaluation.geometry_records import GeometryRecord, geometry_record_table, read_geometry
+from sentemb.evaluation.records import read_record
+from sentemb.evaluation.result import ResultRecord
+from sentemb.evaluation.suites import get_suite
+from sentemb.evaluation.table import sts_table
+from sentemb.evaluation.transfer import records as transfer_records
+from sentemb.evaluation.transfer.records import read_transfer
+from sentemb.evaluation.transfer.suite import TransferReport
+from sentemb.evaluation.transfer.table import transfer_table
+from sentemb.evaluation.transfer.tasks import TASKS
+
+_READERS: Mapping[str, Callable[[Path], Any]] = {
+    record_format.FORMAT: read_record,
+    geometry_records.FORMAT: read_geometry,
+    transfer_records.FORMAT: read_transfer,
+}
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """The records of one model.
+
+    Attributes:
+        scored: Of STS and of other languages.
+        geometries: Of geometry.
+        transfers: Of transfer tasks.
+    """
+
+    scored: tuple[ResultRecord, ...]
+    geometries: tuple[GeometryRecord, ...]
+    transfers: tuple[TransferReport, ...]
+
+
+def find_recorded(folder: Path, fingerprint: str) -> Recorded:
+    """Read the records of one model.
+
+    Args:
+        folder: A folder of records, which may hold those of other models too.
+        fingerprint: The model's fingerprint.
+
+    Returns:
+        The records, by file name.
+
+    Raises:
+        InputError: The folder is absent, holds none of this model, or one is damaged.
+    """
+    if not folder.is_dir():
+        raise InputError(f"no such folder: {folder}", "name the folder that holds the records")
+    found = [
+        _READERS[values["format"]](path)
+        for path, values in _records(folder)
+        if values.get("fingerprint") == fingerprint
+    ]
+    if not found:
+        raise InputError(
+            f"{folder} holds no record of the model with the fingerprint {fingerprint[:12]}",
+            "sentemb eval all MODEL --output FOLDER writes some",
+        )
+    return Recorded(
+        tuple(one for one in found if isinstance(one, ResultRecord)),
+        tuple(one for one in found if isinstance(one, GeometryRecord)),
+        tuple(one for one in found if isinstance(one, TransferReport)),
+    )
+
+
+def _records(folder: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
+    for path in sorted(folder.glob("*.json")):
+        if not path.name.startswith("."):
+            values = read_json(path)
+            if isinstance(values, dict) and values.get("format") in _READERS:
+                yield path, values
+
+
+def eval_results(recorded: Recorded) -> list[EvalResult]:
+    """What goes into the metadata of the card: correlations of cosines and accuracies, as fractions.
+
+    Names are those that sentence-transformers gives the scores of its own evaluators.
+
+    Args:
+        recorded: The records.
+
+    Returns:
+        A result for each set and task.
+    """
+    return [
+        *(result for record in recorded.scored for result in _correlations(record)),
+        *(result for report in recorded.transfers for result in _accuracies(report)),
+    ]
+
+
+def _correlations(record: ResultRecord) -> Iterator[EvalResult]:
+    suite = get_suite(record.suite)
+    for one in record.sets:
+        if suite.protocol not in one.scores:
+            continue
+        entry = _entry(one.name)
+        yield EvalResult(
+            task_type="semantic-similarity",
+            task_name="Semantic Similarity",
+            dataset_type=(entry and entry.hub_id) or one.name,
+            dataset_name=one.name,
+            dataset_config=entry.config if entry else None,
+            dataset_split=one.split,
+            metric_type=f"{suite.measure}_cosine",
+            metric_name=f"{suite.measure.capitalize()} of cosines, protocol {suite.protocol}",
+            metric_value=round(getattr(one.scores[suite.protocol], suite.measure) / 100, 4),
+        )
+
+
+def _entry(name: str) -> catalogue.Entry | None:
+    try:
+        return catalogue.get(name)
+    except InputError:  # a set of the user's own
+        return None
+
+
+def _accuracies(report: TransferReport) -> Iterator[EvalResult]:
+    for result in report.results:
+        task = TASKS.get(result.task)
+        name = task.data if task is not None else result.task
+        yield EvalResult(
+            task_type="text-classification",
+            task_name="Text Classification",
+            dataset_type=name,
+            dataset_name=name if task is None else task.label,
+            dataset_split="train" if task is not None and task.validation == "nested" else "test",
+            metric_type="accuracy",
+            metric_name=f"Accuracy of SentEval's classifier, preset {report.preset}, seed {report.seed}",
+            metric_value=round(result.accuracy / 100, 4),
+        )
+
+
+def evaluation_section(recorded: Recorded) -> str:
+    """The section that a reader of the card sees.
+
+    Args:
+        recorded: The records.
+
+    Returns:
+        Markdown: a heading, the tables and what they were measured with.
+    """
+    tables = "\n".join(table.markdown() for table in _tables(recorded))
+    return f"## Evaluation\n\n{tables}\n{_provenance(recorded)}\n"
+
+
+def _tables(recorded: Recorded) -> Iterator[Table]:
+    for name in dict.fromkeys(record.suite for record in recorded.scored):
+        suite = get_suite(name)
+        records = [record for record in recorded.scored if record.suite == name]
+        yield sts_table(records, suite.protocol, measure=suite.measure)
+    for preset in dict.fromkeys(report.preset for report in recorded.transfers):
+        yield transfer_table(recorded.transfers, preset)
+    for where in dict.fromkeys((record.data, record.split) for record in recorded.geometries):
+        yield geometry_record_table([one for one in recorded.geometries if (one.data, one.split) == where])
+
+
+def _provenance(recorded: Recorded) -> str:
+    dated: Sequence[ResultRecord | GeometryRecord] = [*recorded.scored, *recorded.geometries]
+    versions = dict.fromkeys(one.versions.get("sentemb", "") for one in dated)
+    measured = (
+        f"Measured with sentemb {', '.join(filter(None, versions))}" if dated else "Measured with sentemb"
+    )
+    days = sorted({one.date[:10] for one in dated})
+    return f"{measured}{f', {days[-1]}' if days else ''}; the records hold every setting and prediction."

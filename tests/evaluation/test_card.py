@@ -1,0 +1,164 @@
+"""A card keeps what its author wrote, and says of the records what they say."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from huggingface_hub import EvalResult, ModelCard
+
+from sentemb.data.sts import ScoredPairs
+from sentemb.encoding import load_encoder
+from sentemb.errors import InputError
+from sentemb.evaluation.card import eval_results, evaluation_section, find_recorded
+from sentemb.evaluation.card_file import update_card
+from sentemb.evaluation.geometry_records import judge_geometry, write_geometry
+from sentemb.evaluation.judge import judge_sts
+from sentemb.evaluation.records import write_record
+from sentemb.evaluation.transfer import TaskResult, TransferReport
+from sentemb.evaluation.transfer.records import write_transfer
+
+AUTHOR = """---
+# chosen with care
+license: apache-2.0   # see LICENSE
+tags:
+- sentence-similarity
+model-index:
+- name: others
+  results:
+  - task: {type: retrieval}
+    dataset: {name: Mine, type: org/mine}
+    metrics:
+    - type: ndcg
+      value: 0.5
+      note: measured by hand
+
+datasets: [snli]
+---
+# My model
+
+Words of the author.
+"""
+
+
+def result(value: float, name: str = "stsb") -> EvalResult:
+    return EvalResult(
+        task_type="semantic-similarity",
+        dataset_type=f"mteb/{name}",
+        dataset_name=name,
+        dataset_split="test",
+        metric_type="spearman_cosine",
+        metric_value=value,
+    )
+
+
+def test_only_the_evaluation_changes(tmp_path: Path) -> None:
+    path = tmp_path / "README.md"
+    path.write_text(AUTHOR)
+    update_card(path, "mine", [result(0.7), result(0.6, "sickr")], "## Evaluation\n\nA table.")
+    once = path.read_text()
+    card = ModelCard.load(path)
+    assert {(one.dataset_name, one.metric_value) for one in card.data.eval_results} == {
+        ("Mine", 0.5), ("stsb", 0.7), ("sickr", 0.6)
+    }  # fmt: skip
+    before, index = AUTHOR.split("model-index:")
+    assert once.startswith(before)
+    assert index[index.index("\ndatasets:") :] in once
+    assert "note: measured by hand" in once
+    assert once.index("datasets: [snli]") > once.index("stsb")
+    path.write_text(once + "\nMore words.\n")
+    update_card(path, "mine", [result(0.8)], "## Evaluation\n\nAnother table.")
+    twice = path.read_text()
+    assert "A table." not in twice
+    assert twice.endswith("<!-- sentemb:evaluation -->\n## Evaluation\n\nAnother table.\n"
+                          "<!-- /sentemb:evaluation -->\n\nMore words.\n")  # fmt: skip
+    values = {one.dataset_name: one.metric_value for one in ModelCard.load(path).data.eval_results}
+    assert values == {"Mine": 0.5, "stsb": 0.8, "sickr": 0.6}
+    update_card(path, "mine", [result(0.8)], "## Evaluation\n\nAnother table.")
+    assert path.read_text() == twice
+
+
+@pytest.mark.parametrize("text", [None, "", "# Bare\n\nNo metadata.\n", "---\n---\nEmpty.\n"])
+def test_cards_without_metadata_get_some(tmp_path: Path, text: str | None) -> None:
+    path = tmp_path / "README.md"
+    if text is not None:
+        path.write_text(text)
+    update_card(path, "mine", [result(0.7)], "## Evaluation")
+    card = ModelCard.load(path)
+    assert [one.metric_value for one in card.data.eval_results] == [0.7]
+    assert (text or "# mine").split("---\n")[-1].strip() in path.read_text()
+    assert "## Evaluation" in card.text
+
+
+def test_line_ends_stay_and_a_section_alone_leaves_the_metadata(tmp_path: Path) -> None:
+    path = tmp_path / "README.md"
+    path.write_bytes(AUTHOR.replace("\n", "\r\n").encode())
+    update_card(path, "mine", [], "## Evaluation")
+    content = path.read_bytes()
+    assert content.count(b"\r\n") == content.count(b"\n")
+    assert content.decode().replace("\r\n", "\n").startswith(AUTHOR)
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        (b"\xff\xfe", "is no text in UTF-8"),
+        (b"---\ntags: [\n---\n", "its metadata cannot be read"),
+        (b"---\n- a\n---\n", "its metadata cannot be read"),
+        (b"---\nmodel-index: 3\n---\n", "model-index is not as the hub writes it"),
+        (b"---\nmodel-index:\n- name: a\n---\n", "model-index is not as the hub writes it"),
+        (b"---\n{model-index: []}\n---\n", "metadata"),
+        (b"<!-- sentemb:evaluation -->\n", "do not stand there once each"),
+        (b"<!-- /sentemb:evaluation -->\n<!-- sentemb:evaluation -->\n", "do not stand there once each"),
+    ],
+)
+def test_what_cannot_be_changed_safely_is_left_alone(tmp_path: Path, content: bytes, problem: str) -> None:
+    path = tmp_path / "README.md"
+    path.write_bytes(content)
+    with pytest.raises(InputError, match=problem):
+        update_card(path, "mine", [result(0.7)], "## Evaluation")
+    assert path.read_bytes() == content
+
+
+def lengths(texts: list[str]) -> np.ndarray:
+    return np.array([[len(text), text.count("a") + 1, text.count("e")] for text in texts], dtype=np.float32)
+
+
+def test_records_of_one_model_become_results_and_tables(
+    make_pairs: Callable[..., ScoredPairs], tmp_path: Path
+) -> None:
+    encoder = load_encoder(lengths)
+    pairs = [make_pairs("stsb", "test"), make_pairs("mine", "test", seed=4)]
+    record = judge_sts(encoder, pairs)
+    write_record(record, tmp_path)
+    write_geometry(judge_geometry(encoder, make_pairs("stsb", "dev")), tmp_path)
+    answers = np.array([0, 1])
+    task = TaskResult("mr", 81.25, 80.0, None, (1.0,), answers, answers, 0.1)
+    report = TransferReport("lengths", encoder.fingerprint, 3, {}, "simcse-fast", 1111, (task,), 4, {})
+    write_transfer(report, tmp_path)
+    write_transfer(replace(report, model="another", fingerprint="another"), tmp_path)
+    (tmp_path / "notes.json").write_text("[1]")
+    recorded = find_recorded(tmp_path, encoder.fingerprint)
+    found = {one.dataset_name: one for one in eval_results(recorded)}
+    assert list(found) == ["stsb", "mine", "MR"]
+    assert found["stsb"].dataset_type == "mteb/stsbenchmark-sts"
+    assert found["stsb"].metric_value == round(record.scores("all")["stsb"].spearman / 100, 4)
+    assert (found["MR"].dataset_type, found["MR"].dataset_split) == ("mr", "train")
+    assert (found["MR"].metric_type, found["MR"].metric_value) == ("accuracy", 0.8125)
+    section = evaluation_section(recorded)
+    for title in ("**STS, Spearman", "**Transfer tasks, accuracy", "**Geometry on stsb dev**"):
+        assert section.count(title) == 1
+    assert "another" not in section
+    path = tmp_path / "README.md"
+    update_card(path, "lengths", list(found.values()), section)
+    assert len(ModelCard.load(path).data.eval_results) == 3
+
+
+def test_a_folder_without_records_of_the_model_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no such folder"):
+        find_recorded(tmp_path / "none", "abc")
+    with pytest.raises(InputError, match="holds no record of the model with the fingerprint abc"):
+        find_recorded(tmp_path, "abc")
