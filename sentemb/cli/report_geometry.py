@@ -3,92 +3,121 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 
 from sentemb._tables import Table
 from sentemb.cli.report_layers import open_fields, picture_of
+from sentemb.evaluation.geometry import Geometry
+from sentemb.evaluation.geometry_records import GeometryRecord, geometry_record_table, read_geometries
 from sentemb.evaluation.record_files import Fields
 from sentemb.report.sections import Picture, Section
 
 _FILE = "geometry.json"
-_MEASURES = ("alignment", "uniformity", "anisotropy", "effective_rank")
+
+
+@dataclass(frozen=True)
+class _Measured:
+    """Encoders on one set: the table, and what is drawn."""
+
+    table: Table
+    figures: dict[str, Geometry]
+    spectra: dict[str, list[float]]
+    paths: dict[str, list[tuple[float, float]]] = field(default_factory=dict)
 
 
 def geometry_section(folders: Sequence[Path], *, figures: bool) -> Section | None:
-    """What `sentemb analyse geometry` measured.
+    """The records of geometry, and what `sentemb analyse geometry` measured.
 
     Args:
         folders: Folders of records.
         figures: Draw it.
 
     Returns:
-        A table for each measurement; None where there is none.
+        A table for each set; None where there is none.
 
     Raises:
         InputError: A record is damaged.
     """
+    records: dict[tuple[str, str], list[GeometryRecord]] = {}
+    for folder in folders:
+        for record in read_geometries(folder):
+            records.setdefault((record.data, record.split), []).append(record)
     paths = [folder / _FILE for folder in folders if (folder / _FILE).is_file()]
-    if not paths:
+    found = [*map(_of_records, records.values()), *map(_of_analysis, paths)]
+    if not found:
         return None
-    found = [open_fields(path, "sentemb analyse geometry MODEL --output FOLDER writes one") for path in paths]
-    pictures = [picture for fields in found for picture in _pictures(fields)] if figures else []
-    return Section("geometry", "Geometry", tables=tuple(map(_table, found)), pictures=tuple(pictures))
+    pictures = [picture for one in found for picture in _pictures(one)] if figures else []
+    return Section("geometry", "Geometry", tables=tuple(one.table for one in found), pictures=tuple(pictures))
 
 
-def _encoders(fields: Fields) -> dict[str, Fields]:
-    inside = fields.object("encoders")
+def _of_records(records: Sequence[GeometryRecord]) -> _Measured:
+    return _Measured(
+        geometry_record_table(records),
+        {one.model: one.estimate.geometry for one in records},
+        {one.model: list(one.spectrum) for one in records},
+    )
+
+
+def _of_analysis(path: Path) -> _Measured:
+    fields = open_fields(path, "sentemb analyse geometry MODEL --output FOLDER writes one")
+    inside, runs = fields.object("encoders"), fields.object("runs")
     if not inside.values:
         raise fields.fail("encoders", "empty")
-    return {name: inside.object(name) for name in inside.values}
+    encoders = {name: inside.object(name) for name in inside.values}
+    figures = {
+        name: Geometry(**{measure: one.get(measure, float) for measure in Geometry._fields})
+        for name, one in encoders.items()
+    }
+    spectra = {name: _numbers(one, "spectrum") for name, one in encoders.items()}
+    courses = {name: runs.object(name) for name in runs.values if name in encoders}
+    return _Measured(
+        _table(f"Geometry on {fields.get('data', str)} {fields.get('split', str)}", figures, spectra),
+        figures,
+        spectra,
+        {
+            name: list(zip(_numbers(one, "uniformity"), _numbers(one, "alignment"), strict=True))
+            for name, one in courses.items()
+        },
+    )
 
 
-def _table(fields: Fields) -> Table:
-    rows = []
-    for name, one in _encoders(fields).items():
-        *values, rank = (one.get(measure, float) for measure in _MEASURES)
-        rows.append((name, *(f"{value:.3f}" for value in values), f"{rank:.1f} of {len(_spectrum(one))}"))
+def _table(title: str, figures: dict[str, Geometry], spectra: dict[str, list[float]]) -> Table:
     return Table(
-        title=f"Geometry on {fields.get('data', str)} {fields.get('split', str)}",
+        title=title,
         header=("encoder", "alignment ↓", "uniformity ↓", "anisotropy", "effective rank"),
-        rows=tuple(rows),
+        rows=tuple(
+            (
+                name,
+                *(f"{value:.3f}" for value in one[:3]),
+                f"{one.effective_rank:.1f} of {len(spectra[name])}",
+            )
+            for name, one in figures.items()
+        ),
         notes=("lower alignment and lower uniformity are better, only both together mean something",),
     )
 
 
-def _pictures(fields: Fields) -> list[Picture]:
+def _pictures(measured: _Measured) -> list[Picture]:
     from sentemb.report.figures import plain
     from sentemb.report.geometry import alignment_figure, spectrum_figure
 
-    encoders = _encoders(fields)
-    points = {
-        plain(name): (one.get("uniformity", float), one.get("alignment", float))
-        for name, one in encoders.items()
-    }
-    runs = fields.object("runs")
-    paths = {
-        plain(name): list(zip(*(_numbers(runs.object(name), key) for key in _MEASURES[1::-1]), strict=True))
-        for name in runs.values
-        if name in encoders
-    }
-    spectra = {plain(name): np.array(_spectrum(one)) for name, one in encoders.items()}
-    ranks = {plain(name): one.get("effective_rank", float) for name, one in encoders.items()}
-    listed = ", ".join(encoders)
+    points = {plain(name): (one.uniformity, one.alignment) for name, one in measured.figures.items()}
+    paths = {plain(name): path for name, path in measured.paths.items()}
+    spectra = {plain(name): np.array(values) for name, values in measured.spectra.items()}
+    ranks = {plain(name): one.effective_rank for name, one in measured.figures.items()}
+    listed = ", ".join(measured.figures)
     return [
         picture_of(alignment_figure(points, paths), f"Alignment against uniformity of {listed}"),
         picture_of(spectrum_figure(spectra, ranks), f"Variance along each direction of {listed}"),
     ]
 
 
-def _spectrum(fields: Fields) -> list[float]:
-    values = _numbers(fields, "spectrum")
-    if not values or min(values) < 0 or max(values) == 0:
-        raise fields.fail("spectrum", "no variance")
-    return values
-
-
 def _numbers(fields: Fields, name: str) -> list[float]:
     numbered = {str(place): value for place, value in enumerate(fields.get(name, list))}
+    if not numbered:
+        raise fields.fail(name, "empty")
     inside = Fields(fields.path, numbered, f"{fields.prefix}{name}.", hint=fields.hint)
     return [inside.get(place, float) for place in numbered]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,7 @@ from sentemb.evaluation.comparison import compare, sts_runs, transfer_runs
 from sentemb.evaluation.comparison.table import comparison_table
 from sentemb.evaluation.records import read_records
 from sentemb.evaluation.seed_table import method_of, seed_table
+from sentemb.evaluation.suites import MULTILINGUAL, STS, StsSuite
 from sentemb.evaluation.transfer.presets import PRESETS
 from sentemb.evaluation.transfer.records import read_transfers
 from sentemb.evaluation.transfer.table import transfer_table
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
     from sentemb.evaluation.result import ResultRecord
     from sentemb.evaluation.scoring import Protocol
     from sentemb.evaluation.transfer import TransferReport
+
+_SUITES = {STS: "Semantic textual similarity", MULTILINGUAL: "Other languages"}
 
 
 def gather(
@@ -57,12 +61,12 @@ def gather(
         if not folder.is_dir():
             raise InputError(f"no such folder: {folder}", "name a folder that holds records")
     labels = {name: label for folder in folders for name, label in read_labels(folder).items()}
-    records = [one for folder in _holding(folders, "*.sts.*.json") for one in read_records(folder)]
-    reports = [one for folder in _holding(folders, "*.transfer.*.json") for one in read_transfers(folder)]
-    _check_once([(one.model, f"seed {one.seed}") for one in records])
+    records = {suite: _records(folders, suite) for suite in _SUITES}
+    reports = [one for folder in _holding(folders, "transfer") for one in read_transfers(folder)]
     _check_once([(one.model, f"preset {one.preset}, seed {one.seed}") for one in reports])
     found = [
-        _sts_section(records, labels, protocol) if records else None,
+        _sts_section(STS, records[STS], labels, protocol),
+        _sts_section(MULTILINGUAL, records[MULTILINGUAL], labels, MULTILINGUAL.protocol),
         _transfer_section(reports, labels) if reports else None,
         None if baseline is None else _comparisons_section(records, reports, baseline, labels),
         geometry_section(folders, figures=figures),
@@ -78,8 +82,14 @@ def gather(
     return sections
 
 
-def _holding(folders: Sequence[Path], pattern: str) -> list[Path]:
-    return [folder for folder in folders if any(folder.glob(pattern))]
+def _holding(folders: Sequence[Path], suite: str) -> list[Path]:
+    return [folder for folder in folders if any(folder.glob(f"*.{suite}.*.json"))]
+
+
+def _records(folders: Sequence[Path], suite: StsSuite) -> list[ResultRecord]:
+    found = [one for folder in _holding(folders, suite.name) for one in read_records(folder, suite=suite)]
+    _check_once([(one.model, f"suite {suite.name}, seed {one.seed}") for one in found])
+    return found
 
 
 def _check_once(members: Sequence[tuple[str, str]]) -> None:
@@ -88,9 +98,13 @@ def _check_once(members: Sequence[tuple[str, str]]) -> None:
             raise InputError(f"two records are of {name}, {which}", "name folders that share no record")
 
 
-def _sts_section(records: Sequence[ResultRecord], labels: Mapping[str, Label], protocol: Protocol) -> Section:
-    table = label_table(seed_table(records, protocol), labels)
-    return Section("sts", "Semantic textual similarity", tables=(table,))
+def _sts_section(
+    suite: StsSuite, records: Sequence[ResultRecord], labels: Mapping[str, Label], protocol: Protocol
+) -> Section | None:
+    if not records:
+        return None
+    table = label_table(seed_table(records, protocol, measure=suite.measure), labels)
+    return Section(suite.name, _SUITES[suite], tables=(table,))
 
 
 def _transfer_section(reports: Sequence[TransferReport], labels: Mapping[str, Label]) -> Section:
@@ -100,12 +114,12 @@ def _transfer_section(reports: Sequence[TransferReport], labels: Mapping[str, La
 
 
 def _comparisons_section(
-    records: Sequence[ResultRecord],
+    records: Mapping[StsSuite, Sequence[ResultRecord]],
     reports: Sequence[TransferReport],
     baseline: str,
     labels: Mapping[str, Label],
 ) -> Section:
-    known = {*map(method_of, records), *(one.model for one in reports)}
+    known = {method_of(one) for found in records.values() for one in found} | {one.model for one in reports}
     if baseline not in known:
         raise InputError(f"no record of {baseline}", f"there are {', '.join(sorted(known)) or 'none at all'}")
     comparisons = []
@@ -128,12 +142,14 @@ def _table_of(comparison: Comparison) -> Table:
 
 
 def _pairs(
-    records: Sequence[ResultRecord], reports: Sequence[TransferReport], baseline: str
+    records: Mapping[StsSuite, Sequence[ResultRecord]], reports: Sequence[TransferReport], baseline: str
 ) -> Iterator[tuple[Runs, Runs]]:
-    methods = list(dict.fromkeys(map(method_of, records)))
-    if baseline in methods:
-        first = sts_runs(records, baseline)
-        yield from ((first, sts_runs(records, name)) for name in methods if name != baseline)
+    for suite, found in records.items():
+        runs_of = partial(sts_runs, found, measure=suite.measure)
+        methods = list(dict.fromkeys(map(method_of, found)))
+        if baseline in methods:
+            first = runs_of(baseline)
+            yield from ((first, runs_of(name)) for name in methods if name != baseline)
     for preset in PRESETS:
         models = list(dict.fromkeys(one.model for one in reports if one.preset == preset))
         if baseline in models:

@@ -14,7 +14,9 @@ import pytest
 from sentemb.cli.main import run
 from sentemb.cli.report_sections import gather
 from sentemb.data.sts import ScoredPairs, Subset
+from sentemb.encoding import load_encoder
 from sentemb.evaluation import evaluate_pairs
+from sentemb.evaluation.geometry_records import judge_geometry, write_geometry
 from sentemb.evaluation.records import ResultRecord, record_of, write_record
 from sentemb.evaluation.transfer import TaskResult, TransferReport
 from sentemb.evaluation.transfer.records import write_transfer
@@ -72,6 +74,12 @@ def geometry() -> dict[str, object]:
     return {"data": "stsb", "split": "dev", "encoders": encoders, "runs": runs}
 
 
+def judge_languages(name: str) -> ResultRecord:
+    record = judged(name, 1.0)
+    sets = tuple(dataclasses.replace(one, name=f"sts17-{place}") for place, one in enumerate(record.sets))
+    return dataclasses.replace(record, suite="multilingual", protocol="wmean", sets=sets)
+
+
 def write_runs(folder: Path) -> Path:
     for seed, score in ((1, 0.5), (2, 0.6)):
         run_folder = folder / "my-run" / f"seed-{seed}" / "run"
@@ -89,6 +97,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for place, name in enumerate(NAMES):
         write_record(judged(name, 1.0 - place / 4), made)
         write_transfer(transfer(name), made)
+    for name in ("raw", "tuned-seed-1"):
+        write_record(judge_languages(name), made)
+    encoder = load_encoder(lambda texts: np.array([[len(text), 1.0] for text in texts]))
+    write_geometry(judge_geometry(encoder, scored("stsb")), made)
     (made / "labels.toml").write_text(LABELS)
     (made / "raw.layers.test.json").write_text(json.dumps(layers()))
     (made / "geometry.json").write_text(json.dumps(geometry()))
@@ -100,7 +112,9 @@ def test_every_kind_of_record_has_its_section(folder: Path) -> None:
     found = {
         one.name: one for one in gather([folder], runs=[folder / "my-run"], baseline="raw", figures=True)
     }
-    assert list(found) == ["sts", "transfer", "comparisons", "geometry", "layers", "training"]
+    assert list(found) == [
+        *("sts", "multilingual", "transfer", "comparisons", "geometry", "layers", "training")
+    ]
     (sts,) = found["sts"].tables
     assert sts.groups == ("mini <1>", "mini <1>", "")
     assert [row[:3] for row in sts.rows] == [
@@ -108,14 +122,17 @@ def test_every_kind_of_record_has_its_section(folder: Path) -> None:
         ("SG-OPT", "cls", "2"),
         ("<b>odd_&%|", "–", "–"),
     ]
-    assert [len(found[name].pictures) for name in ("geometry", "layers", "training")] == [2, 1, 1]
-    assert found["geometry"].tables[0].rows[0][-1] == "1.5 of 2"
+    assert [len(found[name].pictures) for name in ("geometry", "layers", "training")] == [4, 1, 1]
+    recorded, analysed = found["geometry"].tables
+    assert "intervals" in recorded.notes[0] and recorded.rows[0][-1].endswith("of 2")
+    assert analysed.rows[0][-1] == "1.5 of 2"
+    assert found["multilingual"].tables[0].title.startswith("STS, Pearson x 100")
     assert "layer 1, cls pooling" in found["layers"].pictures[0].description
 
 
 def test_comparisons_are_told_in_words(folder: Path) -> None:
     section = next(one for one in gather([folder], baseline="raw") if one.name == "comparisons")
-    assert len(section.sentences) == len(section.tables) == 2 + 3  # the seeds of STS are one system
+    assert len(section.sentences) == len(section.tables) == 2 + 1 + 3  # the seeds of STS are one system
     assert any("SG-OPT of mini <1> (cls)" in sentence for sentence in section.sentences)
     assert all("95 % interval" in sentence and "p " in sentence for sentence in section.sentences)
     assert not set(section.sentences) & {note for table in section.tables for note in table.notes}
