@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sentemb.cli.data import DataDir
+from sentemb.cli.print_table import print_table
 
 if TYPE_CHECKING:
+    from sentemb._tables import Table
     from sentemb.data.contamination import Contamination, SetOverlap
 
 _SHOWN = 100  # characters of an example
@@ -35,6 +37,7 @@ def overlap(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="JSON file with every text found.")
     ] = None,
+    markdown: Annotated[bool, typer.Option("--markdown", help="Print the table in markdown.")] = False,
     data_dir: DataDir = None,
     allow_count_mismatch: Annotated[
         bool, typer.Option("--allow-count-mismatch", help="Take test sets with missing or extra rows.")
@@ -62,7 +65,9 @@ def overlap(
     say(found.texts)
     if output is not None:
         write_json(output, {"train": train, "columns": column or None, **found.to_json()})
-    _print(train, found, examples)
+    print_table(_table(train, found), markdown=markdown)
+    for one in found.sets:
+        _print_examples(one, examples)
 
 
 def _columns(train: str, column: list[str] | None) -> Sequence[str] | None:
@@ -72,23 +77,24 @@ def _columns(train: str, column: list[str] | None) -> Sequence[str] | None:
     return column or (get(train).text_columns if kind_of(train) == "entry" else None)
 
 
-def _print(train: str, found: Contamination, examples: int) -> None:
-    from rich.console import Console
-    from rich.table import Table
+def _table(train: str, found: Contamination) -> Table:
+    from sentemb._tables import Table
 
-    table = Table(box=None, pad_edge=False)
-    table.add_column("set", overflow="fold")
-    for name in ("texts", "exact", "inside", "near", "found", "rows", "whole rows found"):
-        table.add_column(name, justify="right")
+    rows = []
     for one in found.sets:
         share = len(one.findings) / one.texts if one.texts else 0
         counts = (one.texts, one.count("exact"), one.count("inside"), one.count("near"))
         cells = (*(f"{count:,}" for count in counts), f"{share:.1%}", f"{one.rows:,}", f"{one.whole_rows:,}")
-        table.add_row(f"{one.name} {one.split}".strip(), *cells)
-    typer.echo(f"in {found.texts:,} texts of {train}")
-    Console(soft_wrap=True).print(table)
-    for one in found.sets:
-        _print_examples(one, examples)
+        rows.append((f"{one.name} {one.split}".strip(), *cells))
+    return Table(
+        title=f"Texts of test sets in the {found.texts:,} texts of {train}",
+        header=("set", "texts", "exact", "inside", "near", "found", "rows", "whole rows found"),
+        rows=tuple(rows),
+        notes=(
+            "exact: but for letter case, white space and Unicode form; inside: a part of a longer text",
+            f"near: {found.nearness:g} of the words of both, in the same order; a text counts once",
+        ),
+    )
 
 
 def _print_examples(one: SetOverlap, count: int) -> None:

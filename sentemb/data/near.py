@@ -141,9 +141,10 @@ def _told_apart(words: Sequence[str]) -> list[str]:
     """The words with the second, third, ... of each told apart from the first."""
     if len({*words}) == len(words):
         return list(words)
-    seen: Counter[str] = Counter()
+    seen: dict[str, int] = {}
     told = []
     for word in words:
-        told.append(f"{word} {seen[word]}" if seen[word] else word)
-        seen[word] += 1
+        before = seen.get(word, 0)
+        told.append(f"{word} {before}" if before else word)
+        seen[word] = before + 1
     return told

@@ -26,7 +26,7 @@ def test_table_examples_and_json(
     output = tmp_path / "overlap.json"
     code, out, err = call(capsys, train, "--sets", test, "--output", output)
     assert code == 0
-    assert f"in 3 texts of {train}" in out
+    assert f"Texts of test sets in the 3 texts of {train}" in out
     (line,) = [line for line in out.splitlines() if line.endswith(" 1")]
     assert line.split()[-7:] == ["2", "1", "0", "1", "100.0%", "1", "1"]
     assert f"{test}, exact, {train}:2: A man sat." in out
