@@ -21,11 +21,14 @@ def card(
     if not model.is_dir():
         raise InputError(f"no such folder: {model}", "name the folder that the model was saved in")
     from sentemb.encoding import load_encoder
-    from sentemb.evaluation.card import eval_results, evaluation_section, find_recorded
+    from sentemb.evaluation.card import eval_results, evaluation_section
     from sentemb.evaluation.card_file import update_card
+    from sentemb.evaluation.recorded import read_recorded
 
+    if not results.exists():
+        raise InputError(f"no such folder: {results}", "name the folder that holds the records")
     encoder = load_encoder(model)
-    recorded = find_recorded(results, encoder.fingerprint)
+    recorded = read_recorded([results], fingerprint=encoder.fingerprint)
     path = model / "README.md"
     found = eval_results(recorded)
     update_card(path, encoder.name, found, evaluation_section(recorded))

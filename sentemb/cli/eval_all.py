@@ -67,8 +67,6 @@ def judge_everything(
     )
     names = list(SUITES) if suites is None else [name.strip() for name in suites.split(",")]
     loaded = load_suites(names, options, allow_missing=allow_missing)
-    for error in loaded.missing:
-        _say(f"left out: {error.message}")
     judgements: list[Judgement] = []
     try:
         for number, model in enumerate(models, start=1):

@@ -127,18 +127,20 @@ def export(
 ) -> None:
     """Write result records in another program's format."""
     from sentemb.errors import InputError
-    from sentemb.evaluation.records import prepare_folder, read_record, read_records
+    from sentemb.evaluation.mteb import tasks_left_out
+    from sentemb.evaluation.recorded import read_recorded
+    from sentemb.evaluation.records import prepare_folder
 
-    found = [
-        record
-        for path in records
-        for record in (read_records(path) if path.is_dir() else [read_record(path)])
-    ]
-    if model_name is not None and len({record.fingerprint for record in found}) > 1:
+    found = read_recorded(records)
+    if model_name is not None and len({record.fingerprint for record in found.scored}) > 1:
         raise InputError("--model-name names one model, the records are of several", "export them one by one")
     prepare_folder(output)
-    for record in found:
+    for record in found.scored:
         _export(record, output, model_name)
+    for report in found.transfers:
+        _say(f"  not exported: {tasks_left_out(report)}")
+    for geometry in found.geometries:
+        _say(f"  not exported: the geometry of {geometry.model}: MTEB has no such task")
 
 
 def _export(record: ResultRecord, folder: Path, model_name: str | None) -> None:

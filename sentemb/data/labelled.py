@@ -269,7 +269,9 @@ def _locate(entry: Entry, split: str, data_dir: str | os.PathLike[str] | None) -
         return place
     if entry.hub_id is None:
         raise MissingDataError(
-            f"{entry.name} is on no hub", "name the folder that holds it: --data-dir or SENTEMB_DATA"
+            entry.name,
+            f"{entry.name} is on no hub",
+            "name the folder that holds it: --data-dir or SENTEMB_DATA",
         )
     from sentemb.data.hub import download
 

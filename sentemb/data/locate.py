@@ -99,7 +99,17 @@ def candidates(entry: Entry) -> tuple[str, ...]:
 
 
 class MissingDataError(InputError):
-    """A data set is in no place that was given; it may be left out, other than one that is damaged."""
+    """A data set is in no place that was given; it may be left out, other than one that is damaged.
+
+    Args:
+        name: The data set.
+        message: See `InputError`.
+        hint: See `InputError`.
+    """
+
+    def __init__(self, name: str, message: str, hint: str | None = None) -> None:
+        super().__init__(message, hint)
+        self.name = name
 
 
 def missing(entry: Entry, data_dir: Path) -> MissingDataError:
@@ -118,7 +128,7 @@ def missing(entry: Entry, data_dir: Path) -> MissingDataError:
     step = (
         f"sentemb data fetch {source.name} --data-dir {data_dir}" if source.hub_id else "give another folder"
     )
-    return MissingDataError(f"{data_dir} holds no {entry.name} (looked for {shown})", step)
+    return MissingDataError(entry.name, f"{data_dir} holds no {entry.name} (looked for {shown})", step)
 
 
 def local_files(entry: Entry, data_dir: Path) -> list[Path]:

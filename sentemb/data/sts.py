@@ -230,7 +230,9 @@ def read_scored_pairs(
 def _read(entry: Entry, split: str, root: Path | None) -> ScoredPairs:
     if root is None and entry.hub_id is None:
         raise MissingDataError(
-            f"{entry.name} is on no hub", "name the folder that holds it: --data-dir or SENTEMB_DATA"
+            entry.name,
+            f"{entry.name} is on no hub",
+            "name the folder that holds it: --data-dir or SENTEMB_DATA",
         )
     if root is None and entry.config is not None:
         source = f"{entry.hub_id}@{entry.revision} {entry.config}"

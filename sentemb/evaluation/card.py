@@ -2,89 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 from huggingface_hub import EvalResult
 
-from sentemb._files import read_json
 from sentemb._tables import Table
 from sentemb.data import catalogue
 from sentemb.errors import InputError
-from sentemb.evaluation import geometry_records, record_format
-from sentemb.evaluation.geometry_records import GeometryRecord, geometry_record_table, read_geometry
-from sentemb.evaluation.records import read_record
+from sentemb.evaluation.geometry_records import GeometryRecord, geometry_record_table
+from sentemb.evaluation.recorded import Recorded
 from sentemb.evaluation.result import ResultRecord
 from sentemb.evaluation.suites import get_suite
 from sentemb.evaluation.table import sts_table
-from sentemb.evaluation.transfer import records as transfer_records
-from sentemb.evaluation.transfer.records import read_transfer
 from sentemb.evaluation.transfer.suite import TransferReport
 from sentemb.evaluation.transfer.table import transfer_table
 from sentemb.evaluation.transfer.tasks import TASKS
-
-_READERS: Mapping[str, Callable[[Path], Any]] = {
-    record_format.FORMAT: read_record,
-    geometry_records.FORMAT: read_geometry,
-    transfer_records.FORMAT: read_transfer,
-}
-
-
-@dataclass(frozen=True)
-class Recorded:
-    """The records of one model.
-
-    Attributes:
-        scored: Of STS and of other languages.
-        geometries: Of geometry.
-        transfers: Of transfer tasks.
-    """
-
-    scored: tuple[ResultRecord, ...]
-    geometries: tuple[GeometryRecord, ...]
-    transfers: tuple[TransferReport, ...]
-
-
-def find_recorded(folder: Path, fingerprint: str) -> Recorded:
-    """Read the records of one model.
-
-    Args:
-        folder: A folder of records, which may hold those of other models too.
-        fingerprint: The model's fingerprint.
-
-    Returns:
-        The records, by file name.
-
-    Raises:
-        InputError: The folder is absent, holds none of this model, or one is damaged.
-    """
-    if not folder.is_dir():
-        raise InputError(f"no such folder: {folder}", "name the folder that holds the records")
-    found = [
-        _READERS[values["format"]](path)
-        for path, values in _records(folder)
-        if values.get("fingerprint") == fingerprint
-    ]
-    if not found:
-        raise InputError(
-            f"{folder} holds no record of the model with the fingerprint {fingerprint[:12]}",
-            "sentemb eval all MODEL --output FOLDER writes some",
-        )
-    return Recorded(
-        tuple(one for one in found if isinstance(one, ResultRecord)),
-        tuple(one for one in found if isinstance(one, GeometryRecord)),
-        tuple(one for one in found if isinstance(one, TransferReport)),
-    )
-
-
-def _records(folder: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
-    for path in sorted(folder.glob("*.json")):
-        if not path.name.startswith("."):
-            values = read_json(path)
-            if isinstance(values, dict) and values.get("format") in _READERS:
-                yield path, values
 
 
 def eval_results(recorded: Recorded) -> list[EvalResult]:

@@ -1,14 +1,16 @@
 """Export to the result files of MTEB 2: `results/<org__model>/<revision>/<task>.json` and `model_meta.json`.
 
 A number goes out under a task's name only if it was measured on the task's population: all STS sets but
-`sickr`, whose 4,927 pairs are SentEval's test split; MTEB's SICK-R is `sickr-mteb` with 9,927.
+`sickr`, whose 4,927 pairs are SentEval's test split; MTEB's SICK-R is `sickr-mteb` with 9,927. The tracks of
+SemEval-2017 are languages of one task.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from sentemb._files import write_json
 from sentemb.data import catalogue
@@ -16,15 +18,39 @@ from sentemb.errors import InputError
 from sentemb.evaluation.record_files import slug
 from sentemb.evaluation.result import ResultRecord
 from sentemb.evaluation.scoring import SetScore
+from sentemb.evaluation.transfer.suite import TransferReport
+
+_ENGLISH = ("eng-Latn",)
+
+
+class Task(NamedTuple):
+    """A task of MTEB, or one language of it.
+
+    Attributes:
+        name: The task.
+        subset: What MTEB calls the part.
+        languages: The languages of the two sentences.
+    """
+
+    name: str
+    subset: str = "default"
+    languages: tuple[str, ...] = _ENGLISH
+
 
 TASKS = {
-    "sts12": "STS12",
-    "sts13": "STS13",
-    "sts14": "STS14",
-    "sts15": "STS15",
-    "sts16": "STS16",
-    "stsb": "STSBenchmark",
-    "sickr-mteb": "SICK-R",
+    "sts12": Task("STS12"),
+    "sts13": Task("STS13"),
+    "sts14": Task("STS14"),
+    "sts15": Task("STS15"),
+    "sts16": Task("STS16"),
+    "stsb": Task("STSBenchmark"),
+    "sickr-mteb": Task("SICK-R"),
+    "sts17-ar-ar": Task("STS17", "ar-ar", ("ara-Arab",)),
+    "sts17-ar-en": Task("STS17", "en-ar", (*_ENGLISH, "ara-Arab")),
+    "sts17-es-es": Task("STS17", "es-es", ("spa-Latn",)),
+    "sts17-es-en": Task("STS17", "es-en", ("spa-Latn", *_ENGLISH)),
+    "sts17-en-en": Task("STS17", "en-en"),
+    "sts17-tr-en": Task("STS17", "en-tr", (*_ENGLISH, "tur-Latn")),
 }
 
 
@@ -73,9 +99,9 @@ def export_mteb(record: ResultRecord, folder: Path, *, model_name: str | None = 
     revision = slug(record.fingerprint)[:40]
     target = folder / "results" / f"{slug(organization)}__{slug(model)}" / revision
     files = []
-    for one in exported:
-        path = target / f"{TASKS[one.name]}.json"
-        write_json(path, _task_result(one))
+    for task in dict.fromkeys(TASKS[one.name].name for one in exported):
+        path = target / f"{task}.json"
+        write_json(path, _task_result(task, [one for one in exported if TASKS[one.name].name == task]))
         files.append(path)
     write_json(target / "model_meta.json", _model_meta(record, name, revision))
     return MtebExport(files=tuple(files), skipped=skipped)
@@ -85,38 +111,54 @@ def _reason_against(score: SetScore) -> str | None:
     if score.name == "sickr":
         return f"sickr has {score.pairs:,} pairs, MTEB's SICK-R 9,927: evaluate sickr-mteb for it"
     if score.name not in TASKS:
-        return f"{score.name} is no task of MTEB"
+        return f"{score.name} is no task of MTEB that is exported"
     if score.split != "test":
         return f"{score.name} was scored on the split {score.split}, MTEB's task is on test"
     expected = catalogue.get(score.name).rows["test"]
     if score.pairs != expected:
-        return f"{score.name} has {score.pairs:,} pairs, MTEB's {TASKS[score.name]} {expected:,}"
+        return f"{score.name} has {score.pairs:,} pairs, MTEB's {TASKS[score.name].name} {expected:,}"
     return None
 
 
-def _task_result(score: SetScore) -> dict[str, Any]:
+def tasks_left_out(report: TransferReport) -> str:
+    """Why no transfer task can be exported.
+
+    MTEB 2 has none of SentEval's tasks, and where it classifies English texts its classifiers see eight texts
+    of a class: an accuracy of SentEval's would be another number under the name of one of its tasks.
+
+    Args:
+        report: The report.
+
+    Returns:
+        A sentence that counts and names them.
+    """
+    names = ", ".join(result.task for result in report.results)
+    return f"{len(report.results)} transfer tasks of {report.model} ({names}): MTEB has none of them"
+
+
+def _task_result(task: str, scores: Sequence[SetScore]) -> dict[str, Any]:
+    return {
+        # The catalogue pins the revisions that MTEB's task classes pin.
+        "dataset_revision": catalogue.get(scores[0].name).revision,
+        "task_name": task,
+        "mteb_version": None,
+        "scores": {"test": [_subset_result(one) for one in scores]},
+        "evaluation_time": None,
+        "kg_co2_emissions": None,
+    }
+
+
+def _subset_result(score: SetScore) -> dict[str, Any]:
     correlations = score.scores["all"]
     spearman, pearson = correlations.spearman / 100, correlations.pearson / 100
     return {
-        # The catalogue pins the revisions that MTEB's task classes pin.
-        "dataset_revision": catalogue.get(score.name).revision,
-        "task_name": TASKS[score.name],
-        "mteb_version": None,
-        "scores": {
-            "test": [
-                {
-                    "pearson": pearson,
-                    "spearman": spearman,
-                    "cosine_pearson": pearson,
-                    "cosine_spearman": spearman,
-                    "main_score": spearman,
-                    "hf_subset": "default",
-                    "languages": ["eng-Latn"],
-                }
-            ]
-        },
-        "evaluation_time": None,
-        "kg_co2_emissions": None,
+        "pearson": pearson,
+        "spearman": spearman,
+        "cosine_pearson": pearson,
+        "cosine_spearman": spearman,
+        "main_score": spearman,
+        "hf_subset": TASKS[score.name].subset,
+        "languages": list(TASKS[score.name].languages),
     }
 
 

@@ -13,10 +13,11 @@ from huggingface_hub import EvalResult, ModelCard
 from sentemb.data.sts import ScoredPairs
 from sentemb.encoding import load_encoder
 from sentemb.errors import InputError
-from sentemb.evaluation.card import eval_results, evaluation_section, find_recorded
+from sentemb.evaluation.card import eval_results, evaluation_section
 from sentemb.evaluation.card_file import update_card
 from sentemb.evaluation.geometry_records import judge_geometry, write_geometry
 from sentemb.evaluation.judge import judge_sts
+from sentemb.evaluation.recorded import read_recorded
 from sentemb.evaluation.records import write_record
 from sentemb.evaluation.transfer import TaskResult, TransferReport
 from sentemb.evaluation.transfer.records import write_transfer
@@ -141,7 +142,7 @@ def test_records_of_one_model_become_results_and_tables(
     write_transfer(report, tmp_path)
     write_transfer(replace(report, model="another", fingerprint="another"), tmp_path)
     (tmp_path / "notes.json").write_text("[1]")
-    recorded = find_recorded(tmp_path, encoder.fingerprint)
+    recorded = read_recorded([tmp_path], fingerprint=encoder.fingerprint)
     found = {one.dataset_name: one for one in eval_results(recorded)}
     assert list(found) == ["stsb", "mine", "MR"]
     assert found["stsb"].dataset_type == "mteb/stsbenchmark-sts"
@@ -158,7 +159,10 @@ def test_records_of_one_model_become_results_and_tables(
 
 
 def test_a_folder_without_records_of_the_model_is_named(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="no such folder"):
-        find_recorded(tmp_path / "none", "abc")
-    with pytest.raises(InputError, match="holds no record of the model with the fingerprint abc"):
-        find_recorded(tmp_path, "abc")
+    with pytest.raises(InputError, match="no such file"):
+        read_recorded([tmp_path / "none"])
+    with pytest.raises(InputError, match="there is no record of the model with the fingerprint abc"):
+        read_recorded([tmp_path], fingerprint="abc")
+    (tmp_path / "notes.json").write_text("[1]")
+    with pytest.raises(InputError, match=r"notes.json is no result record"):
+        read_recorded([tmp_path / "notes.json"])

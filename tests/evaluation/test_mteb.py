@@ -8,11 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from sentemb.data import catalogue
 from sentemb.data.sts import ScoredPairs
 from sentemb.errors import InputError
 from sentemb.evaluation import evaluate_pairs
-from sentemb.evaluation.mteb import export_mteb
+from sentemb.evaluation.mteb import TASKS, export_mteb
 from sentemb.evaluation.records import ResultRecord, record_of
+from sentemb.evaluation.suites import MULTILINGUAL
 
 # Required by MTEB 2's TaskResult, and by its check of every entry of `scores`.
 TASK_FIELDS = {
@@ -77,7 +79,7 @@ def test_only_mtebs_populations_go_under_mtebs_names(record: ResultRecord, tmp_p
     exported = export_mteb(record, tmp_path)
     assert exported.skipped == {
         "sickr": "sickr has 4,927 pairs, MTEB's SICK-R 9,927: evaluate sickr-mteb for it",
-        "mine": "mine is no task of MTEB",
+        "mine": "mine is no task of MTEB that is exported",
     }
     sick = json.loads(exported.files[1].read_text())
     assert sick["scores"]["test"][0]["main_score"] == pytest.approx(
@@ -105,3 +107,24 @@ def test_names(record: ResultRecord, tmp_path: Path) -> None:
     assert "local__lengths" in str(export_mteb(record, tmp_path).files[0])
     hub = dataclasses.replace(record, model="org/model")
     assert "org__model" in str(export_mteb(hub, tmp_path).files[0])
+
+
+def test_the_tracks_of_2017_are_languages_of_one_task(
+    make_pairs: Callable[..., ScoredPairs], tmp_path: Path
+) -> None:
+    names = ["sts17-ar-en", "sts17-es-en-wmt", "sts17-en-en"]
+    report = evaluate_pairs(lengths, [make_pairs(name, "test", (250,)) for name in names])
+    record = record_of(report, suite=MULTILINGUAL)
+    exported = export_mteb(record, tmp_path)
+    (path,) = exported.files
+    task = json.loads(path.read_text())
+    assert (path.name, task["task_name"]) == ("STS17.json", "STS17")
+    entries = {one["hf_subset"]: one for one in task["scores"]["test"]}
+    assert {name: one["languages"] for name, one in entries.items()} == {
+        "en-ar": ["eng-Latn", "ara-Arab"], "en-en": ["eng-Latn"]
+    }  # fmt: skip
+    assert entries["en-ar"]["main_score"] == record.scores("all")["sts17-ar-en"].spearman / 100
+    assert list(exported.skipped) == ["sts17-es-en-wmt"]
+    for name, task in TASKS.items():
+        config = catalogue.get(name).config
+        assert task.subset == (config or "default")

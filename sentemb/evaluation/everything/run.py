@@ -18,7 +18,7 @@ from sentemb.encoding import TextEncoder, load_encoder
 from sentemb.encoding.cache import CachedEncoder
 from sentemb.encoding.function import FunctionEncoder
 from sentemb.evaluation.everything.suite import Loaded, Options, Suite
-from sentemb.evaluation.everything.table import SUITES, load_suites
+from sentemb.evaluation.everything.table import SUITES, load_suites, missing_names
 from sentemb.evaluation.record_files import prepare_folder
 
 # Texts between two lines on the progress; vectors are kept on disk as often.
@@ -192,7 +192,8 @@ def summary_lines(judgements: Sequence[Judgement]) -> list[str]:
     Returns:
         Lines to stand below the tables.
     """
-    lines = [f"left out: {error.message}" for error in judgements[0].missing]
+    missing = missing_names(judgements[0].missing)
+    lines = [f"left out, since they are not there: {', '.join(missing)}"] if missing else []
     for one in judgements:
         if one.reused:
             lines.append(f"{one.model}: {', '.join(one.reused)} recorded already, not judged again")

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
+from sentemb.data.locate import MissingDataError
 from sentemb.errors import InputError
 from sentemb.evaluation.everything.pairs import GeometrySuite, PairsSuite
-from sentemb.evaluation.everything.suite import Loaded, Options
+from sentemb.evaluation.everything.suite import Loaded, Options, Suite
 from sentemb.evaluation.everything.tasks import TransferSuite
 from sentemb.evaluation.suites import MULTILINGUAL, STS
 
@@ -44,10 +45,27 @@ def load_suites(names: Sequence[str], options: Options, *, allow_missing: bool =
     missing = tuple(error for one in loaded for error in one.missing)
     suites = tuple(suite for one in loaded for suite in one.suites)
     if not suites or (missing and not allow_missing):
-        raise InputError(
-            "; ".join(dict.fromkeys(error.message for error in missing)) or "no list of suites was given",
-            "add --allow-missing (allow_missing=True) to judge by the rest, or name some --suites"
-            if suites
-            else f"choose among {', '.join(SUITES)}, and name the folder of their data",
-        )
+        raise _nothing_or_missing(suites, missing)
     return Loaded(suites, missing)
+
+
+def _nothing_or_missing(suites: Sequence[Suite], missing: Sequence[MissingDataError]) -> InputError:
+    if not missing:
+        return InputError("no list of suites was given", f"choose among {', '.join(SUITES)}")
+    others = [name for name in missing_names(missing) if name != missing[0].name]
+    message = f"{missing[0].message}{', nor ' if others else ''}{', '.join(others)}"
+    if not suites:
+        return InputError(message, "name the folder of the data, or other --suites")
+    return InputError(message, "add --allow-missing (allow_missing=True) to judge by the rest")
+
+
+def missing_names(missing: Sequence[MissingDataError]) -> list[str]:
+    """The sets that are not there.
+
+    Args:
+        missing: The errors.
+
+    Returns:
+        Each name once.
+    """
+    return list(dict.fromkeys(error.name for error in missing))
