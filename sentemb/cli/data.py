@@ -60,8 +60,12 @@ def info(name: Annotated[str, typer.Argument(help="A name that `sentemb data lis
         "rows": ", ".join(f"{split} {rows:,}" for split, rows in entry.rows.items()) or "not counted",
         "parts of test": ", ".join(f"{part} {rows:,}" for part, rows in entry.parts.items()),
         "made from": entry.derived_from or "",
+        "family": entry.family or "",
         "hub": f"{entry.hub_id} at {entry.revision or 'no pinned revision'}" if entry.hub_id else "",
-        "hub files": ", ".join(f"{split}: {file}" for split, file in entry.files.items()),
+        "hub subset": entry.config or "",
+        "hub files": ""
+        if entry.config
+        else ", ".join(f"{split}: {file}" for split, file in entry.files.items()),
         "looked for in": "\n".join(candidates(entry)),
         "licence": entry.licence,
         "url": entry.url or "",
@@ -78,20 +82,22 @@ def info(name: Annotated[str, typer.Argument(help="A name that `sentemb data lis
 
 @app.command()
 def fetch(
-    names: Annotated[list[str], typer.Argument(help="Names that `sentemb data list` shows.")],
+    names: Annotated[
+        list[str], typer.Argument(help="Names that `sentemb data list` shows, or families: sts17, sts22, ...")
+    ],
     data_dir: DataDir = None,
     allow_count_mismatch: Annotated[
         bool, typer.Option("--allow-count-mismatch", help="Keep a download with missing or extra rows.")
     ] = False,
 ) -> None:
     """Download data sets from the hub into the data folder."""
-    from sentemb.data.catalogue import get
+    from sentemb.data.catalogue import expand, get
     from sentemb.data.fetch import fetch as fetch_set
     from sentemb.errors import InputError
 
     if data_dir is None:
         raise InputError("fetch needs a folder to put the data in", "give --data-dir or set SENTEMB_DATA")
-    for name in names:
+    for name in expand(names):
         entry = get(name)
         if entry.hub_id and entry.revision is None:
             typer.echo(
@@ -108,7 +114,7 @@ def verify(
     data_dir: DataDir = None,
 ) -> None:
     """Count the rows of the data sets that are here; exit code 2 where a count differs."""
-    from sentemb.data.catalogue import entries, get
+    from sentemb.data.catalogue import entries, expand, get
     from sentemb.data.fetch import count
     from sentemb.data.locate import find, resolve_data_dir
     from sentemb.errors import InputError
@@ -116,7 +122,7 @@ def verify(
     root = resolve_data_dir(data_dir)
     if root is None:
         raise InputError("verify needs a folder with data", "give --data-dir or set SENTEMB_DATA")
-    chosen = [get(name) for name in names] if names else [e for e in entries() if find(e, root)]
+    chosen = [get(name) for name in expand(names)] if names else [e for e in entries() if find(e, root)]
     if not chosen:
         raise InputError(f"{root} holds none of the catalogue's data sets", "see `sentemb data list`")
     counts = [counted for entry in chosen for counted in count(entry, root)]

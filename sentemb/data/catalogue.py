@@ -173,6 +173,8 @@ def get(name: str) -> Entry:
     """
     known = _all()
     if name not in known:
+        if (members := expand([name])) != [name]:
+            raise InputError(f"{name} is a family of data sets", f"name one of {', '.join(members)}")
         close = difflib.get_close_matches(name, known, n=1)
         raise InputError(
             f"no data set is called {name!r}",

@@ -66,6 +66,19 @@ def test_info_tells_where_to_look_and_whom_to_cite(capsys: pytest.CaptureFixture
     assert "@inproceedings{agirre-etal-2015-semeval," in out
 
 
+def test_info_on_a_set_of_a_family(capsys: pytest.CaptureFixture[str]) -> None:
+    _, out, _ = call(capsys, "info", "sts22-de-en")
+    assert "hub subset:     de-en" in out and "family:         sts22" in out and "hub files" not in out
+    code, _, err = call(capsys, "info", "sts22")
+    assert code == 2 and "sts22 is a family of data sets; name one of sts22-ar, " in err
+
+
+def test_verify_counts_the_sets_of_a_family(shared_data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = call(capsys, "verify", "sts17", "--data-dir", str(shared_data))
+    assert code == 0
+    assert out.splitlines()[0] == "sts17-ar-ar test: 250 rows" and len(out.splitlines()) == 7
+
+
 def test_verify_counts_real_data(shared_data: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = call(capsys, "verify", "sts16", "sickr", "stsb-sentences", "--data-dir", str(shared_data))
     assert code == 0

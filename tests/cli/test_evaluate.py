@@ -251,6 +251,21 @@ def test_real_data_from_record_to_mteb(
     assert json.loads(path.read_text())["task_name"] == "STSBenchmark"
 
 
+def test_other_languages_show_pearson_first(
+    capsys: pytest.CaptureFixture[str], shared_data: Path, tiny_bert: Path, tmp_path: Path
+) -> None:
+    code, out, err = call(
+        capsys, "sts", tiny_bert, "--pooling", "mean", "--suite", "multilingual",
+        "--sets", "sts17-en-en,stsb-de", "--data-dir", shared_data, "--output", tmp_path,
+    )  # fmt: skip
+    assert code == 0, err
+    record = read_record(tmp_path / f"{tiny_bert.name}-mean.multilingual.wmean.json")
+    titles = [line for line in out.splitlines() if line.startswith("STS, ")]
+    assert [title.split()[1] for title in titles] == ["Pearson", "Spearman"]
+    first = next(line for line in out.splitlines() if line.startswith(tiny_bert.name))
+    assert first.split()[1:] == [f"{one.scores['wmean'].pearson:.2f}" for one in record.sets]
+
+
 def test_the_program_of_the_papers_table(senteval: Path, tiny_bert: Path, tmp_path: Path) -> None:
     program = [sys.executable, str(ROOT / "eval" / "sts.py"), str(tiny_bert), "--output", str(tmp_path)]
     done = subprocess.run(

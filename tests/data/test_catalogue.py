@@ -56,7 +56,7 @@ def test_families_share_a_table_and_are_no_sets_themselves() -> None:
     assert get("sts17-es-en-wmt").hub_id is None  # track 4b, which that repository lacks
     assert expand(["sts17", "stsb"])[:2] == ["sts17-ar-ar", "sts17-ar-en"]
     assert [len(expand([family])) for family in ("sts17", "sts22", "stsb-multi-mt", "stsb")] == [7, 18, 10, 1]
-    with pytest.raises(InputError):
+    with pytest.raises(InputError, match="sts17 is a family of data sets; name one of sts17-ar-ar, "):
         get("sts17")
 
 
