@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from sentemb.losses import ParaphraseContrastLoss, SimCSELoss
 from sentemb.losses.encoder import dtype_of
+from sentemb.training.by_length import ByLength
 
 
 class Contrast(nn.Module):
@@ -71,5 +72,6 @@ def embed(encoder: SentenceTransformer, texts: Sequence[str]) -> Tensor:
         name: value.to(encoder.device) if isinstance(value, Tensor) else value
         for name, value in encoder.preprocess(list(texts)).items()
     }
-    vectors: Tensor = encoder(features)["sentence_embedding"]  # (n, d)
+    run = ByLength(encoder) if encoder.device.type == "cpu" else encoder
+    vectors: Tensor = run(features)["sentence_embedding"]  # (n, d)
     return vectors
