@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -60,7 +61,7 @@ def members(options: argparse.Namespace) -> Iterator[Member]:
     base = name_of(options.base)
     for name in names:
         if name in POOLINGS:
-            yield Member(f"{base}-{name}", None, partial(load, options.base, pooling=name))
+            yield Member(f"{base}-{name}", None, partial(pooled, options.base, name))
         elif name == "whitening":
             yield Member(f"{base}-{name}", None, partial(whitened, options))
         elif name == "flow":
@@ -70,24 +71,29 @@ def members(options: argparse.Namespace) -> Iterator[Member]:
             raise unknown("row", name, [*POOLINGS, *FITTED])
 
 
+def pooled(base: str, pooling: str) -> SentenceTransformer:
+    """The encoder with a pooling."""
+    return load(base, pooling=pooling)  # type: ignore[arg-type]  # one of POOLINGS
+
+
 def whitened(options: argparse.Namespace) -> SentenceTransformer:
     """The encoder with whitening."""
     sentences = target_sentences(options)
     texts = [*sentences.first, *(sentences.second or ())]
-    model = load(options.base, pooling=FITTED["whitening"])
-    return add_whitening(model, texts, max_length=FITTED_LENGTH)
+    model = pooled(options.base, FITTED["whitening"])
+    return add_whitening(model, texts, max_length=FITTED_LENGTH, cache_dir=options.vectors)
 
 
 def with_flow(options: argparse.Namespace, seed: int) -> SentenceTransformer:
     """The encoder with a flow of the paper's configuration."""
     print(f"fitting the flow, seed {seed}", file=sys.stderr, flush=True)
-    model = load(options.base, pooling=FITTED["flow"])
+    model = pooled(options.base, FITTED["flow"])
     return add_flow(
         model,
         *target_sentences(options),
         config=FlowConfig(seed=seed),
         max_length=FITTED_LENGTH,
-        cache_dir=options.output / ".vectors",
+        cache_dir=options.vectors,
     )
 
 
@@ -104,7 +110,9 @@ def judge(options: argparse.Namespace) -> list[ResultRecord]:
     paths = [options.output / file_name_of(one.name, protocol="all", seed=one.seed) for one in wanted]
     missing = [one for one, path in zip(wanted, paths, strict=True) if not path.exists()]
     if missing:
-        encoders = encode_together({one.name: one.make() for one in missing})
+        with tempfile.TemporaryDirectory() as folder:
+            options.vectors = folder  # what is fitted on is encoded once for all seeds
+            encoders = encode_together({one.name: one.make() for one in missing})
         for one, encoder in zip(missing, encoders, strict=True):
             record = judge_sts(encoder, pairs, seed=one.seed, command=sys.argv, progress=True)
             write_record(record, options.output)
