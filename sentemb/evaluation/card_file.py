@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from huggingface_hub import EvalResult, RepoCard
-from huggingface_hub.repocard_data import eval_results_to_model_index
-from huggingface_hub.utils import yaml_dump
+from huggingface_hub.repocard_data import CardData, eval_results_to_model_index
 
 from sentemb._files import write_text
 from sentemb.errors import InputError
@@ -68,7 +67,9 @@ def _with_results(path: Path, text: str, name: str, results: Sequence[EvalResult
     body = text[front.end() :] if front else f"\n{text}"
     before = _metadata(path, yaml)
     index = _merged(path, before.get(_INDEX, []), name, results)
-    block: str = yaml_dump({_INDEX: index})
+    data = CardData()
+    data[_INDEX] = index
+    block = f"{data.to_yaml()}\n"
     old = _INDEX_LINES.search(yaml)
     new = yaml + block if old is None else yaml[: old.start()] + block + yaml[old.end() :]
     after = _metadata(path, new)
@@ -82,7 +83,7 @@ def _with_results(path: Path, text: str, name: str, results: Sequence[EvalResult
 
 def _metadata(path: Path, yaml: str) -> dict[str, Any]:
     try:
-        values: dict[str, Any] = RepoCard(f"---\n{yaml}---\n").data.to_dict()
+        values: dict[str, Any] = RepoCard(f"---\n{yaml}---\n").data.to_dict()  # type: ignore[no-untyped-call]
     except Exception as error:  # whatever the YAML parser raises
         first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise InputError(

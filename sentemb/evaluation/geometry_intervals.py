@@ -203,8 +203,9 @@ def _effective_ranks(slices: list[Double]) -> Double:
 
 def _pairs_left(slices: list[Double]) -> Double:
     """Ordered pairs of different sentences without each group."""
-    left = _sizes(slices).sum() - _sizes(slices)
-    return left * (left - 1)
+    left: Double = _sizes(slices).sum() - _sizes(slices)
+    pairs: Double = left * (left - 1)
+    return pairs
 
 
 def _sizes(slices: list[Double]) -> npt.NDArray[np.float64]:

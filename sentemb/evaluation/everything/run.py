@@ -69,8 +69,9 @@ def evaluate_all(
     Args:
         encoder: Anything that `load_encoder` takes.
         suites: Names of `SUITES`.
-        preset: Of the classifiers of transfer tasks; SimCSE's "fasttest" by default, which ranks encoders
-            as the slower presets do in a fraction of the time.
+        preset: Of the classifiers of transfer tasks. The default is SimCSE's "fasttest", which is SentEval's
+            "prototyping" setting: five folds and short training. Papers' tables have `simcse` or `sg-bert`,
+            and accuracies of different presets do not compare.
         data_dir: The folder of data; `SENTEMB_DATA` by default.
         output: Folder for records; None writes none.
         overwrite: Judge anew what is there.
