@@ -52,8 +52,9 @@ def read_published(entry: Entry, split: str, place: Place) -> Iterator[tuple[str
     tree = Tree(place.path)
     for part, file in published.files.items():
         gold = file.replace(".input.", ".gs.")
-        if not (place.path / gold).is_file() and published.gold:
-            gold = f"../{published.gold}/{gold}"
+        beside = f"../{published.gold}/{gold}"
+        if not (place.path / gold).is_file() and (place.path / beside).is_file():
+            gold = beside
         name = part if entry.parts else entry.name
         yield name, read_semeval(tree, file, gold, scored_first=published.scored_first)
 

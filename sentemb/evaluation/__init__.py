@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     )
     from sentemb.evaluation.scoring import PROTOCOLS, Protocol, UndefinedScoreError
     from sentemb.evaluation.sts import StsReport, evaluate_pairs, evaluate_sts
+    from sentemb.evaluation.suites import MULTILINGUAL, STS, StsSuite, get_suite
 else:
     __getattr__ = lazy_exports(
         __name__,
@@ -35,21 +36,26 @@ else:
             ],
             "scoring": ["PROTOCOLS", "Protocol", "UndefinedScoreError"],
             "sts": ["StsReport", "evaluate_pairs", "evaluate_sts"],
+            "suites": ["MULTILINGUAL", "STS", "StsSuite", "get_suite"],
         },
     )
 
 __all__ = [
+    "MULTILINGUAL",
     "PROTOCOLS",
+    "STS",
     "Geometry",
     "Protocol",
     "STSEvaluator",
     "StsReport",
+    "StsSuite",
     "UndefinedScoreError",
     "alignment",
     "anisotropy",
     "effective_rank",
     "evaluate_pairs",
     "evaluate_sts",
+    "get_suite",
     "measure_geometry",
     "spectrum",
     "uniformity",

@@ -68,6 +68,9 @@ def test_what_is_not_there_is_said(write_file: WriteFile, tmp_path: Path) -> Non
         load_scored_pairs("sts22-de", data_dir=tmp_path)
     with pytest.raises(InputError, match="sts14-es is on no hub; name the folder"):
         load_scored_pairs("sts14-es")
+    write_file("STS17/STS.input.track1.ar-ar.txt", "a\tb\n")
+    with pytest.raises(InputError, match=r"no such file: .*/STS17/STS\.gs\.track1\.ar-ar\.txt"):
+        load_scored_pairs("sts17-ar-ar", data_dir=tmp_path)
     write_file("stsb-multi-mt/stsb-fr-dev.csv", "un,deux,3\nun,deux,x\n")
     with pytest.raises(InputError, match=r"no such file: .*stsb-fr-test.csv"):
         load_scored_pairs("stsb-fr", data_dir=tmp_path)
