@@ -18,6 +18,9 @@ GRADES = 5
 """Outputs of a regression: the grades 1 to 5."""
 
 
+_ROUNDING = 1e-5  # of grades in float32; what differs by less is noise
+
+
 class Objective(Protocol):
     """A loss on the outputs C of a network, and the score that stops the training."""
 
@@ -78,7 +81,7 @@ class Grades:
     """Squared error of the probabilities of the grades 1 to 5, judged by Pearson correlation.
 
     A score between two grades is a distribution over both whose mean it is (Tai et al., 2015). Of scores
-    below 1, which STS-B has and SICK has not, the part that would fall to a grade 0 is dropped, as in SentEval.
+    below 1, which STS-B has and SICK has not, SentEval drops the part that would fall to a grade 0.
 
     Args:
         gold: `(n,)` scores up to 5.
@@ -110,7 +113,7 @@ class Grades:
 def correlation_or_zero(
     correlation: Callable[[Floats, Floats], float], predictions: Floats, gold: Floats
 ) -> float:
-    """A correlation, and 0 where there is none because all predictions are equal, as in SentEval.
+    """A correlation, and 0 as in SentEval where there is none because all predictions are equal.
 
     Args:
         correlation: `pearson` or `spearman`.
@@ -120,6 +123,8 @@ def correlation_or_zero(
     Returns:
         The correlation.
     """
+    if np.ptp(predictions) <= _ROUNDING:
+        return 0.0
     try:
         return correlation(predictions, gold)
     except CorrelationError:

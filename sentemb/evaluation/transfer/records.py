@@ -21,6 +21,7 @@ from sentemb.evaluation.record_files import (
     slug,
     write_predictions,
 )
+from sentemb.evaluation.transfer.relatedness import RelatednessResult
 from sentemb.evaluation.transfer.suite import TaskResult, TransferReport
 
 FORMAT = "sentemb-transfer"
@@ -60,7 +61,9 @@ def write_transfer(report: TransferReport, folder: Path, *, command: Sequence[st
     """
     prepare_folder(folder)
     path = transfer_path(folder, report.model, preset=report.preset, seed=report.seed)
-    results, replaced = {result.task: result for result in report.results}, None
+    results = {result.task: result for result in report.results}
+    related = {result.task: result for result in report.relatedness}
+    replaced = None
     if path.exists():
         earlier = read_transfer(path)
         if earlier.fingerprint != report.fingerprint:
@@ -68,10 +71,11 @@ def write_transfer(report: TransferReport, folder: Path, *, command: Sequence[st
                 f"{path} is the record of another model called {report.model}", "take another --output folder"
             )
         results = {result.task: result for result in earlier.results} | results
+        related = {result.task: result for result in earlier.relatedness} | related
         replaced = predictions_path(open_record(path, format=FORMAT, version=FORMAT_VERSION, hint=_HINT))
     tensors = {
         f"{kind}.{task}": np.ascontiguousarray(getattr(result, kind))
-        for task, result in results.items()
+        for task, result in (*results.items(), *related.items())
         for kind in ("gold", "predictions")
     }
     predictions, checksum = write_predictions(path, tensors)
@@ -85,6 +89,7 @@ def write_transfer(report: TransferReport, folder: Path, *, command: Sequence[st
         "seed": report.seed,
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "tasks": [_task_to_json(result) for result in results.values()],
+        "relatedness": [result.to_json() for result in related.values()],
         "predictions": {"file": predictions.name, "sha256": checksum},
         "unique": report.unique,
         "seconds": dict(report.seconds),
@@ -120,7 +125,8 @@ def read_transfer(path: Path) -> TransferReport:
         encoder=fields.get("encoder", dict),
         preset=fields.get("preset", str),
         seed=fields.get("seed", int),
-        results=tuple(_task_of(one, tensors) for one in fields.objects("tasks")),
+        results=tuple(_task_of(one, tensors) for one in _objects(fields, "tasks")),
+        relatedness=tuple(_related_of(one, tensors) for one in _objects(fields, "relatedness")),
         unique=fields.get("unique", int),
         seconds=fields.numbers("seconds"),
     )
@@ -159,11 +165,36 @@ def _task_to_json(result: TaskResult) -> dict[str, Any]:
     }
 
 
-def _task_of(fields: Fields, tensors: Mapping[str, Any]) -> TaskResult:
-    task = fields.get("task", str)
+def _objects(fields: Fields, name: str) -> list[Fields]:
+    """A list that may be empty, or absent as `relatedness` is in the first records."""
+    return fields.objects(name) if fields.values.get(name) else []
+
+
+def _answers(fields: Fields, task: str, tensors: Mapping[str, Any]) -> tuple[Any, Any]:
     gold, predictions = (tensors.get(f"{kind}.{task}") for kind in ("gold", "predictions"))
     if gold is None or predictions is None or gold.shape != predictions.shape:
         raise fields.fail("task", f"the file of predictions has no answers to {task}")
+    return gold, predictions
+
+
+def _related_of(fields: Fields, tensors: Mapping[str, Any]) -> RelatednessResult:
+    task = fields.get("task", str)
+    gold, predictions = _answers(fields, task, tensors)
+    return RelatednessResult(
+        task=task,
+        pearson=fields.get("pearson", float),
+        spearman=fields.get("spearman", float),
+        mse=fields.get("mse", float),
+        dev_pearson=fields.get("dev_pearson", float),
+        gold=gold,
+        predictions=predictions,
+        seconds=fields.get("seconds", float),
+    )
+
+
+def _task_of(fields: Fields, tensors: Mapping[str, Any]) -> TaskResult:
+    task = fields.get("task", str)
+    gold, predictions = _answers(fields, task, tensors)
     return TaskResult(
         task=task,
         accuracy=fields.get("accuracy", float),

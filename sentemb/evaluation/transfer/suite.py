@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -14,10 +15,19 @@ import torch
 from sklearn.metrics import f1_score
 
 from sentemb.data.labelled import LabelledTexts
+from sentemb.data.sts import ScoredPairs
 from sentemb.encoding import TextEncoder, load_encoder
-from sentemb.evaluation.transfer.presets import Preset, preset_of
+from sentemb.evaluation.transfer.presets import NeuralPreset, Preset, preset_of
 from sentemb.evaluation.transfer.protocols import Examples, Verdict, folds_then_test, nested_folds, splits
-from sentemb.evaluation.transfer.tasks import TASKS, TRANSFER_TASKS, load_tasks
+from sentemb.evaluation.transfer.relatedness import Related, RelatednessResult, regress
+from sentemb.evaluation.transfer.tasks import (
+    RELATEDNESS_TASKS,
+    TASKS,
+    TRANSFER_TASKS,
+    check_names,
+    load_relatedness,
+    load_tasks,
+)
 
 Say = Callable[[str], None]
 
@@ -61,6 +71,7 @@ class TransferReport:
         results: One for each task.
         unique: Sentences encoded.
         seconds: Wall time of `encode` and of `classify`.
+        relatedness: The tasks of a trained regression.
     """
 
     model: str
@@ -72,6 +83,7 @@ class TransferReport:
     results: tuple[TaskResult, ...]
     unique: int
     seconds: Mapping[str, float]
+    relatedness: tuple[RelatednessResult, ...] = ()
 
     @property
     def average(self) -> float | None:
@@ -97,7 +109,7 @@ def evaluate_transfer(
 
     Args:
         encoder: Anything that `load_encoder` takes.
-        tasks: Names of tasks.
+        tasks: Names of `TASKS`, and of `RELATEDNESS_TASKS`, whose regression is the same under all presets.
         preset: Name of a preset: `sg-bert`, `simcse`, `simcse-fast` or `logreg`.
         seeds: Seeds of the classifiers, a report each; SentEval's example has 1111.
         data_dir: The folder of data; `SENTEMB_DATA` by default.
@@ -116,13 +128,24 @@ def evaluate_transfer(
         >>> {result.task: result.accuracy for result in report.results}  # doctest: +SKIP
     """
     preset_of(preset)  # before time is spent on reading
-    sets = load_tasks(tasks, data_dir=data_dir, check_rows=check_rows)
-    return judge_tasks(load_encoder(encoder), sets, preset=preset, seeds=seeds, progress=progress, say=say)
+    check_names(tasks, (*TASKS, *RELATEDNESS_TASKS))
+    classified = [name for name in tasks if name in TASKS]
+    related = [name for name in tasks if name in RELATEDNESS_TASKS]
+    return judge_tasks(
+        load_encoder(encoder),
+        load_tasks(classified, data_dir=data_dir, check_rows=check_rows) if classified else {},
+        load_relatedness(related, data_dir=data_dir, check_rows=check_rows) if related else {},
+        preset=preset,
+        seeds=seeds,
+        progress=progress,
+        say=say,
+    )
 
 
 def judge_tasks(
     encoder: TextEncoder,
     sets: Mapping[str, Mapping[str, LabelledTexts]],
+    relatedness: Mapping[str, Mapping[str, ScoredPairs]] = MappingProxyType({}),
     *,
     preset: str,
     seeds: Sequence[int],
@@ -134,6 +157,7 @@ def judge_tasks(
     Args:
         encoder: The encoder.
         sets: The splits of each task, as `load_tasks` gives them.
+        relatedness: The splits of each task of a trained regression, as `load_relatedness` gives them.
         preset: Name of a preset.
         seeds: Seeds of the classifiers, a report each.
         progress: Show a progress bar of the encoding.
@@ -147,7 +171,7 @@ def judge_tasks(
     """
     chosen = preset_of(preset)
     began = time.perf_counter()
-    vectors = _encode(encoder, sets, progress=progress)
+    vectors = _encode(encoder, _texts(sets, relatedness), progress=progress)
     encoded = time.perf_counter() - began
     reports = []
     for seed in seeds:
@@ -157,7 +181,14 @@ def judge_tasks(
             if say is not None:
                 last = results[-1]
                 say(f"{encoder.name} {task} seed {seed}: {last.accuracy:.2f}, {last.seconds:.1f} s")
-        seconds = {"encode": encoded, "classify": sum(result.seconds for result in results)}
+        related = []
+        for task, pairs in relatedness.items():
+            related.append(_relate(task, pairs, vectors, seed))
+            if say is not None:
+                scores = f"Pearson {related[-1].pearson:.2f}, Spearman {related[-1].spearman:.2f}"
+                say(f"{encoder.name} {task} seed {seed}: {scores}, {related[-1].seconds:.1f} s")
+        classify = sum(result.seconds for result in (*results, *related))
+        seconds = {"encode": encoded, "classify": classify}
         reports.append(
             TransferReport(
                 model=encoder.name,
@@ -169,6 +200,7 @@ def judge_tasks(
                 results=tuple(results),
                 unique=len(vectors.places),
                 seconds=seconds,
+                relatedness=tuple(related),
             )
         )
     return reports
@@ -185,15 +217,31 @@ class _Vectors:
         return torch.from_numpy(self.vectors[[self.places[text] for text in texts]])
 
 
-def _encode(
-    encoder: TextEncoder, sets: Mapping[str, Mapping[str, LabelledTexts]], *, progress: bool
-) -> _Vectors:
-    parts = [part for splits_of in sets.values() for part in splits_of.values()]
-    texts = dict.fromkeys(
-        text for part in parts for column in (part.texts, part.pairs or []) for text in column
+def _texts(
+    sets: Mapping[str, Mapping[str, LabelledTexts]], relatedness: Mapping[str, Mapping[str, ScoredPairs]]
+) -> Iterator[str]:
+    for part in (part for parts in sets.values() for part in parts.values()):
+        yield from part.texts
+        yield from part.pairs or ()
+    for pairs in (pairs for parts in relatedness.values() for pairs in parts.values()):
+        yield from pairs.first
+        yield from pairs.second
+
+
+def _encode(encoder: TextEncoder, texts: Iterable[str], *, progress: bool) -> _Vectors:
+    unique = list(dict.fromkeys(texts))
+    places = {text: place for place, text in enumerate(unique)}
+    return _Vectors(encoder.encode(unique, progress=progress), places)
+
+
+def _relate(task: str, parts: Mapping[str, ScoredPairs], vectors: _Vectors, seed: int) -> RelatednessResult:
+    train, dev, test = (
+        Related(_pair_features(parts[split].first, parts[split].second, vectors), parts[split].gold)
+        for split in ("train", "dev", "test")
     )
-    places = {text: place for place, text in enumerate(texts)}
-    return _Vectors(encoder.encode(list(texts), progress=progress), places)
+    began = time.perf_counter()
+    measured = regress(train, dev, test, seed=seed)
+    return RelatednessResult(task=task, gold=test.gold, seconds=time.perf_counter() - began, **measured)
 
 
 def _judge(
@@ -202,6 +250,8 @@ def _judge(
     examples = {split: _examples(part, vectors) for split, part in parts.items()}
     began = time.perf_counter()
     validation = TASKS[task].validation
+    if TASKS[task].linear and isinstance(preset, NeuralPreset):
+        preset = replace(preset, hidden=0)
     if validation == "nested":
         verdict = nested_folds(examples["train"], preset, seed=seed)
     elif validation == "folds":
@@ -229,8 +279,12 @@ def _result(task: str, verdict: Verdict, judged: LabelledTexts, seconds: float) 
 
 
 def _examples(data: LabelledTexts, vectors: _Vectors) -> Examples:
-    first = vectors.of(data.texts)
+    labels = data.labels.astype(np.int64)
     if data.pairs is None:
-        return Examples(first, data.labels.astype(np.int64))
-    second = vectors.of(data.pairs)
-    return Examples(torch.cat([(first - second).abs(), first * second], dim=1), data.labels.astype(np.int64))
+        return Examples(vectors.of(data.texts), labels)
+    return Examples(_pair_features(data.texts, data.pairs, vectors), labels)
+
+
+def _pair_features(first: Sequence[str], second: Sequence[str], vectors: _Vectors) -> torch.Tensor:
+    one, other = vectors.of(first), vectors.of(second)
+    return torch.cat([(one - other).abs(), one * other], dim=1)

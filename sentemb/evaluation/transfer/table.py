@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from statistics import fmean, stdev
 
 from sentemb.evaluation.table import ABSENT, Table
+from sentemb.evaluation.transfer.relatedness import RelatednessResult
 from sentemb.evaluation.transfer.suite import TransferReport
 from sentemb.evaluation.transfer.tasks import TASKS
 
@@ -20,7 +21,7 @@ def transfer_table(reports: Sequence[TransferReport], preset: str) -> Table:
     Returns:
         A row for each model.
     """
-    shown = [report for report in reports if report.preset == preset]
+    shown = [report for report in reports if report.preset == preset and report.results]
     found = {result.task for report in shown for result in report.results}
     tasks = [task for task in TASKS if task in found]
     models: dict[str, list[TransferReport]] = {}
@@ -40,6 +41,39 @@ def transfer_table(reports: Sequence[TransferReport], preset: str) -> Table:
             "± is the standard deviation over seeds of the classifiers",
             "average: of MR, CR, SUBJ, MPQA, SST-2, TREC and MRPC",
         ),
+    )
+
+
+def relatedness_table(reports: Sequence[TransferReport]) -> Table:
+    """Trained regressions: means over the seeds, with the sample standard deviation.
+
+    Args:
+        reports: Reports, in any order; the regression is the same under every preset, so a seed counts once.
+
+    Returns:
+        A row for each model and task.
+    """
+    found: dict[tuple[str, str], dict[int, RelatednessResult]] = {}
+    for report in reports:
+        for result in report.relatedness:
+            found.setdefault((report.model, result.task), {})[report.seed] = result
+    rows = [
+        (
+            model,
+            task,
+            str(len(seeds)),
+            *(
+                _cell([getattr(one, name) for one in seeds.values()])
+                for name in ("pearson", "spearman", "mse")
+            ),
+        )
+        for (model, task), seeds in found.items()
+    ]
+    return Table(
+        title="Relatedness by a trained regression, correlations x 100",
+        header=("model", "task", "seeds", "Pearson", "Spearman", "MSE"),
+        rows=tuple(rows),
+        notes=("trained on each set's own pairs: not to be compared with the cosine of STS tables",),
     )
 
 

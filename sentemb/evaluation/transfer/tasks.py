@@ -1,15 +1,17 @@
-"""SentEval's transfer tasks: which set, which features, which way to validate."""
+"""SentEval's tasks: which set, which features, which way to validate."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 
 from sentemb.data.labelled import LabelledTexts, load_labelled
+from sentemb.data.probing import read_probe
+from sentemb.data.sts import ScoredPairs, load_scored_pairs
 from sentemb.errors import InputError
 
 Validation = Literal["nested", "folds", "split"]
@@ -23,14 +25,16 @@ class TransferTask:
     Attributes:
         name: What the command line calls it.
         label: What papers call it.
-        data: Its set in the catalogue.
+        data: Its set in the catalogue, or the file of a probing task.
         validation: How the penalty is chosen, and what is reported.
+        linear: SentEval gives it no hidden layer, whatever the preset.
     """
 
     name: str
     label: str
     data: str
     validation: Validation
+    linear: bool = False
 
     @property
     def splits(self) -> tuple[str, ...]:
@@ -52,12 +56,28 @@ TASKS: Mapping[str, TransferTask] = {
         TransferTask("mrpc", "MRPC", "mrpc-msr", "folds"),
         TransferTask("sst5", "SST-5", "sst5", "split"),
         TransferTask("sick-e", "SICK-E", "sick-e", "split"),
+        TransferTask("length", "Length", "sentence_length.txt", "split"),
+        TransferTask("word-content", "WordContent", "word_content.txt", "split", linear=True),
+        TransferTask("depth", "Depth", "tree_depth.txt", "split"),
+        TransferTask("top-constituents", "TopConst", "top_constituents.txt", "split"),
+        TransferTask("bigram-shift", "BShift", "bigram_shift.txt", "split"),
+        TransferTask("tense", "Tense", "past_present.txt", "split"),
+        TransferTask("subj-number", "SubjNum", "subj_number.txt", "split"),
+        TransferTask("obj-number", "ObjNum", "obj_number.txt", "split"),
+        TransferTask("odd-man-out", "SOMO", "odd_man_out.txt", "split"),
+        TransferTask("coordination-inversion", "CoordInv", "coordination_inversion.txt", "split"),
     )
 }
 """By name."""
 
 TRANSFER_TASKS = ("mr", "cr", "subj", "mpqa", "sst2", "trec", "mrpc")
 """The seven of the papers, whose mean is their "Avg."."""
+
+PROBING_TASKS = tuple(name for name, task in TASKS.items() if task.data.endswith(".txt"))
+"""The ten of Conneau et al. (2018)."""
+
+RELATEDNESS_TASKS: Mapping[str, str] = {"stsb-trained": "stsb", "sickr-trained": "sickr"}
+"""Tasks of a trained regression, each with its set of scored pairs."""
 
 
 def load_tasks(
@@ -82,22 +102,80 @@ def load_tasks(
     Raises:
         InputError: No name, a name twice, an unknown task, or data that cannot be used.
     """
-    if isinstance(names, str) or not names:
-        raise InputError("no list of tasks was given", f"choose among {', '.join(TASKS)}")
-    for name in names:
-        if name not in TASKS:
-            raise InputError(f"no task {name!r}", f"choose among {', '.join(TASKS)}")
-    if twice := sorted({name for name in names if list(names).count(name) > 1}):
-        raise InputError(f"task {twice[0]} is named twice", "name each task once")
+    check_names(names, tuple(TASKS))
+    return {name: _load(TASKS[name], data_dir, check_rows=check_rows) for name in names}
+
+
+def load_relatedness(
+    names: Sequence[str],
+    *,
+    data_dir: str | os.PathLike[str] | None = None,
+    check_rows: bool = True,
+) -> dict[str, dict[str, ScoredPairs]]:
+    """Read the sets of tasks of a trained regression.
+
+    Args:
+        names: Tasks of `RELATEDNESS_TASKS`.
+        data_dir: The folder of data; `SENTEMB_DATA` by default.
+        check_rows: Refuse a split whose number of rows is not the published one.
+
+    Returns:
+        The train, dev and test splits of each task, in SentEval's order: by numbers of words, then by score.
+
+    Raises:
+        InputError: No name, a name twice, an unknown task, or data that cannot be used.
+    """
+    check_names(names, tuple(RELATEDNESS_TASKS))
     return {
         name: {
-            split: _sorted(
-                load_labelled(TASKS[name].data, split=split, data_dir=data_dir, check_rows=check_rows)
+            split: _sorted_pairs(
+                load_scored_pairs(
+                    RELATEDNESS_TASKS[name], split=split, data_dir=data_dir, check_rows=check_rows
+                )
             )
-            for split in TASKS[name].splits
+            for split in ("train", "dev", "test")
         }
         for name in names
     }
+
+
+def check_names(names: Sequence[str], known: Sequence[str]) -> None:
+    """Refuse what is no list of tasks.
+
+    Args:
+        names: The tasks.
+        known: What there is.
+
+    Raises:
+        InputError: No name, a name twice, or an unknown task.
+    """
+    if isinstance(names, str) or not names:
+        raise InputError("no list of tasks was given", f"choose among {', '.join(known)}")
+    for name in names:
+        if name not in known:
+            raise InputError(f"no task {name!r}", f"choose among {', '.join(known)}")
+    if twice := sorted({name for name in names if list(names).count(name) > 1}):
+        raise InputError(f"task {twice[0]} is named twice", "name each task once")
+
+
+def _load(
+    task: TransferTask, data_dir: str | os.PathLike[str] | None, *, check_rows: bool
+) -> dict[str, LabelledTexts]:
+    if task.name in PROBING_TASKS:
+        parts = read_probe(task.data, data_dir=data_dir, check_rows=check_rows)
+    else:
+        parts = {
+            split: load_labelled(task.data, split=split, data_dir=data_dir, check_rows=check_rows)
+            for split in task.splits
+        }
+    return {split: _sorted(part) for split, part in parts.items()}
+
+
+def _sorted_pairs(pairs: ScoredPairs) -> ScoredPairs:
+    keys = [[len(text.split()) for text in texts] for texts in (pairs.first, pairs.second)]
+    order = np.lexsort([pairs.gold, keys[1], keys[0]])
+    first, second = ([texts[row] for row in order] for texts in (pairs.first, pairs.second))
+    return replace(pairs, first=first, second=second, gold=pairs.gold[order])
 
 
 def _sorted(data: LabelledTexts) -> LabelledTexts:

@@ -13,6 +13,7 @@ from sentemb.data.labelled import LabelledTexts, load_labelled
 from sentemb.errors import InputError
 from sentemb.evaluation.transfer import PRESETS, TASKS, TRANSFER_TASKS, evaluate_transfer, load_tasks
 from sentemb.evaluation.transfer import suite as transfer_suite
+from sentemb.evaluation.transfer.protocols import splits
 
 
 def counting(texts: list[str]) -> np.ndarray:
@@ -32,8 +33,8 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_rows_are_in_the_order_that_senteval_folds(shared_data: Path) -> None:
-    for name, splits in load_tasks(["cr", "trec", "mrpc", "sick-e"], data_dir=shared_data).items():
-        for split in splits.values():
+    for name, parts in load_tasks(["cr", "trec", "mrpc", "sick-e"], data_dir=shared_data).items():
+        for split in parts.values():
             lengths = [len(text.split()) for text in split.texts]
             second = [len(text.split()) for text in split.pairs or split.texts]
             keys = list(zip(lengths, second, split.labels.tolist(), strict=True))
@@ -97,3 +98,25 @@ def test_the_average_is_that_of_the_seven() -> None:
 def test_mistakes_are_named(tasks: list[str], preset: str, message: str, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=message):
         evaluate_transfer(counting, tasks, preset=preset, data_dir=tmp_path)
+
+
+def test_a_probing_task_is_judged_by_its_splits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "probing"
+    folder.mkdir()
+    words = ["red", "green", "blue", "cyan"]
+    lines = [
+        f"{split}\t{words[row % 4]}\tthe {words[row % 4]} thing number {row}"
+        for split, rows in (("tr", 80), ("va", 40), ("te", 40))
+        for row in range(rows)
+    ]
+    (folder / "word_content.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    seen = []
+    monkeypatch.setattr(
+        transfer_suite, "splits", lambda *parts, **rest: seen.append(parts[3]) or splits(*parts, **rest)
+    )
+    (report,) = evaluate_transfer(
+        counting, ["word-content"], preset="sg-bert", data_dir=tmp_path, check_rows=False
+    )
+    (result,) = report.results
+    assert (len(result.gold), result.accuracy) == (40, pytest.approx(100, abs=10))
+    assert seen[0].hidden == 0  # SentEval gives this task no hidden layer

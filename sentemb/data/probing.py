@@ -1,0 +1,84 @@
+"""SentEval's probing tasks (Conneau et al., 2018): what of a sentence's form its vector still tells."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+import numpy as np
+
+from sentemb.data.labelled import LabelledTexts
+from sentemb.data.locate import VARIABLE, resolve_data_dir
+from sentemb.errors import InputError
+
+SPLITS = {"tr": "train", "va": "dev", "te": "test"}
+ROWS = {"train": 100_000, "dev": 10_000, "test": 10_000}
+"""Of every task, as published."""
+_FOLDERS = ("senteval/probing", "SentEval/data/probing", "data/probing", "probing", ".")
+_HINT = (
+    "the files are in github.com/facebookresearch/SentEval, folder data/probing; name the folder that holds "
+    f"probing/ with --data-dir or {VARIABLE}"
+)
+
+
+def read_probe(
+    file: str, *, data_dir: str | os.PathLike[str] | None = None, check_rows: bool = True
+) -> dict[str, LabelledTexts]:
+    """Read a probing task: lines of a split (`tr`, `va`, `te`), a label and a tokenized sentence, by tabs.
+
+    Args:
+        file: Its file, such as `sentence_length.txt`.
+        data_dir: The folder of data; `SENTEMB_DATA` by default.
+        check_rows: Refuse a file that has not as many rows as were published.
+
+    Returns:
+        The train, dev and test splits; classes are numbered in the order of their names.
+
+    Raises:
+        InputError: The file is not there, a line of it cannot be read, or rows are missing.
+    """
+    folder = resolve_data_dir(data_dir)
+    found = [folder / place / file for place in _FOLDERS if folder and (folder / place / file).is_file()]
+    if not found:
+        raise InputError(f"no probing file {file} in {folder or 'any data folder'}", _HINT)
+    path = found[0]
+    try:
+        # Not splitlines, which would break a sentence at characters such as U+2028.
+        lines = path.read_text(encoding="utf-8").removesuffix("\n").split("\n")
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path} is not UTF-8: {error.reason} at byte {error.start}", _HINT) from None
+    rows: dict[str, list[tuple[int, str, str]]] = {split: [] for split in ROWS}
+    for number, line in enumerate(lines, start=1):
+        fields = line.rstrip().split("\t")
+        if len(fields) < 3 or fields[0] not in SPLITS:
+            raise InputError(
+                f"{path}, line {number}: not tr, va or te, a label and a sentence with tabs between"
+            )
+        rows[SPLITS[fields[0]]].append((number, fields[1], fields[-1]))
+    names = sorted({label for _, label, _ in rows["train"]})
+    numbers = {name: number for number, name in enumerate(names)}
+    for split, expected in ROWS.items():
+        _check(f"{path}, {split}", rows[split], numbers, expected if check_rows else None)
+    return {
+        split: LabelledTexts(
+            name=path.stem,
+            split=split,
+            texts=[text for _, _, text in found_rows],
+            pairs=None,
+            labels=np.array([numbers[label] for _, label, _ in found_rows]),
+            label_names=tuple(names),
+            source=str(path),
+        )
+        for split, found_rows in rows.items()
+    }
+
+
+def _check(
+    where: str, rows: list[tuple[int, str, str]], numbers: Mapping[str, int], expected: int | None
+) -> None:
+    if not rows or (expected is not None and len(rows) != expected):
+        wanted = "some" if expected is None else f"{expected:,}"
+        raise InputError(f"{where}: {len(rows):,} rows, not {wanted}", _HINT)
+    for number, label, _ in rows:
+        if label not in numbers:
+            raise InputError(f"{where}, line {number}: no training row has the label {label!r}", _HINT)
