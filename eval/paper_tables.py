@@ -260,7 +260,7 @@ def make(options: argparse.Namespace) -> str:
     for number, one in enumerate(TABLES):
         table = one.make(options.folder)
         if table is None:
-            sentence = f"There is no record of it yet; this makes some: {one.command}"
+            sentence = f"{one.heading}: there is no record yet; this makes some: {one.command}"
             sections.append(Section(f"table{number}", one.heading, sentences=(sentence,)))
         else:
             titled = replace(table, title=f"{one.heading.partition(':')[0]}: {table.title}")

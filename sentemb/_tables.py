@@ -19,6 +19,7 @@ _LATEX = {
     "|": r"\textbar{}",
     "<": "$<$",
     ">": "$>$",
+    "\u200b": "{}",
     "–": "--",
     "…": r"\dots{}",
     "±": r"$\pm$",
@@ -28,6 +29,10 @@ _LATEX = {
     "↑": r"$\uparrow$",
     "↓": r"$\downarrow$",
 }
+# As papers write it, small and below the line.
+_DEVIATION = re.compile(r" \$\\pm\$ (\d+(?:\.\d+)?)")
+# More columns than that are wider than a page in letters of the usual size.
+_NARROW = 8
 # Where markdown would read a tag or a comment.
 _TAG = re.compile(r"<(?=[A-Za-z/!?])")
 
@@ -91,6 +96,8 @@ class Table:
         """
         columns = self.names * "l" + (len(self.header) - self.names) * "r"
         lines = [r"\begin{table}", r"\centering", f"\\caption{{{escape_latex(self.title)}}}"]
+        if len(self.header) > _NARROW:
+            lines.append(r"\scriptsize\setlength{\tabcolsep}{2pt}")
         lines += [f"\\begin{{tabular}}{{{columns}}}", r"\toprule"]
         lines.append(" & ".join(map(escape_latex, self.header)) + r" \\")
         lines += self._latex_rows()
@@ -99,7 +106,7 @@ class Table:
         return "\n".join([*lines, r"\end{table}"]) + "\n"
 
     def _latex_rows(self) -> Iterator[str]:
-        cells = self._cells(r"\textbf{{{}}}", escape_latex, underline=r"\underline{{{}}}")
+        cells = self._cells(r"\textbf{{{}}}", _latex_cell, underline=r"\underline{{{}}}")
         lines = [" & ".join(row) + r" \\" for row in cells]
         grouped = zip(self.groups or [""] * len(lines), lines, strict=True)
         for group, members in groupby(grouped, itemgetter(0)):
@@ -130,7 +137,13 @@ def escape_latex(text: str) -> str:
     Returns:
         LaTeX.
     """
-    return "".join(_LATEX.get(character, character) for character in " ".join(text.split()))
+    # Two hyphens in a row would be printed as a dash.
+    plain = " ".join(text.split()).replace("--", "-\u200b-")
+    return "".join(_LATEX.get(character, character) for character in plain)
+
+
+def _latex_cell(text: str) -> str:
+    return _DEVIATION.sub(r"$_{\\pm \1}$", escape_latex(text))
 
 
 def _markdown(text: str) -> str:

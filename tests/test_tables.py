@@ -52,11 +52,19 @@ def test_groups_are_parts_of_a_table_in_latex() -> None:
     ]
 
 
+def test_a_wide_table_is_set_small() -> None:
+    wide = Table("Scores", ("method", *"abcdefgh"), (("x", *["1.00 ± 0.50"] * 8),))
+    lines = wide.latex().splitlines()
+    assert lines[3] == r"\scriptsize\setlength{\tabcolsep}{2pt}"
+    assert lines[8] == "x & " + " & ".join([r"1.00$_{\pm 0.50}$"] * 8) + r" \\"
+
+
 def test_names_that_look_like_markup_stay_names() -> None:
     table = Table("a\nb", ("<b>x",), (("a|b <!-- /report:sts -->",), ("< 0.01",)))
     lines = table.markdown().splitlines()
     assert lines[0] == "**a b**"
     assert lines[2:] == [r"| \<b>x |", "|---|", r"| a\|b \<!-- /report:sts --> |", "| < 0.01 |"]
+    assert escape_latex("x --y –") == "x -{}-y --"
     assert escape_latex("a_b & 50 % \\x{y} <z> ~^#$") == (
         r"a\_b \& 50 \% \textbackslash{}x\{y\} $<$z$>$ \textasciitilde{}\textasciicircum{}\#\$"
     )

@@ -43,8 +43,8 @@ def report(
     from sentemb.report.sections import html_report, latex_report, markdown_report
 
     chosen = format or (_ENDINGS.get(output.suffix.lower(), "markdown") if output else "markdown")
-    if into and chosen != "markdown":
-        raise InputError(f"--into takes markdown, not {chosen}", "leave --format out")
+    if into and output is None and chosen != "markdown":
+        raise InputError(f"--into takes markdown, not {chosen}", "leave --format out, or add --output")
     sections = gather(folders, runs=run or [], protocol=protocol, baseline=baseline, figures=chosen == "html")
     for path in into or []:
         names = put_into(path, {one.name: one.markdown() for one in sections})

@@ -72,7 +72,7 @@ def test_latex_escapes_and_prints_bold() -> None:
         r"\toprule",
         r"method & $\rho$ \\",
         r"\midrule",
-        r"a \& b & \textbf{1.0 $\pm$ 0.1 $\uparrow$} \\",
+        r"a \& b & \textbf{1.0$_{\pm 0.1}$ $\uparrow$} \\",
         r"c & -- \\",
         r"\bottomrule",
         r"\end{tabular}",
