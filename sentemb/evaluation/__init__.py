@@ -8,6 +8,7 @@ from sentemb._lazy import lazy_exports
 
 if TYPE_CHECKING:
     from sentemb.evaluation.evaluator import STSEvaluator
+    from sentemb.evaluation.everything import Judgement, evaluate_all
     from sentemb.evaluation.geometry import (
         Geometry,
         alignment,
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
         spectrum,
         uniformity,
     )
+    from sentemb.evaluation.geometry_intervals import GeometryEstimate, estimate_geometry
     from sentemb.evaluation.scoring import PROTOCOLS, Protocol, UndefinedScoreError
     from sentemb.evaluation.sts import StsReport, evaluate_pairs, evaluate_sts
     from sentemb.evaluation.suites import MULTILINGUAL, STS, StsSuite, get_suite
@@ -25,6 +27,7 @@ else:
         __name__,
         {
             "evaluator": ["STSEvaluator"],
+            "everything": ["Judgement", "evaluate_all"],
             "geometry": [
                 "Geometry",
                 "alignment",
@@ -34,6 +37,7 @@ else:
                 "spectrum",
                 "uniformity",
             ],
+            "geometry_intervals": ["GeometryEstimate", "estimate_geometry"],
             "scoring": ["PROTOCOLS", "Protocol", "UndefinedScoreError"],
             "sts": ["StsReport", "evaluate_pairs", "evaluate_sts"],
             "suites": ["MULTILINGUAL", "STS", "StsSuite", "get_suite"],
@@ -45,6 +49,8 @@ __all__ = [
     "PROTOCOLS",
     "STS",
     "Geometry",
+    "GeometryEstimate",
+    "Judgement",
     "Protocol",
     "STSEvaluator",
     "StsReport",
@@ -53,6 +59,8 @@ __all__ = [
     "alignment",
     "anisotropy",
     "effective_rank",
+    "estimate_geometry",
+    "evaluate_all",
     "evaluate_pairs",
     "evaluate_sts",
     "get_suite",
