@@ -15,7 +15,7 @@ from sentemb.evaluation.result import ResultRecord
 from sentemb.evaluation.suites import get_suite
 from sentemb.evaluation.table import sts_table
 from sentemb.evaluation.transfer.suite import TransferReport
-from sentemb.evaluation.transfer.table import transfer_table
+from sentemb.evaluation.transfer.table import relatedness_table, transfer_table
 from sentemb.evaluation.transfer.tasks import TASKS
 
 
@@ -96,8 +96,10 @@ def _tables(recorded: Recorded) -> Iterator[Table]:
         suite = get_suite(name)
         records = [record for record in recorded.scored if record.suite == name]
         yield sts_table(records, suite.protocol, measure=suite.measure)
-    for preset in dict.fromkeys(report.preset for report in recorded.transfers):
+    for preset in dict.fromkeys(report.preset for report in recorded.transfers if report.results):
         yield transfer_table(recorded.transfers, preset)
+    if any(report.relatedness for report in recorded.transfers):
+        yield relatedness_table(recorded.transfers)
     for where in dict.fromkeys((record.data, record.split) for record in recorded.geometries):
         yield geometry_record_table([one for one in recorded.geometries if (one.data, one.split) == where])
 

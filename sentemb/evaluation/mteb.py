@@ -132,8 +132,8 @@ def tasks_left_out(report: TransferReport) -> str:
     Returns:
         A sentence that counts and names them.
     """
-    names = ", ".join(result.task for result in report.results)
-    return f"{len(report.results)} transfer tasks of {report.model} ({names}): MTEB has none of them"
+    names = [*(one.task for one in report.results), *(one.task for one in report.relatedness)]
+    return f"{len(names)} transfer tasks of {report.model} ({', '.join(names)}): MTEB has none of them"
 
 
 def _task_result(task: str, scores: Sequence[SetScore]) -> dict[str, Any]:
