@@ -131,7 +131,7 @@ def test_zero_shot_judges_in_other_languages_and_goes_on(
     assert "| sg-opt | 1 |" in out and "Arabic 58.52" in out
     record = tmp_path / "out" / "sg-opt-seed-1.multilingual.wmean.seed-1.json"
     before = record.read_bytes()
-    assert "| sg-opt | 2 |" in run_program("zero_shot.py", *toy, *sets, "--seeds", "1,2")
+    assert run_program("zero_shot.py", *toy, *sets, "--seeds", "1") == out
     assert record.read_bytes() == before
 
 
