@@ -87,7 +87,7 @@ class Network:
         Returns:
             A network of its own.
         """
-        chosen = Network(self.layers, *members.shape, self.flat.dtype)
+        chosen = Network(self.layers, len(members), members.shape[1], self.flat.dtype)
         for mine, theirs in zip(chosen.parameters, self.parameters, strict=True):
             mine.copy_(theirs[folds, members])
         return chosen

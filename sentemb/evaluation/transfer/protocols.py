@@ -79,8 +79,8 @@ def nested_folds(data: Examples, preset: Preset, *, seed: int) -> Verdict:
     )
     predictions = np.empty(len(data.labels), dtype=np.int64)
     accuracies = []
-    for (_, rows), trained in zip(outer, last, strict=True):
-        predictions[rows] = trained.predict(data.features[torch.from_numpy(rows)])[0]
+    for (_, rows), final in zip(outer, last, strict=True):
+        predictions[rows] = final.predict(data.features[torch.from_numpy(rows)])[0]
         accuracies.append(_percent(np.mean(predictions[rows] == data.labels[rows])))
     return Verdict(_mean(accuracies), _mean(validated), predictions, tuple(penalties))
 

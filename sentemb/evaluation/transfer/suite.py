@@ -187,7 +187,7 @@ def judge_tasks(
             if say is not None:
                 scores = f"Pearson {related[-1].pearson:.2f}, Spearman {related[-1].spearman:.2f}"
                 say(f"{encoder.name} {task} seed {seed}: {scores}, {related[-1].seconds:.1f} s")
-        classify = sum(result.seconds for result in (*results, *related))
+        classify = sum(one.seconds for one in results) + sum(one.seconds for one in related)
         seconds = {"encode": encoded, "classify": classify}
         reports.append(
             TransferReport(

@@ -172,8 +172,8 @@ def _load(
 
 
 def _sorted_pairs(pairs: ScoredPairs) -> ScoredPairs:
-    keys = [[len(text.split()) for text in texts] for texts in (pairs.first, pairs.second)]
-    order = np.lexsort([pairs.gold, keys[1], keys[0]])
+    lengths = [np.array([len(text.split()) for text in texts]) for texts in (pairs.first, pairs.second)]
+    order = np.lexsort((pairs.gold, lengths[1], lengths[0]))
     first, second = ([texts[row] for row in order] for texts in (pairs.first, pairs.second))
     return replace(pairs, first=first, second=second, gold=pairs.gold[order])
 

@@ -79,22 +79,24 @@ class Together:
     def _batches(self) -> Iterator[tuple[Tensor, Tensor]]:
         """Rows and their shares, each `(folds, batch)`; a share of 0 fills a last batch up."""
         order = np.zeros((len(self.running), self.shares.shape[1]), dtype=np.int64)
-        for row, index in zip(order, self.running, strict=True):
+        for row, index in zip(order, self.running.tolist(), strict=True):
             fold = self.folds[index]
             row[: len(fold.train)] = fold.train[fold.generator.permutation(len(fold.train))]
         size = self.schedule.batch_size
         shares = self.shares[self.running]
-        return zip(torch.from_numpy(order).split(size, dim=1), shares.split(size, dim=1), strict=True)
+        return zip(
+            torch.split(torch.from_numpy(order), size, dim=1), torch.split(shares, size, dim=1), strict=True
+        )
 
     def _judge(self) -> None:
-        for place, index in enumerate(self.running):
+        for place, index in enumerate(self.running.tolist()):
             rows = self.dev[index]
             features = self.features.index_select(0, rows).unsqueeze(0)
             logits = self.optimizer.network.of_fold(place).logits(features)[0]
             self._note(place, index, self.objective.score(logits, rows))
 
     def _note(self, place: int, index: int, scores: Floats) -> None:
-        for member, penalty in enumerate(self.places[place]):
+        for member, penalty in enumerate(self.places[place].tolist()):
             if self.ended[index, penalty]:
                 continue
             if scores[member] > self.scores[index, penalty]:
