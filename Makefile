@@ -5,7 +5,7 @@ BIN = $(VENV)/bin
 INSTALLED = $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install quickstart test check fix
+.PHONY: help install quickstart test tables check fix
 
 help:  ## Show this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "%-12s %s\n", $$1, $$2}'
@@ -25,6 +25,11 @@ quickstart: $(INSTALLED)  ## Train, judge and search with an encoder
 
 test: $(INSTALLED)  ## Run the tests
 	$(BIN)/python -m pytest
+
+tables: $(INSTALLED)  ## Make the tables of README.md and eval/results from the records
+	$(BIN)/sentemb report eval/results --into README.md
+	$(BIN)/sentemb report eval/results --into eval/results/README.md
+	$(BIN)/python eval/paper_tables.py eval/results --output eval/results
 
 check: $(INSTALLED)  ## Lint and type-check
 	$(BIN)/ruff check .
