@@ -36,7 +36,7 @@ def sts_table(
     *,
     measure: Literal["spearman", "pearson"] = "spearman",
 ) -> Table:
-    """Models by sets, correlations x 100 with two digits, and the average where all sets of the suite are there.
+    """Models by sets, correlations x 100, and the average where all sets of the suite are there.
 
     Args:
         records: The records, one row each.
