@@ -10,15 +10,16 @@ import hashlib
 import math
 import re
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
+import numpy as np
 import numpy.typing as npt
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
-from sentemb._files import read_json, sha256_of, write_bytes
+from sentemb._files import read_json, sha256_of, write_bytes, write_json
 from sentemb.errors import InputError
 
 Value = TypeVar("Value")
@@ -196,25 +197,6 @@ def open_record(path: Path, *, format: str, version: int, hint: str) -> Fields:
     return fields
 
 
-def predictions_path(fields: Fields) -> Path:
-    """The file of predictions that a record names, which may be gone.
-
-    Args:
-        fields: The record.
-
-    Returns:
-        A file beside the record.
-
-    Raises:
-        InputError: The record names something else.
-    """
-    inside = fields.object("predictions")
-    name = inside.get("file", str)
-    if Path(name).name != name or not name.endswith(".safetensors"):
-        raise inside.fail("file", f"{name!r} is not the name of a safetensors file beside the record")
-    return fields.path.with_name(name)
-
-
 def read_predictions(fields: Fields) -> dict[str, npt.NDArray[Any]]:
     """Read the predictions that a record names.
 
@@ -228,7 +210,10 @@ def read_predictions(fields: Fields) -> dict[str, npt.NDArray[Any]]:
         InputError: The file is absent, damaged or another one.
     """
     inside = fields.object("predictions")
-    path = predictions_path(fields)
+    name = inside.get("file", str)
+    if Path(name).name != name or not name.endswith(".safetensors"):
+        raise inside.fail("file", f"{name!r} is not the name of a safetensors file beside the record")
+    path = fields.path.with_name(name)
     if not path.is_file():
         raise inside.fail("file", f"there is no {path}")
     if sha256_of(path) != inside.get("sha256", str):
@@ -240,21 +225,49 @@ def read_predictions(fields: Fields) -> dict[str, npt.NDArray[Any]]:
     return tensors
 
 
-def write_predictions(path: Path, tensors: Mapping[str, npt.NDArray[Any]]) -> tuple[Path, str]:
-    """Write the predictions of a record that is about to be written.
+def write_with_predictions(
+    path: Path, values: Mapping[str, Any], tensors: Mapping[str, npt.NDArray[Any]]
+) -> None:
+    """Write a record and its predictions, in place of an earlier one or of what a killed run left of it.
 
     Args:
-        path: The record's JSON file.
-        tensors: The arrays by name, contiguous.
-
-    Returns:
-        The file and its SHA-256.
+        path: The record's JSON file; its folder is made when absent.
+        values: The record; a field `predictions` that names the file is added.
+        tensors: The arrays by name.
 
     Raises:
         OSError: The folder cannot be written.
     """
-    content = save(dict(tensors))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    content = save({name: np.ascontiguousarray(array) for name, array in tensors.items()})
     checksum = hashlib.sha256(content).hexdigest()
     predictions = path.with_name(f"{path.stem}.predictions-{checksum[:8]}.safetensors")
     write_bytes(predictions, content)
-    return predictions, checksum
+    write_json(path, {**values, "predictions": {"file": predictions.name, "sha256": checksum}})
+    for pattern in (f"{path.stem}.predictions-*.safetensors", f".{path.stem}.*.partial"):
+        for other in path.parent.glob(pattern):
+            if other != predictions:
+                other.unlink(missing_ok=True)
+
+
+def record_paths(folder: Path, pattern: str, *, what: str = "record", maker: str) -> Sequence[Path]:
+    """The JSON files of a folder's records.
+
+    Args:
+        folder: The folder.
+        pattern: Of their names.
+        what: What they are called, for the error.
+        maker: The command that writes some, for the error.
+
+    Returns:
+        At least one, in order.
+
+    Raises:
+        InputError: The folder is absent or holds none.
+    """
+    if not folder.is_dir():
+        raise InputError(f"no such folder: {folder}", "name the folder that holds the records")
+    paths = sorted(path for path in folder.glob(pattern) if not path.name.startswith("."))
+    if not paths:
+        raise InputError(f"{folder} holds no {what}", f"{maker} writes some")
+    return paths

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from sentemb.data.sts import Subset
 from sentemb.errors import InputError
-from sentemb.evaluation.record_files import Fields, open_record, predictions_path, read_predictions
+from sentemb.evaluation.record_files import Fields, open_record, read_predictions
 from sentemb.evaluation.result import ResultRecord
 from sentemb.evaluation.scoring import PROTOCOLS, Correlations, Predictions, Protocol, SetScore
 from sentemb.evaluation.suites import get_suite
@@ -20,13 +20,11 @@ FORMAT = "sentemb-result"
 FORMAT_VERSION = 1
 
 
-def record_to_json(record: ResultRecord, predictions: str, checksum: str) -> dict[str, Any]:
-    """Everything but the predictions, as JSON values.
+def record_to_json(record: ResultRecord) -> dict[str, Any]:
+    """A record as a JSON object, without its predictions.
 
     Args:
         record: The record.
-        predictions: Name of the file of predictions.
-        checksum: Its SHA-256.
 
     Returns:
         The JSON object.
@@ -44,7 +42,6 @@ def record_to_json(record: ResultRecord, predictions: str, checksum: str) -> dic
         "date": record.date,
         "average": {name: _correlations_to_json(mean) for name, mean in averages.items() if mean is not None},
         "sets": [_set_to_json(one) for one in record.sets],
-        "predictions": {"file": predictions, "sha256": checksum},
         "sentences": record.sentences,
         "unique": record.unique,
         "seconds": dict(record.seconds),
@@ -66,25 +63,24 @@ def predictions_to_tensors(record: ResultRecord) -> dict[str, npt.NDArray[np.flo
     """
     tensors = {}
     for one in record.sets:
-        tensors[f"{one.name}.similarities"] = np.ascontiguousarray(one.predictions.similarities)
-        tensors[f"{one.name}.gold"] = np.ascontiguousarray(one.predictions.gold)
+        tensors[f"{one.name}.similarities"] = one.predictions.similarities
+        tensors[f"{one.name}.gold"] = one.predictions.gold
     return tensors
 
 
-def read_record_identity(path: Path) -> tuple[str, Path]:
+def read_fingerprint(path: Path) -> str:
     """Whose record a file is, without its predictions, which may be gone.
 
     Args:
         path: The JSON file.
 
     Returns:
-        The model's fingerprint and the file of predictions.
+        The model's fingerprint.
 
     Raises:
         InputError: The file is no record.
     """
-    fields = _open(path)
-    return fields.get("fingerprint", str), predictions_path(fields)
+    return _open(path).get("fingerprint", str)
 
 
 def read_record(path: Path) -> ResultRecord:

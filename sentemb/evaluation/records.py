@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from sentemb._files import write_json
 from sentemb.errors import InputError
-from sentemb.evaluation.record_files import prepare_folder, write_predictions
+from sentemb.evaluation.record_files import prepare_folder, record_paths, write_with_predictions
 from sentemb.evaluation.record_format import (
     predictions_to_tensors,
+    read_fingerprint,
     read_record,
-    read_record_identity,
     record_to_json,
 )
 from sentemb.evaluation.result import ResultRecord, record_of
@@ -43,16 +42,12 @@ def write_record(record: ResultRecord, folder: Path, *, overwrite: bool = False)
         OSError: The folder cannot be written.
     """
     path = folder / record.file_name
-    replaced = check_free(path, record.fingerprint, overwrite=overwrite)
-    folder.mkdir(parents=True, exist_ok=True)
-    predictions, checksum = write_predictions(path, predictions_to_tensors(record))
-    write_json(path, record_to_json(record, predictions.name, checksum))
-    if replaced is not None and replaced != predictions:
-        replaced.unlink(missing_ok=True)
+    check_free(path, record.fingerprint, overwrite=overwrite)
+    write_with_predictions(path, record_to_json(record), predictions_to_tensors(record))
     return path
 
 
-def check_free(path: Path, fingerprint: str, *, overwrite: bool) -> Path | None:
+def check_free(path: Path, fingerprint: str, *, overwrite: bool) -> None:
     """Check that a record may be written to a place.
 
     Args:
@@ -60,15 +55,12 @@ def check_free(path: Path, fingerprint: str, *, overwrite: bool) -> Path | None:
         fingerprint: The model's fingerprint.
         overwrite: Whether an earlier record of the same model may be replaced.
 
-    Returns:
-        The predictions of the record that would be replaced, or None where there is none.
-
     Raises:
         InputError: The place is taken.
     """
     if not path.exists():
-        return None
-    other, predictions = read_record_identity(path)
+        return
+    other = read_fingerprint(path)
     if other != fingerprint:
         raise InputError(
             f"{path} is the record of another model (fingerprint {other[:12]}, not {fingerprint[:12]})",
@@ -76,7 +68,6 @@ def check_free(path: Path, fingerprint: str, *, overwrite: bool) -> Path | None:
         )
     if not overwrite:
         raise InputError(f"{path} is already there", "add --overwrite (overwrite=True) to replace it")
-    return predictions
 
 
 def read_records(folder: Path, *, suite: StsSuite = STS) -> list[ResultRecord]:
@@ -92,13 +83,11 @@ def read_records(folder: Path, *, suite: StsSuite = STS) -> list[ResultRecord]:
     Raises:
         InputError: The folder is absent, holds no such record, or one is not sound.
     """
-    if not folder.is_dir():
-        raise InputError(f"no such folder: {folder}", "name the folder that holds the records")
-    paths = sorted(path for path in folder.glob(f"*.{suite.name}.*.json") if not path.name.startswith("."))
-    if not paths:
-        which = "" if suite is STS else f" --suite {suite.name}"
-        raise InputError(
-            f"{folder} holds no record of the suite {suite.name}",
-            f"sentemb eval sts MODEL{which} --output FOLDER writes some",
-        )
+    which = "" if suite is STS else f" --suite {suite.name}"
+    paths = record_paths(
+        folder,
+        f"*.{suite.name}.*.json",
+        what=f"record of the suite {suite.name}",
+        maker=f"sentemb eval sts MODEL{which} --output FOLDER",
+    )
     return [read_record(path) for path in paths]

@@ -7,12 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from sentemb._files import write_json
 from sentemb.data.labelled import Labels
-from sentemb.errors import InputError
-from sentemb.evaluation.record_files import Fields, open_record, read_predictions, write_predictions
+from sentemb.evaluation.record_files import (
+    Fields,
+    open_record,
+    read_predictions,
+    record_paths,
+    write_with_predictions,
+)
 from sentemb.multitask.evaluation import METRICS, OVERALL
 from sentemb.multitask.model import Floats
 from sentemb.multitask.tasks import TASKS, Task
@@ -72,14 +74,12 @@ def write_row(record: RowRecord, path: Path) -> None:
         OSError: The folder cannot be written.
     """
     tensors = {
-        f"{kind}.{task}": np.ascontiguousarray(values[task])
+        f"{kind}.{task}": values[task]
         for kind, values in (("gold", record.gold), ("predictions", record.predictions))
         for task in TASKS
     }
-    predictions, checksum = write_predictions(path, tensors)
     plain = {name: value for name, value in vars(record).items() if name not in ("predictions", "gold")}
-    written = {"file": predictions.name, "sha256": checksum}
-    write_json(path, {"format": FORMAT, "format_version": FORMAT_VERSION, **plain, "predictions": written})
+    write_with_predictions(path, {"format": FORMAT, "format_version": FORMAT_VERSION, **plain}, tensors)
 
 
 def read_row(path: Path) -> RowRecord:
@@ -133,11 +133,7 @@ def read_rows(folder: Path) -> list[RowRecord]:
     Raises:
         InputError: The folder is absent or holds no record, or a `.json` file in it is not a sound one.
     """
-    if not folder.is_dir():
-        raise InputError(f"no such folder: {folder}", "name the folder that holds the records")
-    paths = sorted(path for path in folder.glob("*.json") if not path.name.startswith("."))
-    if not paths:
-        raise InputError(f"{folder} holds no record", "python eval/multitask.py --output FOLDER writes some")
+    paths = record_paths(folder, "*.json", maker="python eval/multitask.py --output FOLDER")
     return [read_row(path) for path in paths]
 
 

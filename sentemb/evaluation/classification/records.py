@@ -11,9 +11,7 @@ from typing import Any, get_args
 import numpy as np
 import numpy.typing as npt
 
-from sentemb._files import write_json
 from sentemb.data.labelled import Labels
-from sentemb.errors import InputError
 from sentemb.evaluation.classification.cell import Cell, Method, Outcome, Point, Splits
 from sentemb.evaluation.classification.metrics import Metric
 from sentemb.evaluation.environment import hardware, library_versions
@@ -21,7 +19,8 @@ from sentemb.evaluation.record_files import (
     Fields,
     open_record,
     read_predictions,
-    write_predictions,
+    record_paths,
+    write_with_predictions,
 )
 
 FORMAT = "sentemb-classification"
@@ -130,20 +129,10 @@ def write_cell(record: CellRecord, path: Path) -> None:
     Raises:
         OSError: The folder cannot be written.
     """
-    tensors = {
-        "gold": np.ascontiguousarray(record.gold),
-        "predictions": np.ascontiguousarray(record.predictions),
-    }
+    tensors: dict[str, npt.NDArray[Any]] = {"gold": record.gold, "predictions": record.predictions}
     if record.probabilities is not None:
-        tensors["probabilities"] = np.ascontiguousarray(record.probabilities)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    predictions, checksum = write_predictions(path, tensors)
-    write_json(path, _to_json(record, predictions.name, checksum))
-    # What an earlier or a killed run of the same cell left.
-    for pattern in (f"{path.stem}.predictions-*.safetensors", f".{path.stem}.*.partial"):
-        for other in path.parent.glob(pattern):
-            if other != predictions:
-                other.unlink(missing_ok=True)
+        tensors["probabilities"] = record.probabilities
+    write_with_predictions(path, _to_json(record), tensors)
 
 
 def read_cell(path: Path) -> CellRecord:
@@ -209,11 +198,7 @@ def read_cells(folders: Sequence[Path]) -> list[CellRecord]:
     """
     found = []
     for folder in folders:
-        if not folder.is_dir():
-            raise InputError(f"no such folder: {folder}", "name the folder that holds the records")
-        paths = sorted(path for path in folder.glob("*.json") if not path.name.startswith("."))
-        if not paths:
-            raise InputError(f"{folder} holds no record", "sentemb eval classify --output FOLDER writes some")
+        paths = record_paths(folder, "*.json", maker="sentemb eval classify --output FOLDER")
         found += [read_cell(path) for path in paths]
     return found
 
@@ -228,7 +213,7 @@ def _cell_of(fields: Fields) -> Cell:
     raise fields.fail("metric", f"{metric!r} is not one of {', '.join(get_args(Metric))}")
 
 
-def _to_json(record: CellRecord, predictions: str, checksum: str) -> dict[str, Any]:
+def _to_json(record: CellRecord) -> dict[str, Any]:
     cell = record.cell
     return {
         "format": FORMAT,
@@ -249,7 +234,6 @@ def _to_json(record: CellRecord, predictions: str, checksum: str) -> dict[str, A
         "left_out": dict(record.left_out),
         "minority": record.minority,
         "checksums": dict(record.checksums),
-        "predictions": {"file": predictions, "sha256": checksum},
         "settings": dict(record.settings),
         "seconds": dict(record.seconds),
         "versions": dict(record.versions),

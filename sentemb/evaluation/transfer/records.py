@@ -7,19 +7,16 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from sentemb._files import write_json
 from sentemb.errors import InputError
 from sentemb.evaluation.environment import hardware, library_versions
 from sentemb.evaluation.record_files import (
     Fields,
     open_record,
-    predictions_path,
     prepare_folder,
     read_predictions,
+    record_paths,
     slug,
-    write_predictions,
+    write_with_predictions,
 )
 from sentemb.evaluation.transfer.relatedness import RelatednessResult
 from sentemb.evaluation.transfer.suite import TaskResult, TransferReport
@@ -63,7 +60,6 @@ def write_transfer(report: TransferReport, folder: Path, *, command: Sequence[st
     path = transfer_path(folder, report.model, preset=report.preset, seed=report.seed)
     results = {result.task: result for result in report.results}
     related = {result.task: result for result in report.relatedness}
-    replaced = None
     if path.exists():
         earlier = read_transfer(path)
         if earlier.fingerprint != report.fingerprint:
@@ -72,13 +68,11 @@ def write_transfer(report: TransferReport, folder: Path, *, command: Sequence[st
             )
         results = {result.task: result for result in earlier.results} | results
         related = {result.task: result for result in earlier.relatedness} | related
-        replaced = predictions_path(open_record(path, format=FORMAT, version=FORMAT_VERSION, hint=_HINT))
     tensors = {
-        f"{kind}.{task}": np.ascontiguousarray(getattr(result, kind))
+        f"{kind}.{task}": getattr(result, kind)
         for task, result in (*results.items(), *related.items())
         for kind in ("gold", "predictions")
     }
-    predictions, checksum = write_predictions(path, tensors)
     values = {
         "format": FORMAT,
         "format_version": FORMAT_VERSION,
@@ -90,7 +84,6 @@ def write_transfer(report: TransferReport, folder: Path, *, command: Sequence[st
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "tasks": [_task_to_json(result) for result in results.values()],
         "relatedness": [result.to_json() for result in related.values()],
-        "predictions": {"file": predictions.name, "sha256": checksum},
         "unique": report.unique,
         "seconds": dict(report.seconds),
         "encoder": dict(report.encoder),
@@ -98,9 +91,7 @@ def write_transfer(report: TransferReport, folder: Path, *, command: Sequence[st
         "hardware": hardware(),
         "command": None if command is None else list(command),
     }
-    write_json(path, values)
-    if replaced is not None and replaced != predictions:
-        replaced.unlink(missing_ok=True)
+    write_with_predictions(path, values, tensors)
     return path
 
 
@@ -144,13 +135,12 @@ def read_transfers(folder: Path) -> list[TransferReport]:
     Raises:
         InputError: The folder is absent or holds none, or one is damaged.
     """
-    if not folder.is_dir():
-        raise InputError(f"no such folder: {folder}", "name the folder that holds the records")
-    paths = sorted(path for path in folder.glob("*.transfer.*.json") if not path.name.startswith("."))
-    if not paths:
-        raise InputError(
-            f"{folder} holds no transfer record", "python eval/senteval.py MODEL --output FOLDER writes some"
-        )
+    paths = record_paths(
+        folder,
+        "*.transfer.*.json",
+        what="transfer record",
+        maker="python eval/senteval.py MODEL --output FOLDER",
+    )
     return [read_transfer(path) for path in paths]
 
 
