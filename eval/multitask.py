@@ -5,7 +5,7 @@ r"""Tables of the CS224N paper: several tasks on one encoder, our mean over seed
 
 Each row is trained once for each seed and leaves a record; rows that tables share are trained once, and
 what is finished is not trained again. All tables for which --output holds records are written to its
-README.md. The paper's sizes take days without an accelerator; a smaller study in two processes:
+tables.md. The paper's sizes take days without an accelerator; a smaller study in two processes:
 
     OMP_NUM_THREADS=1 python eval/multitask.py --base bert-mini --held-out 0.2 --rows 400 --jobs 2 \
         --set epochs=3 --set contrast_epochs=1 --set nli_epochs=1 --set learning_rate=1e-4 \
@@ -81,7 +81,7 @@ def study(options: argparse.Namespace) -> str:
     tables = multitask_tables(read_rows(options.output), list(PAPER_TABLES))
     shown = "\n".join(table.markdown() for table in tables if any(row[1] != "–" for row in table.rows))
     command = " ".join(["python", *sys.argv])
-    write_text(options.output / "README.md", f"# {options.output.name}\n\n    {command}\n\n{shown}")
+    write_text(options.output / "tables.md", f"    {command}\n\n{shown}")
     return shown
 
 
