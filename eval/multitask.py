@@ -73,7 +73,7 @@ def study(options: argparse.Namespace) -> str:
     """
     configs = configurations(options)
     train, dev = load_task_sets(data_dir=options.data_dir, held_out=options.held_out)
-    train, dev = train.head(options.rows), dev.head(options.dev_rows)
+    train, dev = train.sample(options.rows), dev.sample(options.dev_rows)
     needs_nli = any(map(uses_nli, configs))
     nli = read_nli_columns(options.nli, data_dir=options.data_dir, rows=options.rows) if needs_nli else []
     say = lambda line: print(line, file=sys.stderr, flush=True)  # noqa: E731

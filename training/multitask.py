@@ -86,7 +86,7 @@ def read_sets(options: argparse.Namespace) -> tuple[TaskSets, TaskSets]:
         InputError: A set is missing or broken.
     """
     train, dev = load_task_sets(data_dir=options.data_dir, held_out=options.held_out)
-    return train.head(options.rows), dev.head(options.rows)
+    return train.sample(options.rows), dev.sample(options.rows)
 
 
 def train(options: argparse.Namespace) -> str:

@@ -6,7 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
+import numpy as np
+
 from sentemb.data.labelled import LabelledTexts
+from sentemb.data.sampling import Rows
 from sentemb.errors import InputError
 
 Task = Literal["sentiment", "paraphrase", "similarity"]
@@ -62,15 +65,21 @@ class TaskSets:
         data: LabelledTexts = getattr(self, task)
         return data
 
-    def head(self, rows: int | None) -> TaskSets:
-        """The first so many rows of each set, to try things out.
+    def sample(self, rows: int | None) -> TaskSets:
+        """So many rows of each set, to try things out.
+
+        Published files may be in the order of their classes, so the rows are drawn, always the same ones.
 
         Args:
             rows: How many; None keeps all.
 
         Returns:
-            The sets.
+            The sets, rows in the order of the files.
         """
         if rows is None:
             return self
-        return TaskSets(*(data.select(range(min(rows, len(data)))) for _, data in self))
+        return TaskSets(*(data.select(_drawn(len(data), rows)) for _, data in self))
+
+
+def _drawn(size: int, rows: int) -> Rows:
+    return np.sort(np.random.default_rng(0).permutation(size)[:rows])

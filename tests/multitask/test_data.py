@@ -37,7 +37,7 @@ def test_a_part_of_the_dev_pairs_stands_in_for_the_training_pairs(folder: Path) 
     assert not set(train.paraphrase.texts) & set(dev.paraphrase.texts)
     assert train.sentiment.labels.tolist() == [3, 0]
     assert dev.similarity.labels.tolist() == [4.6, 0.2]
-    assert len(dev.head(1).paraphrase) == 1
+    assert len(dev.sample(1).paraphrase) == 1
     with pytest.raises(InputError, match="held_out is 1; give a share"):
         load_task_sets(data_dir=folder, held_out=1.0, check_rows=False)
 
@@ -70,3 +70,13 @@ def test_the_real_sets(shared_data: Path) -> None:
     assert set(train.sentiment.labels.tolist()) == set(range(5))
     # The baseline's accuracy in Table 1, which calls nearly every pair a paraphrase.
     assert 0.36 < dev.paraphrase.labels.mean() < 0.40
+
+
+def test_a_sample_has_the_classes_of_a_file_that_is_in_their_order(shared_data: Path) -> None:
+    if not (shared_data / "cs224n").is_dir():
+        pytest.skip(f"no cs224n in {shared_data}")
+    whole, _ = load_task_sets(data_dir=shared_data, held_out=0.2)
+    some = whole.sample(600)
+    shares = [np.bincount(one.sentiment.labels.astype(int)) / len(one.sentiment) for one in (whole, some)]
+    np.testing.assert_allclose(shares[1], shares[0], atol=0.06)
+    assert some.sentiment.texts == whole.sample(600).sentiment.texts
