@@ -241,7 +241,8 @@ def test_reads_mtebs_copy_and_says_that_it_is_not_divided(tmp_path: Path) -> Non
     ("name", "split", "folder", "fragment"),
     [
         ("sts12", "dev", "", "sts12 has no split 'dev'; it has test"),
-        ("sts17", "test", "", "no data set is called 'sts17'; did you mean"),
+        ("sts12b", "test", "", "no data set is called 'sts12b'; did you mean"),
+        ("sts17", "test", "", "sts17 is a family of data sets; name one of sts17-ar-ar"),
         ("nli-triples", "test", "", "nli-triples holds no scored pairs"),
         ("stsb", "test", "empty", "sentemb data fetch stsb --data-dir"),
         ("stsb", "test", "absent", "no such data folder"),
