@@ -27,7 +27,6 @@ from sentence_transformers import SentenceTransformer
 from sentemb.data.sts import STS_SETS
 from sentemb.encoding import encode_together
 from sentemb.encoding.resolve import name_of
-from sentemb.errors import InputError
 from sentemb.evaluation.judge import judge_sts
 from sentemb.evaluation.records import prepare_folder, read_record, write_record
 from sentemb.evaluation.result import ResultRecord, file_name_of
@@ -35,7 +34,7 @@ from sentemb.evaluation.seed_table import seed_table
 from sentemb.evaluation.sts import load_sets
 from sentemb.modules import load
 from sentemb.training.program import run_with_options
-from sentemb.training.values import parsed, unknown
+from sentemb.training.study_program import rows_and_seeds
 from sentemb.transforms import FlowConfig, add_flow, add_whitening
 from sentemb.transforms.sentences import Sentences, load_sentences
 
@@ -54,21 +53,16 @@ class Member(NamedTuple):
 
 def members(options: argparse.Namespace) -> Iterator[Member]:
     """What the command line asks for."""
-    seeds = parsed("seeds", options.seeds, tuple[int, ...])
-    names = options.rows.split(",")
-    if len({*seeds}) < len(seeds) or len({*names}) < len(names):
-        raise InputError("a row or a seed is named twice", "name each once, for example --seeds 1,2,3")
+    names, seeds = rows_and_seeds(options, [*POOLINGS, *FITTED])
     base = name_of(options.base)
     for name in names:
         if name in POOLINGS:
             yield Member(f"{base}-{name}", None, partial(pooled, options.base, name))
         elif name == "whitening":
             yield Member(f"{base}-{name}", None, partial(whitened, options))
-        elif name == "flow":
+        else:
             for seed in seeds:
                 yield Member(f"{base}-{name}-seed-{seed}", seed, partial(with_flow, options, seed))
-        else:
-            raise unknown("row", name, [*POOLINGS, *FITTED])
 
 
 def pooled(base: str, pooling: str) -> SentenceTransformer:

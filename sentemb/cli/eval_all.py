@@ -4,11 +4,20 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from sentemb.cli.data import DataDir
+from sentemb.cli.options import (
+    AllowCountMismatch,
+    Device,
+    Markdown,
+    MaxLength,
+    Models,
+    Pooling,
+    Precision,
+)
 from sentemb.cli.print_table import print_table
 
 if TYPE_CHECKING:
@@ -16,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def judge_everything(
-    models: Annotated[list[str], typer.Argument(help="Folder, hub id or word-vector file (GloVe format).")],
+    models: Models,
     suites: Annotated[
         str | None, typer.Option(help="Some of sts,multilingual,geometry,transfer; all by default.")
     ] = None,
@@ -34,19 +43,13 @@ def judge_everything(
     allow_missing: Annotated[
         bool, typer.Option("--allow-missing", help="Leave out the sets that are not there.")
     ] = False,
-    pooling: Annotated[
-        str | None, typer.Option(help="For a raw transformer: cls, mean, max, first-last, last-2, ...")
-    ] = None,
-    precision: Annotated[
-        Literal["float32", "reduced"], typer.Option(help="reduced: fewer bits where that is faster.")
-    ] = "float32",
-    max_length: Annotated[int | None, typer.Option(min=1, help="Longest input in tokens.")] = None,
-    device: Annotated[str | None, typer.Option(help="Such as cpu or cuda:0.")] = None,
+    pooling: Pooling = None,
+    precision: Precision = "float32",
+    max_length: MaxLength = None,
+    device: Device = None,
     cache_dir: Annotated[Path | None, typer.Option(help="Keep vectors here for other commands.")] = None,
-    markdown: Annotated[bool, typer.Option("--markdown", help="Print markdown.")] = False,
-    allow_count_mismatch: Annotated[
-        bool, typer.Option("--allow-count-mismatch", help="Score sets with missing or extra rows.")
-    ] = False,
+    markdown: Markdown = False,
+    allow_count_mismatch: AllowCountMismatch = False,
 ) -> None:
     """Judge encoders by STS, other languages, geometry and transfer tasks, each sentence encoded once.
 

@@ -10,6 +10,15 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from sentemb.cli.data import DataDir
+from sentemb.cli.options import (
+    AllowCountMismatch,
+    Device,
+    Markdown,
+    MaxLength,
+    Models,
+    Pooling,
+    Precision,
+)
 from sentemb.cli.print_table import print_table
 
 if TYPE_CHECKING:
@@ -20,7 +29,7 @@ app = typer.Typer(help="Judge encoders.", no_args_is_help=True, rich_markup_mode
 
 @app.command()
 def sts(
-    models: Annotated[list[str], typer.Argument(help="Folder, hub id or word-vector file (GloVe format).")],
+    models: Models,
     suite: Annotated[
         Literal["sts", "multilingual"],
         typer.Option(help="multilingual: the seven tracks of SemEval-2017, Pearson x 100 first."),
@@ -41,21 +50,15 @@ def sts(
         Literal["all", "mean", "wmean"] | None,
         typer.Option(help="Show one protocol; by default all three, of the suite multilingual wmean."),
     ] = None,
-    pooling: Annotated[
-        str | None, typer.Option(help="For a raw transformer: cls, mean, max, first-last, last-2, ...")
-    ] = None,
-    precision: Annotated[
-        Literal["float32", "reduced"], typer.Option(help="reduced: fewer bits where that is faster.")
-    ] = "float32",
-    max_length: Annotated[int | None, typer.Option(min=1, help="Longest input in tokens.")] = None,
-    device: Annotated[str | None, typer.Option(help="Such as cpu or cuda:0.")] = None,
+    pooling: Pooling = None,
+    precision: Precision = "float32",
+    max_length: MaxLength = None,
+    device: Device = None,
     cache_dir: Annotated[Path | None, typer.Option(help="Keep vectors here and take them from here.")] = None,
     seed: Annotated[int | None, typer.Option(help="Seed the model was trained with, for the record.")] = None,
     export_mteb: Annotated[Path | None, typer.Option(help="Folder for result files of MTEB.")] = None,
-    markdown: Annotated[bool, typer.Option("--markdown", help="Print markdown.")] = False,
-    allow_count_mismatch: Annotated[
-        bool, typer.Option("--allow-count-mismatch", help="Score sets with missing or extra rows.")
-    ] = False,
+    markdown: Markdown = False,
+    allow_count_mismatch: AllowCountMismatch = False,
 ) -> None:
     """Score encoders on STS12-16, STS-B and SICK-R, or on other languages: cosine similarity."""
     from sentemb.encoding import load_encoder

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 
 from sentemb.data.sts import STS_SETS
@@ -62,13 +62,7 @@ def run_study(
 
     def run(options: argparse.Namespace) -> list[ResultRecord]:
         makers = rows_of(options)
-        names = options.rows.split(",")
-        for name in names:
-            if name not in makers:
-                raise unknown("row", name, makers)
-        seeds = parsed("seeds", options.seeds, tuple[int, ...])
-        if len({*seeds}) < len(seeds) or len({*names}) < len(names):
-            raise InputError("a row or a seed is named twice", "name each once, for example --seeds 1,2,3")
+        names, seeds = rows_and_seeds(options, makers)
         pairs = load_sets(options.sets.split(","), data_dir=options.data_dir)
         return judge_rows(
             [makers[name]() for name in names],
@@ -81,3 +75,26 @@ def run_study(
         )
 
     return run_with_options(parser, run)
+
+
+def rows_and_seeds(options: argparse.Namespace, known: Collection[str]) -> tuple[list[str], tuple[int, ...]]:
+    """Read `--rows` and `--seeds`.
+
+    Args:
+        options: The command line.
+        known: Names of all rows.
+
+    Returns:
+        The names of the rows asked for, and the seeds.
+
+    Raises:
+        InputError: There is no such row, a seed is no number, or one is named twice.
+    """
+    names = options.rows.split(",")
+    for name in names:
+        if name not in known:
+            raise unknown("row", name, known)
+    seeds = parsed("seeds", options.seeds, tuple[int, ...])
+    if len({*seeds}) < len(seeds) or len({*names}) < len(names):
+        raise InputError("a row or a seed is named twice", "name each once, for example --seeds 1,2,3")
+    return names, seeds
