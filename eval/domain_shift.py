@@ -29,7 +29,7 @@ from sentemb.evaluation.result import ResultRecord
 from sentemb.evaluation.seed_table import seed_table
 from sentemb.training.progress import ConsoleProgress
 from sentemb.training.study import Row, recipe_row
-from sentemb.training.study_program import run_study, study_parser
+from sentemb.training.study_program import recipe_settings, run_study, study_parser
 from sentemb.transforms import add_flow, flow_config
 from sentemb.transforms.sentences import load_sentences
 
@@ -55,7 +55,7 @@ def nli_pairs(options: argparse.Namespace) -> tuple[list[str], list[str]]:
 
 def sg_opt(name: str, options: argparse.Namespace) -> Row:
     """SG-OPT on sentences of STS-B or of NLI."""
-    given = {key: getattr(options, key) for key in ("base", "dev", "data_dir", "max_steps")}
+    given = recipe_settings(options)
     if name.endswith("stsb"):
         return recipe_row(name, "sg-opt", {**given, "data": STSB})
     path = Path(options.output) / "nli-sentences.jsonl"

@@ -3,9 +3,10 @@ r"""The tables of SG-BERT made of records, the paper's figures beside them.
     python eval/paper_tables.py eval/results --output eval/results
 
 The records of tables 1, 4, 7 and 11 lie in the folder itself, where `labels.toml` says what its models are
-called; those of tables 2 and 3 in `zero-shot/`, of 5 in `ablations/`, of 6 in `efficiency/`, each made by the
-program of that table. A table or a row of which there is no record is named with the command that makes it.
-The output folder gets `sg-bert-tables.md` and `sg-bert-tables.tex`.
+called; those of tables 2 and 3 in `zero-shot/`, of 6 in `efficiency/`, each made by the program of that
+table. The rows of table 5 lie in the folder, or in `ablations/` if table 1 is to do without them. A table or
+a row of which there is no record is named with the command that makes it. The output folder gets
+`sg-bert-tables.md` and `sg-bert-tables.tex`.
 
 The paper's encoders are larger than what two cores train, so its figures stand beside those of a base of the
 same kind: an encoder of plain text beside BERT-base, one already trained on pairs of sentences beside
@@ -23,7 +24,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from ablations import ABLATIONS
+from ablations import ABLATIONS, variant_of
 from efficiency import PUBLISHED as SECONDS
 from efficiency import REFERENCE
 
@@ -172,27 +173,39 @@ def senteval(folder: Path) -> Table | None:
 
 def ablations(folder: Path) -> Table | None:
     """Table 5: averages and what each change of SG-OPT costs, here and in the paper."""
-    place = folder / "ablations"
-    if not any(place.glob(f"*.{STS.name}.*.json")):
+    places = [one for one in (folder, folder / "ablations") if any(one.glob(f"*.{STS.name}.*.json"))]
+    found: dict[str, dict[str, tuple[str, ...]]] = {}  # by base, then by variant
+    for made in (seed_table(read_records(place)) for place in places):
+        for row in made.rows:
+            if (variant := variant_of(row[0])) is None:
+                continue
+            if made.header[-1] != "average":
+                raise InputError(
+                    f"{folder}: {row[0]} lacks some of the seven sets", "judge it on all of them"
+                )
+            found.setdefault(row[0].removesuffix(f"-{variant}"), {})[variant] = row
+    rows = [row for ours in found.values() for row in variants(ours)]
+    if not rows:
         return None
-    made = seed_table(read_records(place))
-    if made.header[-1] != "average":
-        raise InputError(f"{place}: the rows lack some of the seven sets", "judge them on all of them")
-    ours = {row[0]: row for row in made.rows}
-    full = ("sg-opt", ours["sg-opt"][-1] if "sg-opt" in ours else ABSENT, ABLATIONS["sg-opt"].published)
-    rows = []
-    for name, one in ABLATIONS.items():
-        average = ours[name][-1] if name in ours else ABSENT
-        seeds = ours[name][1] if name in ours else ABSENT
-        paper = one.published
-        rows.append((name, seeds, average, less(average, full[1]), paper, less(paper, full[2])))
-    notes = ("change: of the average against the first row", "± is the standard deviation over seeds")
     return Table(
         title="Variants of SG-OPT, average of the seven STS sets, Spearman x 100",
         header=("variant", "seeds", "average", "change", "average, paper", "change, paper"),
         rows=tuple(rows),
-        notes=notes,
+        notes=("change: of the average against the first row", "± is the standard deviation over seeds"),
+        groups=tuple(base for base in found for _ in ABLATIONS),
     )
+
+
+def variants(ours: Mapping[str, tuple[str, ...]]) -> list[tuple[str, ...]]:
+    """The rows of table 5 from one base."""
+    unmade = (ABSENT,) * 3
+    full, published = ours.get("sg-opt", unmade)[-1], ABLATIONS["sg-opt"].published
+    rows = []
+    for name, one in ABLATIONS.items():
+        _, seeds, *_, average = ours.get(name, unmade)
+        change, paper = less(average, full), less(one.published, published)
+        rows.append((name, seeds, average, change, one.published, paper))
+    return rows
 
 
 def less(value: str, full: str) -> str:
@@ -236,7 +249,7 @@ TABLES = (
     PaperTable(
         "Table 5: ablations",
         ablations,
-        "python eval/ablations.py --base bert-mini --data-dir data --output eval/results/ablations",
+        f"python eval/ablations.py --base bert-mini {DATA}",
     ),
     PaperTable(
         "Table 6: efficiency",

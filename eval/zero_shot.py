@@ -31,7 +31,7 @@ from sentemb.evaluation.seed_table import seed_table
 from sentemb.evaluation.suites import MULTILINGUAL
 from sentemb.losses import ViewCache
 from sentemb.training.study import Row, recipe_row
-from sentemb.training.study_program import run_study, study_parser
+from sentemb.training.study_program import recipe_settings, run_study, study_parser
 
 SEEDS = "1,2,3,4,1234,2345,3456,7890"  # table 8
 SETS = "sts14-es,sts17-ar-ar,sts17-es-es,sts17-en-en"
@@ -45,7 +45,7 @@ PUBLISHED = {
 def rows(options: argparse.Namespace) -> dict[str, Callable[[], Row]]:
     """The rows of both tables that train."""
     cache = ViewCache()
-    given = {name: getattr(options, name) for name in ("base", "data", "dev", "data_dir", "max_steps")}
+    given = recipe_settings(options, "data")
     return {name: partial(recipe_row, name, name, given, view_cache=cache) for name in PUBLISHED}
 
 

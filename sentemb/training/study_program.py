@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from sentemb.data.sts import STS_SETS
 from sentemb.errors import InputError
@@ -13,6 +14,7 @@ from sentemb.evaluation.sts import load_sets
 from sentemb.evaluation.suites import STS, StsSuite
 from sentemb.training.program import run_with_options
 from sentemb.training.progress import ConsoleProgress
+from sentemb.training.settings import parse_settings, split_settings
 from sentemb.training.study import Row, judge_rows
 from sentemb.training.values import parsed, unknown
 
@@ -39,8 +41,28 @@ def study_parser(description: str | None, *, rows: Sequence[str], seeds: str) ->
     parser.add_argument("--dev", default="stsb", help="dev set: stsb, a file of scored pairs, or none")
     parser.add_argument("--data-dir", help="folder of local data sets; SENTEMB_DATA by default")
     parser.add_argument("--max-steps", type=int, help="stop training early, to try things out")
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="KEY=VALUE", help="a setting of all recipes' rows"
+    )
     parser.add_argument("--keep-models", action="store_true", help="do not remove judged models")
     return parser
+
+
+def recipe_settings(options: argparse.Namespace, *names: str) -> dict[str, Any]:
+    """Read what the command line says of every row that trains a recipe.
+
+    Args:
+        options: The command line.
+        *names: The program's own options that are settings.
+
+    Returns:
+        Fields of `TrainConfig`; None means "not given".
+
+    Raises:
+        InputError: `--set` names no setting, or its value is of the wrong type.
+    """
+    given = {name: getattr(options, name) for name in ("base", "dev", "data_dir", "max_steps", *names)}
+    return {**given, **parse_settings(split_settings(options.set))}
 
 
 def run_study(

@@ -96,9 +96,11 @@ def test_every_table_of_which_there_is_no_record_is_named(tmp_path: Path, run: R
 def test_the_other_tables_have_folders_of_their_own(tmp_path: Path, run: Run) -> None:
     write_labels(tmp_path / "zero-shot", mine=("bert-mini", "SG-OPT", "cls"))
     write_scores(tmp_path / "zero-shot", "mine", power=1.0, suite=MULTILINGUAL)
-    for name, power in {"sg-opt-seed-1": 0.5, "sg-seed-1": 1.5}.items():
+    write_scores(tmp_path, "bert-mini-sg-opt-seed-1", power=0.5)
+    for name, power in {"bert-mini-sg-seed-1": 1.5, "other-sg-opt-tau-0.1-seed-1": 0.7}.items():
         write_scores(tmp_path / "ablations", name, power=power)
-    write_labels(tmp_path, mine=("bert-mini", "SG-OPT", "cls"))
+    ours = {"mine": ("bert-mini", "SG-OPT", "cls"), "bert-mini-sg-opt": ("bert-mini", "SG-OPT here", "cls")}
+    write_labels(tmp_path, **ours)
     gold = np.array([0, 1])
     result = TaskResult("cr", 87.5, 80.0, None, (1e-4,), gold, gold, 0.1)
     report = TransferReport(
@@ -115,10 +117,11 @@ def test_the_other_tables_have_folders_of_their_own(tmp_path: Path, run: Run) ->
     assert line_of(text, "MBERT in the paper", "SG-OPT", "cls")[4:] == ["82.74", "58.52", "80.19", "78.03"]
     languages = line_of(text, "bert-mini", "SG-OPT", "cls", "–")
     assert languages[4] == "–" and float(languages[5])
-    full, base = line_of(text, "sg-opt"), line_of(text, "sg")
-    assert base[3] == f"{float(base[2]) - float(full[2]):+.2f}"
-    assert base[4:] == ["72.17", "-2.45"] and full[3] == "–"
-    assert line_of(text, "sg-opt-lambda-1")[1:4] == ["–", "–", "–"]
+    full, base = line_of(text, "bert-mini", "sg-opt"), line_of(text, "bert-mini", "sg")
+    assert base[4] == f"{float(base[3]) - float(full[3]):+.2f}"
+    assert base[5:] == ["72.17", "-2.45"] and full[4] == "–"
+    assert line_of(text, "other", "sg-opt-tau-0.1")[4] == "–"
+    assert line_of(text, "other", "sg-opt")[2:5] == ["–", "–", "–"]
     assert line_of(text, "wk")[-1] == "197.03"
 
 

@@ -39,19 +39,25 @@ TOY = ("--sets", "stsb", "--dev", "none", "--max-steps", "2")
 
 
 def test_ablations_leave_records_and_go_on(
-    run_program: RunProgram, sentences_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    run_program: RunProgram,
+    tiny_bert: Path,
+    sentences_file: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     toy = (*TOY, "--data", sentences_file, "--rows", "sg-opt-tau-0.1,sg-opt-no-head")
     out = run_program("ablations.py", *toy, "--seeds", "1")
     assert [
-        line for line in out.splitlines() if line.startswith("| sg-opt-no-head | 1 |") and "72.78" in line
+        line
+        for line in out.splitlines()
+        if line.startswith(f"| {tiny_bert.name}-sg-opt-no-head | 1 |") and "72.78" in line
     ]
     assert {record.model for record in read_records(tmp_path / "out")} == {
-        "sg-opt-tau-0.1-seed-1",
-        "sg-opt-no-head-seed-1",
+        f"{tiny_bert.name}-sg-opt-tau-0.1-seed-1",
+        f"{tiny_bert.name}-sg-opt-no-head-seed-1",
     }
     again = run_program("ablations.py", *toy, "--seeds", "1,2")
-    assert "| sg-opt-tau-0.1 | 2 |" in again and "±" in again
+    assert "-sg-opt-tau-0.1 | 2 |" in again and "±" in again
     with pytest.raises(SystemExit) as caught:
         run_program("ablations.py", *TOY, "--rows", "sg-opt-tau-0.1", "--seeds", "1")
     assert caught.value.code == 2
@@ -59,6 +65,28 @@ def test_ablations_leave_records_and_go_on(
     with pytest.raises(SystemExit):
         run_program("ablations.py", *TOY, "--rows", "sg-op")
     assert "did you mean sg-opt" in capsys.readouterr().err.lower()
+
+
+def test_a_setting_is_for_all_rows_but_for_what_a_row_is_about(
+    run_program: RunProgram,
+    tiny_bert: Path,
+    sentences_file: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    toy = (*TOY, "--data", sentences_file, "--rows", "sg,sg-opt-tau-0.1", "--seeds", "1", "--max-steps", "1")
+    given = ("--set", "learning_rate=1e-4", "--set", "loss_options.temperature=0.5")
+    run_program("ablations.py", *toy, *given)
+    sg, tau = (
+        json.loads((tmp_path / "out" / "settings" / f"{tiny_bert.name}-{name}.json").read_text())
+        for name in ("sg", "sg-opt-tau-0.1")
+    )
+    assert sg["learning_rate"] == tau["learning_rate"] == 1e-4
+    assert (sg["loss_options"]["temperature"], tau["loss_options"]["temperature"]) == (0.5, 0.1)
+    with pytest.raises(SystemExit) as caught:
+        run_program("ablations.py", *toy, "--set", "learning_rat=1e-4")
+    assert caught.value.code == 2
+    assert "learning_rate" in capsys.readouterr().err
 
 
 def test_domain_shift_trains_both_methods_on_the_same_pairs(
