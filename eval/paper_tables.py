@@ -36,7 +36,7 @@ from sentemb.evaluation.seed_table import seed_table
 from sentemb.evaluation.suites import MULTILINGUAL, STS
 from sentemb.evaluation.timing import Times, efficiency_table
 from sentemb.evaluation.transfer.records import read_transfers
-from sentemb.evaluation.transfer.table import transfer_table
+from sentemb.evaluation.transfer.table import transfer_seed_table
 from sentemb.report.labels import label_table, mark_best, read_labels
 from sentemb.report.sections import Section, latex_report, markdown_report
 from sentemb.training.program import run_with_options
@@ -167,7 +167,7 @@ def senteval(folder: Path) -> Table | None:
     reports = read_transfers(folder) if any(folder.glob("*.transfer.sg-bert.*.json")) else []
     if not reports:
         return None
-    ours = label_table(transfer_table(reports, "sg-bert"), read_labels(folder))
+    ours = label_table(transfer_seed_table(reports, "sg-bert"), read_labels(folder))
     return beside(ours, "senteval", commands=dict.fromkeys(COMMANDS, TRANSFER))
 
 

@@ -24,7 +24,7 @@ from sentemb.cli.eval_classify import parse_numbers
 from sentemb.encoding import load_encoder
 from sentemb.evaluation.transfer import PRESETS, PROBING_TASKS, TRANSFER_TASKS, evaluate_transfer
 from sentemb.evaluation.transfer.records import read_transfers, write_transfer
-from sentemb.evaluation.transfer.table import relatedness_table, transfer_table
+from sentemb.evaluation.transfer.table import relatedness_table, transfer_seed_table
 from sentemb.training.program import run_with_options
 
 _GROUPS = {"transfer": TRANSFER_TASKS, "probing": PROBING_TASKS}
@@ -57,7 +57,7 @@ def judge(options: argparse.Namespace) -> str:
             write_transfer(report, options.output, command=sys.argv)
     reports = read_transfers(options.output)
     presets = [preset for preset in PRESETS if any(report.preset == preset for report in reports)]
-    tables = [transfer_table(reports, preset) for preset in presets]
+    tables = [transfer_seed_table(reports, preset) for preset in presets]
     if any(report.relatedness for report in reports):
         tables.append(relatedness_table(reports))
     return "\n".join(table.markdown() for table in tables if table.rows)

@@ -20,7 +20,7 @@ from sentemb.evaluation.seed_table import method_of, seed_table
 from sentemb.evaluation.suites import MULTILINGUAL, STS, StsSuite
 from sentemb.evaluation.transfer.presets import PRESETS
 from sentemb.evaluation.transfer.records import read_transfers
-from sentemb.evaluation.transfer.table import transfer_table
+from sentemb.evaluation.transfer.table import transfer_seed_table
 from sentemb.report.labels import Label, label_table, read_labels
 from sentemb.report.sections import Section
 
@@ -109,7 +109,7 @@ def _sts_section(
 
 def _transfer_section(reports: Sequence[TransferReport], labels: Mapping[str, Label]) -> Section:
     presets = [preset for preset in PRESETS if any(one.preset == preset for one in reports)]
-    tables = tuple(label_table(transfer_table(reports, preset), labels) for preset in presets)
+    tables = tuple(label_table(transfer_seed_table(reports, preset), labels) for preset in presets)
     return Section("transfer", "Transfer tasks", tables=tables)
 
 
@@ -119,7 +119,7 @@ def _comparisons_section(
     baseline: str,
     labels: Mapping[str, Label],
 ) -> Section:
-    known = {method_of(one) for found in records.values() for one in found} | {one.model for one in reports}
+    known = {method_of(one) for found in records.values() for one in found} | {one.method for one in reports}
     if baseline not in known:
         raise InputError(f"no record of {baseline}", f"there are {', '.join(sorted(known)) or 'none at all'}")
     comparisons = []
@@ -151,9 +151,9 @@ def _pairs(
             first = runs_of(baseline)
             yield from ((first, runs_of(name)) for name in methods if name != baseline)
     for preset in PRESETS:
-        models = list(dict.fromkeys(one.model for one in reports if one.preset == preset))
-        if baseline in models:
+        methods = list(dict.fromkeys(one.method for one in reports if one.preset == preset))
+        if baseline in methods:
             first = transfer_runs(reports, baseline, preset=preset)
             yield from (
-                (first, transfer_runs(reports, name, preset=preset)) for name in models if name != baseline
+                (first, transfer_runs(reports, name, preset=preset)) for name in methods if name != baseline
             )

@@ -132,7 +132,7 @@ def test_every_kind_of_record_has_its_section(folder: Path) -> None:
 
 def test_comparisons_are_told_in_words(folder: Path) -> None:
     section = next(one for one in gather([folder], baseline="raw") if one.name == "comparisons")
-    assert len(section.sentences) == len(section.tables) == 2 + 1 + 3  # the seeds of STS are one system
+    assert len(section.sentences) == len(section.tables) == 2 + 1 + 2  # the seeds of a system are one
     assert any("SG-OPT of mini <1> (cls)" in sentence for sentence in section.sentences)
     assert all("95 % interval" in sentence and "p " in sentence for sentence in section.sentences)
     assert not set(section.sentences) & {note for table in section.tables for note in table.notes}

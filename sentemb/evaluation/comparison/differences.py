@@ -28,7 +28,7 @@ from sentemb.evaluation.comparison.resampling import (
     permutation_differences,
     weighted_scores,
 )
-from sentemb.evaluation.comparison.runs import Measure, Runs, SetRuns
+from sentemb.evaluation.comparison.runs import Measure, Runs, Seed, SetRuns
 from sentemb.evaluation.p_values import holm, p_of_differences
 
 Double = npt.NDArray[np.float64]
@@ -82,7 +82,7 @@ class Comparison:
         second: The name of the other.
         measure: What they are judged by.
         confidence: Of the intervals.
-        runs: How many runs each has.
+        runs: How many runs each has, those of one seed counted once.
         sets: The sets that both have, in the order of the first.
         average: Over these sets; None of a single one.
     """
@@ -159,7 +159,7 @@ def compare(
     own = [part.p for part in parts]
     sets = [part.difference(p, confidence) for part, p in zip(parts, holm(own), strict=True)]
     average = _average(parts, confidence) if len(parts) > 1 else None
-    runs = (len(first.seeds), len(second.seeds))
+    runs = (len({*first.seeds}), len({*second.seeds}))
     return Comparison(first.name, second.name, first.measure, confidence, runs, tuple(sets), average)
 
 
@@ -169,10 +169,11 @@ class _Part:
     def __init__(
         self, name: str, first: Runs, second: Runs, draws: int, generator: np.random.Generator
     ) -> None:
-        self.name, self.seeds = name, (first.seeds, second.seeds)
+        self.name, self.seeds = name, (tuple(dict.fromkeys(first.seeds)), tuple(dict.fromkeys(second.seeds)))
         one, other = first.sets[name], second.sets[name]
         self.items = len(one.gold)
-        self.scores = (_scores(one, first.measure), _scores(other, first.measure))  # each (runs,)
+        # Each (seeds,), in the order of `seeds`.
+        self.scores = (_scores(one, first.measure, first.seeds), _scores(other, first.measure, second.seeds))
         resampled = bootstrap_scores(other, one, first.measure, draws=draws, generator=generator)
         self.resampled = 100 * (resampled[0] - resampled[1])
         observed, exchanged = permutation_differences(
@@ -227,7 +228,7 @@ def _average(parts: Sequence[_Part], confidence: float) -> Difference:
 def _difference(
     name: str,
     scores: tuple[Double, Double],
-    seeds: tuple[Sequence[int | None], Sequence[int | None]],
+    seeds: tuple[Sequence[Seed], Sequence[Seed]],
     resampled: Double,
     permuted: tuple[float, Double],
     confidence: float,
@@ -251,8 +252,11 @@ def _difference(
     )
 
 
-def _scores(runs: SetRuns, measure: Measure) -> Double:
-    return np.asarray(100 * weighted_scores(runs, measure, np.ones((len(runs.gold), 1)))[0])
+def _scores(runs: SetRuns, measure: Measure, seeds: Sequence[Seed]) -> Double:
+    """The score of each seed, as the mean of its runs."""
+    scores = 100 * weighted_scores(runs, measure, np.ones((len(runs.gold), 1)))[0]
+    own = np.array([[seed == one for seed in seeds] for one in dict.fromkeys(seeds)])  # (seeds, runs)
+    return np.asarray(own @ scores / own.sum(axis=1))
 
 
 def _p(observed: float, exchanged: Double, p_seeds: float | None) -> float:
@@ -266,7 +270,7 @@ def _permutation_p(observed: float, exchanged: Double) -> float:
 
 
 def _t_test(
-    first: Double, second: Double, seeds: Sequence[int | None], other_seeds: Sequence[int | None]
+    first: Double, second: Double, seeds: Sequence[Seed], other_seeds: Sequence[Seed]
 ) -> float | None:
     """Would other seeds tell the same?"""
     if max(len(first), len(second)) < 2:
@@ -274,7 +278,7 @@ def _t_test(
     if min(len(first), len(second)) == 1:
         several, single = (first, second[0]) if len(second) == 1 else (second, first[0])
         return p_of_differences(several - single)
-    if None not in seeds and sorted(seeds) == sorted(other_seeds):  # type: ignore[type-var]
+    if None not in seeds and {*seeds} == {*other_seeds}:
         place = {seed: index for index, seed in enumerate(other_seeds)}
         return p_of_differences(second[[place[seed] for seed in seeds]] - first)
     return float(stats.ttest_ind(first, second, equal_var=False).pvalue)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
@@ -17,6 +19,9 @@ if TYPE_CHECKING:
     from sentemb.evaluation.transfer.suite import TransferReport
 
 Measure = Literal["spearman", "pearson", "accuracy"]
+
+Seed = int | str | None
+"""What a run differs in from the others of its system; None of an encoder that was not trained with one."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,13 +46,14 @@ class Runs:
     Attributes:
         name: What tables call it.
         measure: What it is judged by.
-        seeds: Of each run; None of an encoder that was not trained with one.
+        seeds: Of each run. Runs of equal seeds are one where it is asked what another seed would give: the
+            classifiers of one encoder.
         sets: Predictions by set.
     """
 
     name: str
     measure: Measure
-    seeds: tuple[int | None, ...]
+    seeds: tuple[Seed, ...]
     sets: Mapping[str, SetRuns]
 
 
@@ -85,34 +91,46 @@ def sts_runs(
 
 
 def transfer_runs(reports: Sequence[TransferReport], name: str, *, preset: str) -> Runs:
-    """The runs of a system on transfer tasks, whose seeds are those of the classifiers.
+    """The runs of a system on transfer tasks.
+
+    Their seeds are those of the encoders, or of the classifiers where the system is a single encoder.
 
     Args:
         reports: Reports of one or more systems.
-        name: The model's name.
+        name: The system: a model's name, without the `-seed-N` at the end of those of several seeds.
         preset: Name of the classifiers' preset.
 
     Returns:
         The runs on the tasks that all of them have.
 
     Raises:
-        InputError: There is no such model under this preset, or its runs share no task.
+        InputError: There is no such system under this preset, its encoders have other numbers of classifiers,
+            or its runs share no task.
     """
     under = [report for report in reports if report.preset == preset]
-    chosen = [report for report in under if report.model == name]
-    _check_found(name, list(dict.fromkeys(report.model for report in under)), found=bool(chosen))
+    chosen = [report for report in under if report.method == name]
+    _check_found(name, list(dict.fromkeys(report.method for report in under)), found=bool(chosen))
+    if len({*Counter(report.model for report in chosen).values()}) > 1:
+        raise InputError(
+            f"the encoders of {name} have other numbers of classifiers, under preset {preset}",
+            "judge all of them with the same seeds of classifiers",
+        )
     by_task = [{result.task: result for result in report.results} for report in chosen]
     sets = {
         task: SetRuns(
             gold=result.gold.astype(np.float64),
             predictions=np.stack([one[task].predictions for one in by_task]).astype(np.float64),
-            content=f"{len(result.gold)} rows",
+            content=hashlib.sha256(result.gold.astype(np.int64).tobytes()).hexdigest(),
         )
         for task, result in by_task[0].items()
         if all(task in one for one in by_task)
     }
     _check_shared(name, sets)
-    return Runs(name, "accuracy", tuple(report.seed for report in chosen), sets)
+    return Runs(name, "accuracy", tuple(map(_seed_of, chosen)), sets)
+
+
+def _seed_of(report: TransferReport) -> Seed:
+    return f"classifiers {report.seed}" if report.encoder_seed is None else report.encoder_seed
 
 
 def _check_found(name: str, known: Sequence[str], *, found: bool) -> None:

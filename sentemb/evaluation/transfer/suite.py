@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -30,6 +31,8 @@ from sentemb.evaluation.transfer.tasks import (
 )
 
 Say = Callable[[str], None]
+
+_ENCODER_SEED = re.compile(r"-seed-(\d+)$")
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,6 +87,17 @@ class TransferReport:
     unique: int
     seconds: Mapping[str, float]
     relatedness: tuple[RelatednessResult, ...] = ()
+
+    @property
+    def method(self) -> str:
+        """What encoders have in common that were trained with other seeds: the name without `-seed-N`."""
+        return _ENCODER_SEED.sub("", self.model)
+
+    @property
+    def encoder_seed(self) -> int | None:
+        """The N of a name that ends in `-seed-N`, as the folders of a run over several seeds do."""
+        found = _ENCODER_SEED.search(self.model)
+        return None if found is None else int(found[1])
 
     @property
     def average(self) -> float | None:

@@ -1,8 +1,9 @@
-"""Transfer reports as a table: models by tasks, the seeds of the classifiers in one row."""
+"""Transfer reports as a table: models or methods by tasks, their seeds in one row."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from statistics import fmean, stdev
 
 from sentemb.evaluation.table import ABSENT, Table
@@ -10,38 +11,100 @@ from sentemb.evaluation.transfer.relatedness import RelatednessResult
 from sentemb.evaluation.transfer.suite import TransferReport
 from sentemb.evaluation.transfer.tasks import TASKS
 
+_Groups = dict[str, list[TransferReport]]
+
 
 def transfer_table(reports: Sequence[TransferReport], preset: str) -> Table:
-    """Mean accuracy over the seeds of the classifiers with the sample standard deviation, x 100.
+    """Encoders by tasks: mean accuracy over the seeds of the classifiers with the sample standard deviation.
 
     Args:
         reports: Reports, in any order.
         preset: The preset to show: accuracies of different classifiers do not compare.
 
     Returns:
-        A row for each model.
+        A row for each encoder.
     """
-    shown = [report for report in reports if report.preset == preset and report.results]
-    found = {result.task for report in shown for result in report.results}
-    tasks = [task for task in TASKS if task in found]
-    models: dict[str, list[TransferReport]] = {}
-    for report in shown:
-        models.setdefault(report.model, []).append(report)
+    encoders = _by(lambda report: report.model, _shown(reports, preset))
+    rows = [(model, str(len(own)), [own]) for model, own in encoders.items()]
+    return _accuracies(rows, preset, "± is the standard deviation over seeds of the classifiers")
+
+
+def transfer_seed_table(reports: Sequence[TransferReport], preset: str) -> Table:
+    """Methods by tasks: encoders that differ only in an ending `-seed-N` are one method, as in `seed_table`.
+
+    An encoder's accuracy is the mean over its classifiers; a method's the mean over its encoders.
+
+    Args:
+        reports: Reports, in any order.
+        preset: The preset to show: accuracies of different classifiers do not compare.
+
+    Returns:
+        A row for each method, with its numbers of encoders and of classifiers for each encoder.
+    """
     rows = []
-    for model, seeds in models.items():
-        accuracies = [{one.task: one.accuracy for one in report.results} for report in seeds]
-        cells = [_cell([one[task] for one in accuracies if task in one]) for task in tasks]
-        averages = [report.average for report in seeds if report.average is not None]
-        rows.append((model, str(len(seeds)), *cells, _cell(averages)))
+    for method, own in _by(lambda report: report.method, _shown(reports, preset)).items():
+        encoders = list(_by(lambda report: report.model, own).values())
+        counts = sorted({len(one) for one in encoders})
+        trained = str(len(encoders)) if own[0].encoder_seed is not None else ABSENT
+        rows.append((method, f"{trained} x {'-'.join(map(str, counts))}", encoders))
+    return _accuracies(
+        rows,
+        preset,
+        "seeds: of the encoder x of its classifiers",
+        "± is the standard deviation over encoders, or over the classifiers of a single one",
+    )
+
+
+def _shown(reports: Sequence[TransferReport], preset: str) -> list[TransferReport]:
+    return [report for report in reports if report.preset == preset and report.results]
+
+
+def _by(key: Callable[[TransferReport], str], reports: Sequence[TransferReport]) -> _Groups:
+    groups: _Groups = {}
+    for report in reports:
+        groups.setdefault(key(report), []).append(report)
+    return groups
+
+
+def _accuracies(
+    rows: Sequence[tuple[str, str, Sequence[Sequence[TransferReport]]]], preset: str, *notes: str
+) -> Table:
+    """A table of rows of which each has a name, its seeds, and the reports of each of its encoders."""
+    found = {
+        result.task
+        for *_, encoders in rows
+        for own in encoders
+        for report in own
+        for result in report.results
+    }
+    tasks = [task for task in TASKS if task in found]
     return Table(
         title=f"Transfer tasks, accuracy x 100, preset {preset}",
         header=("model", "seeds", *(TASKS[task].label for task in tasks), "average"),
-        rows=tuple(rows),
-        notes=(
-            "± is the standard deviation over seeds of the classifiers",
-            "average: of MR, CR, SUBJ, MPQA, SST-2, TREC and MRPC",
+        rows=tuple(
+            (
+                name,
+                seeds,
+                *(_mean(encoders, partial(_accuracy, task=task)) for task in tasks),
+                _mean(encoders, lambda report: report.average),
+            )
+            for name, seeds, encoders in rows
         ),
+        notes=(*notes, "average: of MR, CR, SUBJ, MPQA, SST-2, TREC and MRPC"),
     )
+
+
+def _accuracy(report: TransferReport, task: str) -> float | None:
+    return next((one.accuracy for one in report.results if one.task == task), None)
+
+
+def _mean(
+    encoders: Sequence[Sequence[TransferReport]], score: Callable[[TransferReport], float | None]
+) -> str:
+    scores = [[value for report in own if (value := score(report)) is not None] for own in encoders]
+    if not all(scores):
+        return ABSENT
+    return _cell(scores[0] if len(scores) == 1 else [fmean(own) for own in scores])
 
 
 def relatedness_table(reports: Sequence[TransferReport]) -> Table:

@@ -12,10 +12,11 @@ from scipy import stats
 
 from sentemb.cli.main import run
 from sentemb.errors import InputError
-from sentemb.evaluation.comparison import Runs, compare, steiger, sts_runs, williams
+from sentemb.evaluation.comparison import Runs, compare, steiger, sts_runs, transfer_runs, williams
 from sentemb.evaluation.comparison.runs import SetRuns
 from sentemb.evaluation.comparison.table import comparison_table
 from sentemb.evaluation.records import read_records
+from sentemb.evaluation.transfer import TaskResult, TransferReport
 
 RESULTS = Path(__file__).resolve().parents[3] / "eval" / "results"
 GOLD = np.random.default_rng(3).normal(size=300)
@@ -90,6 +91,50 @@ def test_common_seeds_are_paired_whatever_their_order() -> None:
     ]
     expected = stats.ttest_rel([scores[1][1], scores[1][2], scores[1][0]], scores[0]).pvalue
     assert line.p_seeds == pytest.approx(expected)
+
+
+def judged(model: str, classifier: int, share: float) -> TransferReport:
+    """An encoder whose classifier is right on about a share of 300 rows."""
+    generator = np.random.default_rng((crc32(model.encode()), classifier))
+    gold = (GOLD > 0).astype(np.int64)
+    predictions = np.where(generator.random(300) < share, gold, 1 - gold)
+    accuracy = 100 * float(np.mean(predictions == gold))
+    result = TaskResult("cr", accuracy, accuracy, None, (1e-4,), gold, predictions, 0.1)
+    return TransferReport(model, model, 3, {}, "simcse", classifier, (result,), 9, {"encode": 1.0})
+
+
+def test_classifiers_of_an_encoder_are_no_seeds_of_its_training() -> None:
+    reports = [
+        *(
+            judged(f"a-seed-{seed}", classifier, 0.7 + seed / 100)
+            for seed in (1, 2, 12)
+            for classifier in (5, 6)
+        ),
+        *(judged("raw", classifier, 0.7) for classifier in (1, 2)),
+    ]
+    accuracies = {(one.model, one.seed): one.results[0].accuracy for one in reports}
+    trained, raw = (transfer_runs(reports, name, preset="simcse") for name in ("a", "raw"))
+    found = compare(raw, trained, draws=100)
+    (line,) = found.sets
+    own = [
+        np.mean([accuracies[f"a-seed-{seed}", classifier] for classifier in (5, 6)]) for seed in (1, 2, 12)
+    ]
+    assert found.runs == (2, 3)
+    assert line.scores[1] == pytest.approx(np.mean(own))
+    assert line.deviations[1] == pytest.approx(np.std(own, ddof=1))
+    both = [accuracies["raw", classifier] for classifier in (1, 2)]
+    # Seeds 1 and 2 of the classifiers are not those of the trainings: nothing to pair.
+    assert line.p_seeds == pytest.approx(stats.ttest_ind(both, own, equal_var=False).pvalue)
+    with pytest.raises(InputError, match="other numbers of classifiers"):
+        transfer_runs(reports[1:], "a", preset="simcse")
+
+
+def test_transfer_tasks_with_other_answers_do_not_compare() -> None:
+    one, other = judged("one", 1, 0.7), judged("other", 1, 0.7)
+    other = replace(other, results=(replace(other.results[0], gold=1 - other.results[0].gold),))
+    first, second = (transfer_runs([each], each.model, preset="simcse") for each in (one, other))
+    with pytest.raises(InputError, match="different items of cr"):
+        compare(first, second, draws=100)
 
 
 def test_several_sets_are_corrected() -> None:

@@ -14,7 +14,7 @@ import pytest
 from sentemb.errors import InputError
 from sentemb.evaluation.transfer import TaskResult, TransferReport
 from sentemb.evaluation.transfer.records import read_transfer, read_transfers, transfer_path, write_transfer
-from sentemb.evaluation.transfer.table import transfer_table
+from sentemb.evaluation.transfer.table import transfer_seed_table, transfer_table
 
 PROGRAM = str(Path(__file__).resolve().parents[3] / "eval" / "senteval.py")
 
@@ -93,6 +93,26 @@ def test_the_table_has_mean_and_deviation() -> None:
     )
     assert table.header[2:] == ("MR", "CR", "SUBJ", "MPQA", "SST-2", "TREC", "MRPC", "average")
     assert table.rows == (("org/model", "2", *["81.00 ± 1.41"] * 8),)
+
+
+def test_encoders_of_one_method_are_a_row() -> None:
+    def encoder(name: str, *accuracies: float) -> list[TransferReport]:
+        found = [report(seed, result("cr", value)) for seed, value in enumerate(accuracies)]
+        return [replace(one, model=name) for one in found]
+
+    reports = [
+        *encoder("a-seed-1", 70.0, 72.0),
+        *encoder("a-seed-23", 80.0, 82.0),
+        *encoder("raw", 60.0, 62.0),
+    ]
+    assert [row[:3] for row in transfer_seed_table(reports, "simcse").rows] == [
+        ("a", "2 x 2", "76.00 ± 7.07"),
+        ("raw", "– x 2", "61.00 ± 1.41"),
+    ]
+    assert [row[0] for row in transfer_table(reports, "simcse").rows] == ["a-seed-1", "a-seed-23", "raw"]
+    reports.append(replace(report(1, result("mr", 50.0)), model="a-seed-3"))
+    row = transfer_seed_table(reports, "simcse").rows[0]
+    assert row[:4] == ("a", "3 x 1-2", "–", "–")  # no task that all three have
 
 
 def test_the_program_judges_and_prints(
