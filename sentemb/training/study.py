@@ -82,13 +82,14 @@ def judge_rows(
     *,
     folder: Path,
     suite: StsSuite = STS,
+    models: Path | None = None,
     keep_models: bool = False,
     progress: ConsoleProgress | None = None,
 ) -> list[ResultRecord]:
     """Train and judge what has no record yet.
 
     `ROW-seed-N.SUITE.PROTOCOL.seed-N.json` is the record, its settings lie in `settings/`. An interrupted run
-    goes on from its checkpoint in `models/`; a model is removed when its record is written.
+    goes on from its checkpoint; a model is removed when its record is written.
 
     Args:
         rows: The rows; a seed of all rows comes before the next seed, so that an early stop leaves a table.
@@ -96,6 +97,7 @@ def judge_rows(
         pairs: The sets to judge on.
         folder: Where everything goes.
         suite: What the sets are judged as.
+        models: Where models are trained; `models` in the folder by default.
         keep_models: Leave the models there.
         progress: Where to show progress.
 
@@ -112,7 +114,7 @@ def judge_rows(
         _check_settings(folder / _SETTINGS / f"{row.name}.json", {"sets": sets, **row.settings})
     for seed in seeds:
         for row in rows:
-            model = folder / _MODELS / f"{row.name}-seed-{seed}"
+            model = (models or folder / _MODELS) / f"{row.name}-seed-{seed}"
             if not _record_path(folder, suite, row, seed).exists():
                 if progress is not None:
                     progress.announce(f"{row.name}, seed {seed}")

@@ -44,6 +44,9 @@ def study_parser(description: str | None, *, rows: Sequence[str], seeds: str) ->
     parser.add_argument(
         "--set", action="append", default=[], metavar="KEY=VALUE", help="a setting of all recipes' rows"
     )
+    parser.add_argument(
+        "--models", type=Path, help="folder to train models in; models in --output by default"
+    )
     parser.add_argument("--keep-models", action="store_true", help="do not remove judged models")
     return parser
 
@@ -92,6 +95,7 @@ def run_study(
             pairs,
             folder=Path(options.output),
             suite=suite,
+            models=options.models,
             keep_models=options.keep_models,
             progress=ConsoleProgress(),
         )

@@ -73,12 +73,13 @@ def test_a_finished_model_without_a_record_is_judged_not_trained(
     make_row: Callable[..., Row], pairs: list[ScoredPairs], tmp_path: Path
 ) -> None:
     row = make_row("sg-opt")
-    (first,) = judge_rows([row], (1,), pairs, folder=tmp_path, keep_models=True)
-    model = tmp_path / "models" / "sg-opt-seed-1"
+    elsewhere = tmp_path / "elsewhere"
+    (first,) = judge_rows([row], (1,), pairs, folder=tmp_path, models=elsewhere, keep_models=True)
+    model = elsewhere / "sg-opt-seed-1"
     weights = (model / "model.safetensors").stat().st_mtime_ns
     for path in [*tmp_path.glob("*.json"), *tmp_path.glob("*.safetensors")]:
         path.unlink()
-    (second,) = judge_rows([row], (1,), pairs, folder=tmp_path, keep_models=True)
+    (second,) = judge_rows([row], (1,), pairs, folder=tmp_path, models=elsewhere, keep_models=True)
     assert second.fingerprint == first.fingerprint
     assert (model / "model.safetensors").stat().st_mtime_ns == weights
     shutil.rmtree(model)
