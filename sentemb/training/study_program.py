@@ -44,9 +44,7 @@ def study_parser(description: str | None, *, rows: Sequence[str], seeds: str) ->
     parser.add_argument(
         "--set", action="append", default=[], metavar="KEY=VALUE", help="a setting of all recipes' rows"
     )
-    parser.add_argument(
-        "--models", type=Path, help="where models are trained; OUTPUT/models by default"
-    )
+    parser.add_argument("--models", type=Path, help="where models are trained; OUTPUT/models by default")
     parser.add_argument("--keep-models", action="store_true", help="do not remove judged models")
     return parser
 
