@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import shutil
 import signal
 import threading
 from collections.abc import Iterator
@@ -52,11 +53,12 @@ def pretrain(config: PretrainConfig) -> Path | None:
     if torch.cuda.device_count() > 1:
         raise InputError("more than one GPU is visible", "set CUDA_VISIBLE_DEVICES to one of them")
     budget = Budget(config.max_steps, config.max_minutes)
-    checkpoint = _prepare_output(config, budget)
-    corpus = Corpus.scan(config.corpus, config.exclude, validation_share=config.validation_share)
-    tokenizer = prepare_tokenizer(config, corpus)
-    training, validation = prepare_stores(config, corpus, tokenizer)
-    model = prepare_model(config, tokenizer, training, resumed=checkpoint is not None)
+    with _unmade_by_a_mistake(config):
+        checkpoint = _prepare_output(config, budget)
+        corpus = Corpus.scan(config.corpus, config.exclude, validation_share=config.validation_share)
+        tokenizer = prepare_tokenizer(config, corpus)
+        training, validation = prepare_stores(config, corpus, tokenizer)
+        model = prepare_model(config, tokenizer, training, resumed=checkpoint is not None)
     trainer, recorder = _trainer(config, budget, model, tokenizer, training, validation)
     with _stopped_by_sigterm(recorder):
         trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
@@ -94,6 +96,18 @@ def save_model(
         model.save_pretrained(partial, state_dict=state)
         tokenizer.save_pretrained(partial)
     return folder
+
+
+@contextlib.contextmanager
+def _unmade_by_a_mistake(config: PretrainConfig) -> Iterator[None]:
+    """A folder that was not there before a mistake is not there after it, so that it can be mended."""
+    new = not config.output.exists()
+    try:
+        yield
+    except InputError:
+        if new:
+            shutil.rmtree(config.output, ignore_errors=True)
+        raise
 
 
 @contextlib.contextmanager
