@@ -4,7 +4,7 @@
 
 The obvious way follows the description of the method: two eager forwards, a loop over layers that sends each
 view through the head, autograd through the drift term, feature dicts deep-copied, the default AdamW. Ours is
-SelfGuidedLoss with cached views and the fused AdamW; `cold` is an epoch in which every view still has to be
+SelfGuidedLoss with cached views, batches in parts of similar length and the fused AdamW; `cold` is an epoch in which every view still has to be
 computed, `warm` any later one. All three make the same updates: the losses of a few steps without dropout are
 compared first. Peak memory is measured in a process of its own per variant.
 """
@@ -34,6 +34,7 @@ from sentemb._files import write_json
 from sentemb.evaluation.environment import hardware
 from sentemb.losses import SelfGuidedLoss
 from sentemb.losses.heads import projection_head
+from sentemb.training.by_length import in_parts
 
 TEMPERATURE, DRIFT_WEIGHT, BATCH = 0.01, 0.1, 16
 BASES = ("minilm", "bert-4x256", "bert-6x256")
@@ -109,7 +110,7 @@ def make_step(variant: str, base: str, *, dropout: float = 0.1) -> tuple[nn.Modu
     model = build_encoder(base, "eager" if obvious else "sdpa")
     # The same head for both: without dropout they follow the same path, so their losses can be compared.
     torch.manual_seed(0)
-    loss = ObviousSelfGuided(model) if obvious else SelfGuidedLoss(model)
+    loss = ObviousSelfGuided(model) if obvious else SelfGuidedLoss(in_parts(model))
     loss.train()
     for module in loss.modules():
         if isinstance(module, nn.Dropout):

@@ -26,12 +26,11 @@ from sentemb.classification.storage import write_classifier
 from sentemb.data.columns import LABEL
 from sentemb.data.labelled import LabelledTexts
 from sentemb.modules.heads import ClassificationHead, build_head
-from sentemb.training.by_length import ByLength
+from sentemb.training.by_length import in_parts
 from sentemb.training.card import write_card
 from sentemb.training.objective import check_loss_options, loss_class
 from sentemb.training.outcome import Run
 from sentemb.training.progress import ConsoleProgress
-from sentemb.training.ranks import ranks
 from sentemb.training.session import Session
 
 
@@ -67,9 +66,7 @@ class ClassifierSession(Session):
         start_from_pooler(self.model)
         self.head = self._build_head()
         chosen, options = loss_class(config.loss), check_loss_options(config)
-        # With several processes the trainer puts its own wrapper into the loss.
-        in_parts = self.model.device.type == "cpu" and ranks().num_processes == 1
-        encoder = ByLength(self.model) if in_parts else self.model
+        encoder = in_parts(self.model)
         self.loss = chosen(encoder, **options) if self.two_stages else chosen(encoder, self.head, **options)
         self.judge = self._judge()
         self.evaluator = None if self.two_stages else self.judge

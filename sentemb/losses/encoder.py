@@ -118,7 +118,7 @@ def check_sentence_vector(model: nn.Module, width: int, *, loss: str) -> None:
     Raises:
         InputError: The widths differ.
     """
-    dimension = model.get_embedding_dimension()  # type: ignore[operator]
+    dimension = unwrap(model).get_embedding_dimension()  # type: ignore[operator]
     if dimension != width:
         raise InputError(
             f"the encoder's vectors have {dimension} dimensions and its hidden states {width}, "

@@ -19,6 +19,7 @@ from sentemb.losses.encoder import (
     fingerprint,
     freeze_outside_layers,
     transformer_module,
+    unwrap,
 )
 from sentemb.losses.functional import ViewPooling
 from sentemb.losses.gather import gather_rows
@@ -280,7 +281,7 @@ class SelfGuidedLoss(OwnedWeights):
         cache = self.view_cache
         if self.frozen.dropout:
             # Trainers call train() on the model alone, and a loaded transformer starts in evaluation mode.
-            self.frozen.train(self.model.training)
+            self.frozen.train(unwrap(self.model).training)
         views = self.frozen(viewed) if cache is None else cache.views(viewed, self.frozen)
         return [self.model(dict(sentences))["sentence_embedding"], views]
 

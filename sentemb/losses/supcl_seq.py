@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from sentemb.errors import InputError
 from sentemb.losses.classification import Representation, check_representation, represent, text_column
 from sentemb.losses.dropout_views import check_dropouts, encode_views
+from sentemb.losses.encoder import unwrap
 from sentemb.losses.owned import OwnedWeights
 from sentemb.losses.supcon import Reduction, SupConLoss
 
@@ -144,7 +145,7 @@ class SupCLSeqLoss(SupConLoss, OwnedWeights):
         if self.preset is None:
             return self.dropouts
         views, left_behind = released_views(self.dropouts, self._left_behind)
-        if self.model.training:
+        if unwrap(self.model).training:
             self._left_behind = left_behind
         return views
 

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from sentemb.losses import ParaphraseContrastLoss, SimCSELoss
 from sentemb.losses.encoder import dtype_of
-from sentemb.training.by_length import ByLength
+from sentemb.training.by_length import in_parts
 
 
 class Contrast(nn.Module):
@@ -72,6 +72,5 @@ def embed(encoder: SentenceTransformer, texts: Sequence[str]) -> Tensor:
         name: value.to(encoder.device) if isinstance(value, Tensor) else value
         for name, value in encoder.preprocess(list(texts)).items()
     }
-    run = ByLength(encoder) if encoder.device.type == "cpu" else encoder
-    vectors: Tensor = run(features)["sentence_embedding"]  # (n, d)
+    vectors: Tensor = in_parts(encoder)(features)["sentence_embedding"]  # (n, d)
     return vectors

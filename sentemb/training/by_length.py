@@ -5,7 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from sentence_transformers import SentenceTransformer
 from torch import Tensor, nn
+
+from sentemb.training.ranks import ranks
 
 _PART = 50
 """What one more part costs, in tokens; measured with a BERT of 6 layers and 256 dimensions on a CPU."""
@@ -54,6 +57,20 @@ class ByLength(nn.Module):
             name: features[name] if name in features else _joined(name, outputs, back, mask.shape[1])
             for name in outputs[0]
         }
+
+
+def in_parts(encoder: SentenceTransformer) -> nn.Module:
+    """What a loss is to run in training, so that a step takes as little time as it can.
+
+    Args:
+        encoder: The encoder that is trained.
+
+    Returns:
+        The encoder in parts of similar length on a CPU; on a GPU the encoder itself, and in one of several
+        processes, where the trainer puts its own wrapper into the loss.
+    """
+    alone = ranks().num_processes == 1
+    return ByLength(encoder) if alone and encoder.device.type == "cpu" else encoder
 
 
 def division(lengths: list[int]) -> list[int]:

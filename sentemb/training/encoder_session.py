@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 from sentemb.data import describe_source
 from sentemb.data.columns import LABEL
 from sentemb.losses import ViewCache
+from sentemb.training.by_length import in_parts
 from sentemb.training.card import model_card, write_card
 from sentemb.training.config import TrainConfig
 from sentemb.training.objective import build_loss, negatives_per_anchor
@@ -40,7 +41,7 @@ class EncoderSession(Session):
         self.eval_steps = config.eval_steps
         super().__init__(config, rows=rows, progress=progress)
         whole_pass = config.max_steps is None or config.max_steps * self.rows_per_step >= len(rows)
-        self.loss = build_loss(config, self.model, view_cache=view_cache, whole_pass=whole_pass)
+        self.loss = build_loss(config, in_parts(self.model), view_cache=view_cache, whole_pass=whole_pass)
         self.negatives = negatives_per_anchor(
             self.loss, batch_size=config.batch_size, columns=sum(name != LABEL for name in rows.column_names)
         )

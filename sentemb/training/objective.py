@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 from typing import Any, get_type_hints
 
-from sentence_transformers import SentenceTransformer
 from torch import nn
 
 import sentemb.losses
@@ -70,7 +69,7 @@ def check_loss_options(config: RunConfig) -> dict[str, Any]:
 
 def build_loss(
     config: TrainConfig,
-    model: SentenceTransformer,
+    model: nn.Module,
     *,
     view_cache: ViewCache | None = None,
     whole_pass: bool = True,
@@ -79,7 +78,7 @@ def build_loss(
 
     Args:
         config: The configuration.
-        model: The encoder with the base model's weights.
+        model: The encoder with the base model's weights, possibly wrapped.
         view_cache: Cache to share between the runs of several seeds; losses without views ignore it.
         whole_pass: Whether training sees every row; if not, views are computed as they are needed, unless the
             configuration asks for a cache.

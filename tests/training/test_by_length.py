@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from sentence_transformers import SentenceTransformer
+from torch import nn
 
+from sentemb.losses import BackTranslationLoss, ParaphraseContrastLoss, SelfGuidedLoss, SimCSELoss
 from sentemb.modules import build_encoder
-from sentemb.training.by_length import ByLength, division
+from sentemb.training.by_length import ByLength, division, in_parts
 
 TEXTS = ["cat", "the man plays guitar " * 7, "a dog", "red apple house", "cat dog " * 12, "birds fly", "the"]
 
@@ -46,6 +49,37 @@ def test_gradients_are_the_same(encoder: SentenceTransformer) -> None:
 
     for one, other in zip(gradients(ByLength(encoder)), gradients(encoder), strict=True):
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-3)
+
+
+LOSSES: dict[str, Callable[[nn.Module], nn.Module]] = {
+    "self-guided": lambda model: SelfGuidedLoss(model, projection_width=8),
+    "back-translation": lambda model: BackTranslationLoss(model, projection_width=8),
+    "simcse": lambda model: SimCSELoss(model, head=None, mlm_weight=0.0),
+    "paraphrases": lambda model: ParaphraseContrastLoss(model, head=None),
+}
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_losses_do_not_see_the_parts(tiny_bert: Path, name: str) -> None:
+    def gradients(wrap: Callable[[SentenceTransformer], nn.Module]) -> dict[str, torch.Tensor]:
+        model = build_encoder(tiny_bert, pooling="cls", device="cpu").eval()
+        torch.manual_seed(0)
+        loss = LOSSES[name](wrap(model))
+        columns = [TEXTS] if name == "self-guided" else [TEXTS, TEXTS[::-1]]
+        labels = torch.tensor([1, 1, 0, 0, 1, 0, 1])
+        value = loss([model.preprocess(column) for column in columns], labels)
+        (sum(value.values()) if isinstance(value, dict) else value).backward()
+        return {path: weight.grad for path, weight in model.named_parameters() if weight.grad is not None}
+
+    whole, parts = gradients(lambda model: model), gradients(ByLength)
+    assert whole.keys() == parts.keys()
+    for path, gradient in whole.items():
+        torch.testing.assert_close(parts[path], gradient, rtol=1e-3, atol=1e-5, msg=path)
+
+
+def test_training_on_a_cpu_goes_in_parts(encoder: SentenceTransformer) -> None:
+    wrapped = in_parts(encoder)
+    assert isinstance(wrapped, ByLength) and wrapped.module is encoder
 
 
 def test_padding_on_the_left_is_left_to_the_encoder(encoder: SentenceTransformer) -> None:
