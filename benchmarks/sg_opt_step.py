@@ -4,9 +4,10 @@
 
 The obvious way follows the description of the method: two eager forwards, a loop over layers that sends each
 view through the head, autograd through the drift term, feature dicts deep-copied, the default AdamW. Ours is
-SelfGuidedLoss with cached views, batches in parts of similar length and the fused AdamW; `cold` is an epoch in
-which every view still has to be computed, `warm` any later one. All three make the same updates: the losses of
-a few steps without dropout are compared first. Peak memory is measured in a process of its own per variant.
+SelfGuidedLoss with cached views, batches in parts of similar length and the fused AdamW; `cold` is an epoch
+in which every view still has to be computed, `warm` any later one. All three make the same updates: the
+losses of a few steps without dropout are compared first. Peak memory is measured in a process of its own per
+variant.
 """
 
 from __future__ import annotations
