@@ -27,7 +27,8 @@ def report(
         list[Path] | None, typer.Option("--run", help="Folder of a run, or of its seeds, for its curve.")
     ] = None,
     baseline: Annotated[
-        str | None, typer.Option(help="Compare every other model of the records with this one.")
+        list[str] | None,
+        typer.Option(help="Compare the others with this model, those of its base if labels tell; repeat it."),
     ] = None,
     protocol: Annotated[Literal["all", "mean", "wmean"], typer.Option(help="Of STS.")] = "all",
     title: Annotated[str, typer.Option(help="Of the report.")] = "Results",
@@ -45,7 +46,8 @@ def report(
     chosen = format or (_ENDINGS.get(output.suffix.lower(), "markdown") if output else "markdown")
     if into and output is None and chosen != "markdown":
         raise InputError(f"--into takes markdown, not {chosen}", "leave --format out, or add --output")
-    sections = gather(folders, runs=run or [], protocol=protocol, baseline=baseline, figures=chosen == "html")
+    figures, baselines = chosen == "html", baseline or ()
+    sections = gather(folders, runs=run or [], protocol=protocol, baselines=baselines, figures=figures)
     for path in into or []:
         names = put_into(path, {one.name: one.markdown() for one in sections})
         typer.echo(f"{path}: {', '.join(names)}")

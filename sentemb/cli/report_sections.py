@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
-from functools import partial
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import typer
-
+from sentemb.cli.report_comparisons import comparison_sections
 from sentemb.cli.report_geometry import geometry_section
 from sentemb.cli.report_layers import layers_section, training_section
 from sentemb.errors import InputError
-from sentemb.evaluation.comparison import compare, sts_runs, transfer_runs
-from sentemb.evaluation.comparison.table import comparison_table
 from sentemb.evaluation.records import read_records
-from sentemb.evaluation.seed_table import method_of, seed_table
+from sentemb.evaluation.seed_table import seed_table
 from sentemb.evaluation.suites import MULTILINGUAL, STS, StsSuite
 from sentemb.evaluation.transfer.presets import PRESETS
 from sentemb.evaluation.transfer.records import read_transfers
@@ -25,8 +20,6 @@ from sentemb.report.labels import Label, label_table, read_labels
 from sentemb.report.sections import Section
 
 if TYPE_CHECKING:
-    from sentemb._tables import Table
-    from sentemb.evaluation.comparison import Comparison, Runs
     from sentemb.evaluation.result import ResultRecord
     from sentemb.evaluation.scoring import Protocol
     from sentemb.evaluation.transfer import TransferReport
@@ -39,7 +32,7 @@ def gather(
     *,
     runs: Sequence[Path] = (),
     protocol: Protocol = "all",
-    baseline: str | None = None,
+    baselines: Sequence[str] = (),
     figures: bool = False,
 ) -> list[Section]:
     """Read all records of some folders and make the sections of a report.
@@ -48,7 +41,7 @@ def gather(
         folders: Folders of records.
         runs: Folders of runs, for their curves.
         protocol: Of STS.
-        baseline: A model's name in the records, without `-seed-N`: all others are compared with it.
+        baselines: Models' names in the records, without `-seed-N`: others are compared with them.
         figures: Draw figures.
 
     Returns:
@@ -68,7 +61,7 @@ def gather(
         _sts_section(STS, records[STS], labels, protocol),
         _sts_section(MULTILINGUAL, records[MULTILINGUAL], labels, MULTILINGUAL.protocol),
         _transfer_section(reports, labels) if reports else None,
-        None if baseline is None else _comparisons_section(records, reports, baseline, labels),
+        *comparison_sections(records, reports, baselines, labels),
         geometry_section(folders, figures=figures),
         layers_section(folders, figures=figures),
         training_section(runs) if runs and figures else None,
@@ -111,49 +104,3 @@ def _transfer_section(reports: Sequence[TransferReport], labels: Mapping[str, La
     presets = [preset for preset in PRESETS if any(one.preset == preset for one in reports)]
     tables = tuple(label_table(transfer_seed_table(reports, preset), labels) for preset in presets)
     return Section("transfer", "Transfer tasks", tables=tables)
-
-
-def _comparisons_section(
-    records: Mapping[StsSuite, Sequence[ResultRecord]],
-    reports: Sequence[TransferReport],
-    baseline: str,
-    labels: Mapping[str, Label],
-) -> Section:
-    known = {method_of(one) for found in records.values() for one in found} | {one.method for one in reports}
-    if baseline not in known:
-        raise InputError(f"no record of {baseline}", f"there are {', '.join(sorted(known)) or 'none at all'}")
-    comparisons = []
-    for first, second in _pairs(records, reports, baseline):
-        typer.echo(f"{second.name} against {first.name}", err=True)
-        names = (replace(one, name=str(labels.get(one.name, one.name))) for one in (first, second))
-        comparisons.append(compare(*names))
-    return Section(
-        "comparisons",
-        "Comparisons",
-        sentences=tuple(one.sentence() for one in comparisons),
-        tables=tuple(map(_table_of, comparisons)),
-    )
-
-
-def _table_of(comparison: Comparison) -> Table:
-    table = comparison_table(comparison)
-    # The sentence stands above all tables already.
-    return replace(table, notes=tuple(note for note in table.notes if note != comparison.sentence()))
-
-
-def _pairs(
-    records: Mapping[StsSuite, Sequence[ResultRecord]], reports: Sequence[TransferReport], baseline: str
-) -> Iterator[tuple[Runs, Runs]]:
-    for suite, found in records.items():
-        runs_of = partial(sts_runs, found, measure=suite.measure)
-        methods = list(dict.fromkeys(map(method_of, found)))
-        if baseline in methods:
-            first = runs_of(baseline)
-            yield from ((first, runs_of(name)) for name in methods if name != baseline)
-    for preset in PRESETS:
-        methods = list(dict.fromkeys(one.method for one in reports if one.preset == preset))
-        if baseline in methods:
-            first = transfer_runs(reports, baseline, preset=preset)
-            yield from (
-                (first, transfer_runs(reports, name, preset=preset)) for name in methods if name != baseline
-            )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -15,6 +16,7 @@ from sentemb.cli.main import run
 from sentemb.cli.report_sections import gather
 from sentemb.data.sts import ScoredPairs, Subset
 from sentemb.encoding import load_encoder
+from sentemb.errors import InputError
 from sentemb.evaluation import evaluate_pairs
 from sentemb.evaluation.geometry_records import judge_geometry, write_geometry
 from sentemb.evaluation.records import ResultRecord, record_of, write_record
@@ -110,10 +112,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_every_kind_of_record_has_its_section(folder: Path) -> None:
     found = {
-        one.name: one for one in gather([folder], runs=[folder / "my-run"], baseline="raw", figures=True)
+        one.name: one for one in gather([folder], runs=[folder / "my-run"], baselines=["raw"], figures=True)
     }
     assert list(found) == [
-        *("sts", "multilingual", "transfer", "comparisons", "geometry", "layers", "training")
+        *("sts", "multilingual", "transfer", "significance", "comparisons", "geometry", "layers", "training")
     ]
     (sts,) = found["sts"].tables
     assert sts.groups == ("mini <1>", "mini <1>", "")
@@ -131,11 +133,37 @@ def test_every_kind_of_record_has_its_section(folder: Path) -> None:
 
 
 def test_comparisons_are_told_in_words(folder: Path) -> None:
-    section = next(one for one in gather([folder], baseline="raw") if one.name == "comparisons")
+    section = next(one for one in gather([folder], baselines=["raw"]) if one.name == "comparisons")
     assert len(section.sentences) == len(section.tables) == 2 + 1 + 2  # the seeds of a system are one
     assert any("SG-OPT of mini <1> (cls)" in sentence for sentence in section.sentences)
     assert all("95 % interval" in sentence and "p " in sentence for sentence in section.sentences)
     assert not set(section.sentences) & {note for table in section.tables for note in table.notes}
+
+
+def test_a_row_says_whether_a_system_is_better(folder: Path) -> None:
+    found = {one.name: one for one in gather([folder], baselines=["raw"])}
+    (sts, languages, transfers), details = found["significance"].tables, found["comparisons"].tables
+    assert sts.title.startswith("Against raw of mini <1> (cls) (") and "the average" in sts.title
+    assert [row[:2] for row in sts.rows] == [("<b>odd_&%|", "1"), ("SG-OPT of mini <1> (cls)", "2")]
+    assert [row[3:7] for row in sts.rows] == [table.rows[-1][3:7] for table in details[:2]]
+    assert "accuracy" in transfers.header and len(languages.rows) == 1
+
+
+def test_bases_are_compared_among_themselves(folder: Path, tmp_path: Path) -> None:
+    for path in folder.glob("*.sts.*"):
+        shutil.copy(path, tmp_path)
+    labels = LABELS.replace('[tuned]\nbase = "mini <1>"', '[tuned]\nbase = "other"')
+    (tmp_path / "labels.toml").write_text(labels)
+    assert labels != LABELS
+    names = [name for name in NAMES if name not in ("raw", "tuned-seed-1", "tuned-seed-2")]
+    found = {one.name: one for one in gather([tmp_path], baselines=["raw", "tuned"])}
+    assert [[row[0] for row in table.rows] for table in found["significance"].tables] == [names, names]
+    with pytest.raises(InputError, match="no record of none"):
+        gather([tmp_path], baselines=["none"])
+    for path in tmp_path.glob("*odd*"):
+        path.unlink()
+    with pytest.raises(InputError, match="nothing to compare raw, tuned with"):
+        gather([tmp_path], baselines=["raw", "tuned"])
 
 
 def test_the_ending_of_the_output_chooses_the_format(

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from sentemb.evaluation.comparison.differences import Comparison, Difference
+from collections.abc import Sequence
+
+from sentemb.evaluation.comparison.differences import LEVEL, Comparison, Difference
+from sentemb.evaluation.p_values import holm
 from sentemb.evaluation.table import ABSENT, Table
 
 
@@ -34,6 +37,37 @@ def comparison_table(comparison: Comparison) -> Table:
             comparison.sentence(),
         ),
         best=frozenset((place, 3) for place, line in enumerate(lines) if line.real),
+    )
+
+
+def significance_table(comparisons: Sequence[Comparison]) -> Table:
+    """Systems against the same one, on the average or the only set: a row each.
+
+    Args:
+        comparisons: At least one, all with the same first system, by the same measure.
+
+    Returns:
+        The table; real differences are bold.
+    """
+    lines = [one.average or one.sets[0] for one in comparisons]
+    own = holm([line.p for line in lines])
+    first = comparisons[0]
+    sets = "the average" if first.average else first.sets[0].name
+    header = ["system", "runs", first.measure, "difference", f"{100 * first.confidence:g} %"]
+    rows = tuple(
+        (one.second, str(one.runs[1]), *_cells(line)[2:-1], _p(p))
+        for one, line, p in zip(comparisons, lines, own, strict=True)
+    )
+    return Table(
+        title=f"Against {first.first} ({lines[0].scores[0]:.2f}, {first.runs[0]} runs), {sets}, x 100",
+        header=(*header, "p, items", "p, seeds", "p"),
+        rows=rows,
+        notes=(
+            "difference: its interval is the paired bootstrap's over items",
+            "p, items: permutation test; p, seeds: t-test over runs; p: the larger, after Holm over the rows",
+            "bold: p below 0.05; ± is the standard deviation over runs",
+        ),
+        best=frozenset((place, 3) for place, p in enumerate(own) if p < LEVEL),
     )
 
 
