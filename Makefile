@@ -28,7 +28,8 @@ test: $(INSTALLED)  ## Run the tests
 
 tables: $(INSTALLED)  ## Make the tables of README.md and eval/results from the records
 	$(BIN)/sentemb report eval/results --into README.md
-	$(BIN)/sentemb report eval/results --into eval/results/README.md
+	$(BIN)/sentemb report eval/results --into eval/results/README.md \
+		--baseline bert-mini-mean --baseline all-MiniLM-L6-v2
 	$(BIN)/python eval/paper_tables.py eval/results --output eval/results
 
 check: $(INSTALLED)  ## Lint and type-check

@@ -54,12 +54,13 @@ def significance_table(comparisons: Sequence[Comparison]) -> Table:
     first = comparisons[0]
     sets = "the average" if first.average else first.sets[0].name
     header = ["system", "runs", first.measure, "difference", f"{100 * first.confidence:g} %"]
+    runs = f"{first.runs[0]} run{'' if first.runs[0] == 1 else 's'}"
     rows = tuple(
         (one.second, str(one.runs[1]), *_cells(line)[2:-1], _p(p))
         for one, line, p in zip(comparisons, lines, own, strict=True)
     )
     return Table(
-        title=f"Against {first.first} ({lines[0].scores[0]:.2f}, {first.runs[0]} runs), {sets}, x 100",
+        title=f"Against {first.first} ({lines[0].scores[0]:.2f}, {runs}), {sets}, x 100",
         header=(*header, "p, items", "p, seeds", "p"),
         rows=rows,
         notes=(
