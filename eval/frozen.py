@@ -27,6 +27,7 @@ from sentence_transformers import SentenceTransformer
 from sentemb.data.sts import STS_SETS
 from sentemb.encoding import encode_together
 from sentemb.encoding.resolve import name_of
+from sentemb.evaluation.environment import command_line
 from sentemb.evaluation.judge import judge_sts
 from sentemb.evaluation.records import prepare_folder, read_record, write_record
 from sentemb.evaluation.result import ResultRecord, file_name_of
@@ -108,7 +109,7 @@ def judge(options: argparse.Namespace) -> list[ResultRecord]:
             options.vectors = folder  # what is fitted on is encoded once for all seeds
             encoders = encode_together({one.name: one.make() for one in missing})
         for one, encoder in zip(missing, encoders, strict=True):
-            record = judge_sts(encoder, pairs, seed=one.seed, command=sys.argv, progress=True)
+            record = judge_sts(encoder, pairs, seed=one.seed, command=command_line(), progress=True)
             write_record(record, options.output)
     return [read_record(path) for path in paths]
 

@@ -21,10 +21,10 @@ SG-BERT's tables 2 and 3, which train, are `eval/zero_shot.py`.
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 
 from sentemb.encoding import load_encoder
+from sentemb.evaluation.environment import command_line
 from sentemb.evaluation.judge import judge_sts
 from sentemb.evaluation.records import prepare_folder, read_records, write_record
 from sentemb.evaluation.result import ResultRecord
@@ -45,7 +45,13 @@ def judge(options: argparse.Namespace) -> list[ResultRecord]:
     for model in options.models:
         encoder = load_encoder(model, pooling=options.pooling, data_dir=options.data_dir)
         record = judge_sts(
-            encoder, pairs, **place, suite=MULTILINGUAL, seed=options.seed, command=sys.argv, progress=True
+            encoder,
+            pairs,
+            **place,
+            suite=MULTILINGUAL,
+            seed=options.seed,
+            command=command_line(),
+            progress=True,
         )
         write_record(record, **place)
         records.append(record)

@@ -56,8 +56,8 @@ DATA = "--data-dir data --output eval/results"
 COMMANDS = {
     "raw": f"python eval/frozen.py --base BASE --rows POOLING {DATA}",
     "flow": f"python eval/frozen.py --base BASE --rows flow {DATA}",
-    "SG": f"sentemb train sg --base BASE, then python eval/sts.py MODEL {DATA}",
-    "SG-OPT": f"sentemb train sg-opt --base BASE, then python eval/sts.py MODEL {DATA}",
+    "SG": f"python eval/ablations.py --base BASE --rows sg {DATA}",
+    "SG-OPT": f"python eval/ablations.py --base BASE --rows sg-opt {DATA}",
     "BT": f"python training/back_translation.py --base BASE, then python eval/sts.py MODEL {DATA}",
     "BT + SG-OPT": "python training/back_translation.py --objective bt-sg-opt --base BASE, then python "
     f"eval/sts.py MODEL {DATA}",

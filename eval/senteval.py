@@ -22,6 +22,7 @@ from pathlib import Path
 
 from sentemb.cli.eval_classify import parse_numbers
 from sentemb.encoding import load_encoder
+from sentemb.evaluation.environment import command_line
 from sentemb.evaluation.transfer import PRESETS, PROBING_TASKS, TRANSFER_TASKS, evaluate_transfer
 from sentemb.evaluation.transfer.records import read_transfers, write_transfer
 from sentemb.evaluation.transfer.table import relatedness_table, transfer_seed_table
@@ -54,7 +55,7 @@ def judge(options: argparse.Namespace) -> str:
             say=lambda line: print(line, file=sys.stderr, flush=True),
         )
         for report in reports:
-            write_transfer(report, options.output, command=sys.argv)
+            write_transfer(report, options.output, command=command_line())
     reports = read_transfers(options.output)
     presets = [preset for preset in PRESETS if any(report.preset == preset for report in reports)]
     tables = [transfer_seed_table(reports, preset) for preset in presets]

@@ -18,7 +18,6 @@ model the tables are made of all the records there, the seeds of a method in one
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -26,6 +25,7 @@ from sentemb.data.sts import ScoredPairs
 from sentemb.encoding import load_encoder
 from sentemb.errors import InputError
 from sentemb.evaluation import PROTOCOLS
+from sentemb.evaluation.environment import command_line
 from sentemb.evaluation.judge import judge_sts
 from sentemb.evaluation.records import prepare_folder, read_records, write_record
 from sentemb.evaluation.result import ResultRecord
@@ -38,7 +38,7 @@ def judge(model: str, pairs: Sequence[ScoredPairs], arguments: argparse.Namespac
     """Score one model on the sets and write its record."""
     encoder = load_encoder(model, pooling=arguments.pooling, data_dir=arguments.data_dir)
     place = {"folder": arguments.output, "overwrite": arguments.overwrite}
-    record = judge_sts(encoder, pairs, **place, seed=arguments.seed, command=sys.argv, progress=True)
+    record = judge_sts(encoder, pairs, **place, seed=arguments.seed, command=command_line(), progress=True)
     write_record(record, **place)
     return record
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -61,12 +60,13 @@ def _names(listed: str) -> list[str]:
 
 def _write(found: LayerMap, folder: Path, split: str) -> None:
     from sentemb._files import write_bytes, write_json
+    from sentemb.evaluation.environment import command_line
     from sentemb.evaluation.record_files import slug
     from sentemb.report.figures import png_of
     from sentemb.report.layers import layer_figure
 
     stem = f"{slug(found.model)}.layers.{split}"
     panels = {f"{scores.name} {scores.split}": scores.spearman for scores in found.sets}
-    write_json(folder / f"{stem}.json", found.record(command=sys.argv))
+    write_json(folder / f"{stem}.json", found.record(command=command_line()))
     write_bytes(folder / f"{stem}.png", png_of(layer_figure(panels, title=found.model)))
     typer.echo(f"{folder}: {stem}.json, {stem}.png")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -58,6 +57,7 @@ def judge_everything(
     before anything is encoded, unless --allow-missing leaves it out.
     """
     from sentemb.encoding import load_encoder
+    from sentemb.evaluation.environment import command_line
     from sentemb.evaluation.everything import SUITES, judge_all, load_suites
     from sentemb.evaluation.everything.run import summary_lines, tables_of
     from sentemb.evaluation.everything.suite import Options
@@ -66,7 +66,7 @@ def judge_everything(
     if output is not None:
         prepare_folder(output)
     options = Options(
-        data_dir=data_dir, preset=preset, check_rows=not allow_count_mismatch, command=tuple(sys.argv)
+        data_dir=data_dir, preset=preset, check_rows=not allow_count_mismatch, command=command_line()
     )
     names = list(SUITES) if suites is None else [name.strip() for name in suites.split(",")]
     loaded = load_suites(names, options, allow_missing=allow_missing)

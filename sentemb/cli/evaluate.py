@@ -63,6 +63,7 @@ def sts(
     """Score encoders on STS12-16, STS-B and SICK-R, or on other languages: cosine similarity."""
     from sentemb.encoding import load_encoder
     from sentemb.evaluation import PROTOCOLS
+    from sentemb.evaluation.environment import command_line
     from sentemb.evaluation.judge import judge_sts
     from sentemb.evaluation.records import prepare_folder, write_record
     from sentemb.evaluation.sts import load_sets
@@ -96,7 +97,7 @@ def sts(
                 suite=chosen,
                 protocol=shown[0],
                 seed=seed,
-                command=sys.argv,
+                command=command_line(),
                 progress=sys.stderr.isatty(),
             )
             records.append(record)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import re
+import sys
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,16 @@ def library_versions() -> dict[str, str]:
         except metadata.PackageNotFoundError:
             continue
     return versions
+
+
+def command_line() -> list[str]:
+    """The words of the command that runs, for records.
+
+    Returns:
+        `sys.argv`; an installed program by its name, since where it is installed says nothing to others.
+    """
+    program, *words = sys.argv
+    return [Path(program).name if Path(program).is_absolute() else program, *words]
 
 
 def hardware() -> dict[str, Any]:

@@ -100,13 +100,16 @@ def save_model(
 
 @contextlib.contextmanager
 def _unmade_by_a_mistake(config: PretrainConfig) -> Iterator[None]:
-    """A folder that was not there before a mistake is not there after it, so that it can be mended."""
-    new = not config.output.exists()
+    """A folder that was absent or empty before a mistake is so after it, for the mended command."""
+    there = config.output.exists()
+    new = not there or (config.output.is_dir() and not any(config.output.iterdir()))
     try:
         yield
     except InputError:
         if new:
             shutil.rmtree(config.output, ignore_errors=True)
+        if new and there:
+            config.output.mkdir()
         raise
 
 

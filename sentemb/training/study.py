@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 from sentemb._files import read_json, write_json
 from sentemb.data.sts import ScoredPairs
 from sentemb.errors import InputError
+from sentemb.evaluation.environment import command_line
 from sentemb.evaluation.judge import judge_sts
 from sentemb.evaluation.record_files import prepare_folder
 from sentemb.evaluation.records import read_record, write_record
@@ -119,7 +119,7 @@ def judge_rows(
                 if progress is not None:
                     progress.announce(f"{row.name}, seed {seed}")
                 row.train(model, seed, progress)
-                record = judge_sts(model, pairs, suite=suite, seed=seed, command=sys.argv)
+                record = judge_sts(model, pairs, suite=suite, seed=seed, command=command_line())
                 write_record(record, folder)
             # A kill may have left the model of a record that is already written.
             if not keep_models:

@@ -183,3 +183,10 @@ def test_mistakes_leave_one_line_and_exit_code_2(
         assert last.startswith("error: ")
         assert message in last
         assert not (tmp_path / "run").exists()
+    (tmp_path / "run").mkdir()
+    monkeypatch.setattr(
+        sys, "argv", [PROGRAM.name, "--corpus", str(empty), "--output", str(tmp_path / "run")]
+    )
+    with pytest.raises(SystemExit):
+        runpy.run_path(str(PROGRAM), run_name="__main__")
+    assert not list((tmp_path / "run").iterdir())
