@@ -44,6 +44,9 @@ class Network:
             bias, rest = rest.tensor_split([folds * members * out])
             self.weights.append(weight.view(folds, members, out, width))
             self.biases.append(bias.view(folds, members, out))
+        # What the products take, made once: a step is short enough for the making to count.
+        self._first = self.weights[0].flatten(1, 2), self.biases[0].flatten(1, 2).unsqueeze(2)
+        self._second = self.weights[-1].flatten(0, 1), self.biases[-1].flatten(0, 1).unsqueeze(2)
 
     @classmethod
     def of(cls, layers: Sequence[nn.Linear], folds: int, members: int) -> Network:
@@ -140,24 +143,23 @@ class Network:
         if hidden is not None:
             back = self._second_gradients(hidden, back, gradients)
         torch.sum(back, dim=3, out=gradients.biases[0])
-        torch.bmm(back.flatten(1, 2), features, out=gradients.weights[0].flatten(1, 2))
+        torch.bmm(back.flatten(1, 2), features, out=gradients._first[0])
 
     def _forward(self, features: Tensor) -> tuple[Tensor | None, Tensor]:
-        weight, bias = self.weights[0].flatten(1, 2), self.biases[0].flatten(1, 2).unsqueeze(2)
+        weight, bias = self._first
         scores = torch.baddbmm(bias, weight, features.transpose(1, 2))  # (F, P * out, n)
         shape = (self.folds, self.members, -1, features.shape[1])
         if len(self.layers) == 1:
             return None, scores.view(shape)
         hidden = scores.sigmoid_().view(self.folds * self.members, -1, features.shape[1])
-        weight, bias = self.weights[1].flatten(0, 1), self.biases[1].flatten(0, 1).unsqueeze(2)
+        weight, bias = self._second
         return hidden, torch.baddbmm(bias, weight, hidden).view(shape)
 
     def _second_gradients(self, hidden: Tensor, back: Tensor, gradients: Network) -> Tensor:
         """Take the gradients of the second layer; what goes back to the first, `(F, P, h, n)`."""
         torch.sum(back, dim=3, out=gradients.biases[1])
         flat = back.flatten(0, 1)  # (F * P, C, n)
-        torch.bmm(flat, hidden.transpose(1, 2), out=gradients.weights[1].flatten(0, 1))
-        through = torch.bmm(self.weights[1].flatten(0, 1).transpose(1, 2), flat)
-        through *= hidden
-        through.addcmul_(through, hidden, value=-1)  # times hidden * (1 - hidden), of the sigmoid
+        torch.bmm(flat, hidden.transpose(1, 2), out=gradients._second[0])
+        above = torch.bmm(self._second[0].transpose(1, 2), flat)
+        through: Tensor = torch.ops.aten.sigmoid_backward(above, hidden)
         return through.view(self.folds, self.members, *through.shape[1:])

@@ -28,12 +28,22 @@ class Objective(Protocol):
     def outputs(self) -> int:
         """C."""
 
-    def back(self, logits: Tensor, rows: Tensor, shares: Tensor) -> Tensor:
+    def targets(self, rows: Tensor) -> Tensor:
+        """What the outputs should be.
+
+        Args:
+            rows: `(F, n)` which rows these are.
+
+        Returns:
+            `(F, C, n)` probabilities.
+        """
+
+    def back(self, logits: Tensor, targets: Tensor, shares: Tensor) -> Tensor:
         """Gradient of the loss with respect to the logits.
 
         Args:
             logits: `(F, P, C, n)`.
-            rows: `(F, n)` which rows these are.
+            targets: `(F, C, n)`.
             shares: `(F, n)` what each row counts.
 
         Returns:
@@ -63,11 +73,15 @@ class Classes:
         self.labels = labels
         self.outputs = int(labels.max()) + 1
 
-    def back(self, logits: Tensor, rows: Tensor, shares: Tensor) -> Tensor:
+    def targets(self, rows: Tensor) -> Tensor:
+        """See `Objective.targets`."""
+        right = self.labels[rows].unsqueeze(1) == torch.arange(self.outputs).unsqueeze(1)
+        return right.float()
+
+    def back(self, logits: Tensor, targets: Tensor, shares: Tensor) -> Tensor:
         """See `Objective.back`."""
         gradient = logits.softmax(dim=2)
-        right = self.labels[rows].unsqueeze(1) == torch.arange(self.outputs).unsqueeze(1)  # (F, C, n)
-        gradient -= right.to(gradient.dtype).unsqueeze(1)
+        gradient -= targets.unsqueeze(1)
         gradient *= shares[:, None, None, :]
         return gradient
 
@@ -95,12 +109,16 @@ class Grades:
         grades = np.arange(1, GRADES + 1)
         # 1 at the grade itself, falling to 0 at its neighbours.
         targets = np.maximum(0, 1 - np.abs(gold[:, None] - grades))
-        self.targets = torch.from_numpy(targets).to(dtype)
+        self._targets = torch.from_numpy(targets).to(dtype)
 
-    def back(self, logits: Tensor, rows: Tensor, shares: Tensor) -> Tensor:
+    def targets(self, rows: Tensor) -> Tensor:
+        """See `Objective.targets`."""
+        return self._targets[rows].transpose(1, 2)
+
+    def back(self, logits: Tensor, targets: Tensor, shares: Tensor) -> Tensor:
         """See `Objective.back`."""
         chances = logits.softmax(dim=2)
-        error = chances - self.targets[rows].transpose(1, 2).unsqueeze(1)  # (F, 1, C, n)
+        error = chances - targets.unsqueeze(1)
         error *= shares[:, None, None, :] * (2 / GRADES)
         return chances * (error - (chances * error).sum(dim=2, keepdim=True))  # through the softmax
 

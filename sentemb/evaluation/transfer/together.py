@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
 from threading import Event
 
@@ -69,24 +69,23 @@ class Together:
         return [Trained(self.scores[index], self.best.of_fold(index)) for index in range(len(self.folds))]
 
     def _epoch(self) -> None:
-        optimizer = self.optimizer
-        for rows, shares in self._batches():
-            features = self.features.index_select(0, rows.flatten()).view(*rows.shape, -1)
-            loss = partial(self.objective.back, rows=rows, shares=shares)
+        optimizer, size = self.optimizer, self.schedule.batch_size
+        order, shares = self._order(), self.shares[self.running]
+        targets = self.objective.targets(order)
+        batches = zip(*(torch.split(part, size, dim=-1) for part in (order, targets, shares)), strict=True)
+        for rows, wanted, counts in batches:
+            features = nn.functional.embedding(rows, self.features)
+            loss = partial(self.objective.back, targets=wanted, shares=counts)
             optimizer.network.differentiate(features, loss, optimizer.gradients)
             optimizer.step()
 
-    def _batches(self) -> Iterator[tuple[Tensor, Tensor]]:
-        """Rows and their shares, each `(folds, batch)`; a share of 0 fills a last batch up."""
+    def _order(self) -> Tensor:
+        """The rows of an epoch, `(folds, longest)`; what fills a shorter fold up has a share of 0."""
         order = np.zeros((len(self.running), self.shares.shape[1]), dtype=np.int64)
         for row, index in zip(order, self.running.tolist(), strict=True):
             fold = self.folds[index]
             row[: len(fold.train)] = fold.train[fold.generator.permutation(len(fold.train))]
-        size = self.schedule.batch_size
-        shares = self.shares[self.running]
-        return zip(
-            torch.split(torch.from_numpy(order), size, dim=1), torch.split(shares, size, dim=1), strict=True
-        )
+        return torch.from_numpy(order)
 
     def _judge(self) -> None:
         for place, index in enumerate(self.running.tolist()):

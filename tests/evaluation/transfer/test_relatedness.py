@@ -52,17 +52,19 @@ def test_the_regression_is_that_of_one_pair_at_a_time(float64: None, monkeypatch
 
 def test_grades_are_distributions_whose_mean_is_the_score() -> None:
     scores = np.array([0.0, 0.4, 1.0, 2.6, 3.0, 4.9, 5.0])
-    assert torch.allclose(Grades(scores).targets, grade_targets(scores))
+    targets = Grades(scores).targets(torch.arange(7).unsqueeze(0))
+    assert torch.allclose(targets[0].T, grade_targets(scores))
 
 
 def test_the_gradient_is_that_of_the_mean_squared_error() -> None:
     generator = np.random.default_rng(0)
     objective = Grades(generator.uniform(0, 5, size=8), torch.float64)
     logits = torch.from_numpy(generator.normal(size=(1, 2, 5, 8))).requires_grad_()
-    rows, shares = torch.arange(8).unsqueeze(0), torch.full((1, 8), 1 / 8, dtype=torch.float64)
+    targets = objective.targets(torch.arange(8).unsqueeze(0))
+    shares = torch.full((1, 8), 1 / 8, dtype=torch.float64)
     for member in logits[0]:
-        torch.nn.functional.mse_loss(member.softmax(dim=0).T, objective.targets).backward(retain_graph=True)
-    assert torch.allclose(objective.back(logits.detach(), rows, shares), logits.grad)
+        torch.nn.functional.mse_loss(member.softmax(dim=0), targets[0]).backward(retain_graph=True)
+    assert torch.allclose(objective.back(logits.detach(), targets, shares), logits.grad)
 
 
 def test_constant_predictions_correlate_with_nothing() -> None:
