@@ -29,7 +29,7 @@ from sentemb._files import write_json
 from sentemb.data.sts import ScoredPairs
 from sentemb.evaluation.comparison import Runs, compare, steiger, sts_runs
 from sentemb.evaluation.comparison.resampling import weighted_scores
-from sentemb.evaluation.comparison.runs import SetRuns
+from sentemb.evaluation.comparison.runs import Measure, SetRuns
 from sentemb.evaluation.environment import library_versions
 from sentemb.evaluation.geometry import Geometry
 from sentemb.evaluation.geometry_intervals import estimate_geometry
@@ -56,7 +56,7 @@ class World:
 
 
 def normal_world(
-    items: int, noises: tuple[float, float], *, measure: str = "spearman", sets: int = 1
+    items: int, noises: tuple[float, float], *, measure: Measure = "spearman", sets: int = 1
 ) -> World:
     """Normal gold scores; a system's similarities are the gold with noise of its own."""
 
@@ -106,11 +106,10 @@ def record_world(first: Runs, second: Runs, name: str, items: int) -> World:
     return World(title, float(scores[1] - scores[0]), draw)
 
 
-def system(name: str, sets: list[tuple[Double, Double]], measure: str) -> Runs:
-    assert measure in ("spearman", "pearson")
+def system(name: str, sets: list[tuple[Double, Double]], measure: Measure) -> Runs:
     return Runs(
         name,
-        measure,  # type: ignore[arg-type]
+        measure,
         (None,) * len(sets[0][1]),
         {f"set {place}": SetRuns(gold, side, "drawn") for place, (gold, side) in enumerate(sets)},
     )
@@ -118,7 +117,8 @@ def system(name: str, sets: list[tuple[Double, Double]], measure: str) -> Runs:
 
 def simulate(world: World, trials: int, draws: int) -> dict[str, Any]:
     """How often the interval holds the truth, and how often each test calls the difference real."""
-    held, real = [], {"items": [], "williams": [], "steiger": []}  # type: ignore[var-annotated]
+    held: list[bool] = []
+    real: dict[str, list[bool]] = {"items": [], "williams": [], "steiger": []}
     for trial in range(trials):
         first, second = world.draw(np.random.default_rng((crc32(world.name.encode()), trial)))
         compared = compare(first, second, draws=draws, seed=trial)
