@@ -1,8 +1,9 @@
 """What SentEval's classifiers cost: ours, trained together, against one after the other as the original does.
 
     python benchmarks/transfer.py --output benchmarks/results/transfer.json
-    python benchmarks/transfer.py --data-dir DATA --encoder sg-bert-mini --tasks cr,trec \
-        --presets simcse-fast,simcse,sg-bert --folds 2 --threads 2 --output benchmarks/results/transfer.json
+    python benchmarks/transfer.py --data-dir DATA --encoder all-MiniLM-L6-v2 \
+        --tasks mr,cr,subj,mpqa,trec,mrpc --presets simcse-fast,simcse,sg-bert --folds 1 --threads 2 \
+        --output benchmarks/results/transfer.json
 
 Both train the classifiers of a task's cross-validation, all folds with all penalties, on the same vectors in
 the same run; of a task without a test split, those of its first outer fold. The original's way is written

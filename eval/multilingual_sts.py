@@ -68,7 +68,9 @@ def main() -> None:
     parser.add_argument("--data-dir", type=Path, help="folder with the data (default: SENTEMB_DATA, the hub)")
     parser.add_argument("--output", type=Path, required=True, help="folder for result records")
     parser.add_argument("--pooling", help="for a raw transformer: cls, mean, first-last, ...")
-    parser.add_argument("--seed", type=int, help="seed the models were trained with")
+    parser.add_argument(
+        "--seed", type=int, help="seed the models were trained with; known of folders called seed-N"
+    )
     parser.add_argument("--overwrite", action="store_true", help="replace records of the same model")
     records = run_with_options(parser, judge)
     for measure in ("pearson", "spearman"):

@@ -276,7 +276,9 @@ def make(options: argparse.Namespace) -> str:
             sentence = f"{one.heading}: there is no record yet; this makes some: {one.command}"
             sections.append(Section(f"table{number}", one.heading, sentences=(sentence,)))
         else:
-            titled = replace(table, title=f"{one.heading.partition(':')[0]}: {table.title}")
+            # LaTeX gives a caption a number of its own, so the paper's is no number before it.
+            number_there = one.heading.partition(":")[0].lower()
+            titled = replace(table, title=f"{table.title} (SG-BERT, {number_there})")
             sections.append(Section(f"table{number}", one.heading, tables=(titled,)))
     text = markdown_report("The tables of SG-BERT, and ours", sections)
     write_text(options.output / "sg-bert-tables.md", text)

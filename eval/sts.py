@@ -52,7 +52,9 @@ def main() -> None:
     parser.add_argument("--data-dir", type=Path, help="folder with SentEval's data (default: SENTEMB_DATA)")
     parser.add_argument("--output", type=Path, required=True, help="folder for result records")
     parser.add_argument("--pooling", help="for a raw transformer: cls, mean, first-last, ...")
-    parser.add_argument("--seed", type=int, help="seed the models were trained with")
+    parser.add_argument(
+        "--seed", type=int, help="seed the models were trained with; known of folders called seed-N"
+    )
     parser.add_argument("--overwrite", action="store_true", help="replace records of the same model")
     arguments = parser.parse_args()
     try:

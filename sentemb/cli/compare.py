@@ -14,7 +14,9 @@ def compare(
     systems: Annotated[
         list[str], typer.Argument(help="Names in the records: the first is compared with each of the others.")
     ],
-    records: Annotated[Path, typer.Option("--records", "-r", help="Folder of result records.")],
+    records: Annotated[
+        list[Path], typer.Option("--records", "-r", help="Folder of result records; repeat it.")
+    ],
     suite: Annotated[Literal["sts", "multilingual", "transfer"], typer.Option(help="Which records.")] = "sts",
     measure: Annotated[
         Literal["spearman", "pearson"] | None,
@@ -39,12 +41,12 @@ def compare(
         from sentemb.evaluation.suites import get_suite
 
         chosen = get_suite(suite)
-        found = read_records(records, suite=chosen)
+        found = [one for folder in records for one in read_records(folder, suite=chosen)]
         runs: list[Runs] = [sts_runs(found, name, measure=measure or chosen.measure) for name in systems]
     else:
         from sentemb.evaluation.transfer.records import read_transfers
 
-        reports = read_transfers(records)
+        reports = [one for folder in records for one in read_transfers(folder)]
         runs = [transfer_runs(reports, name, preset=preset) for name in systems]
     first, *others = runs
     for other in others:

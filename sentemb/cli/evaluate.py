@@ -55,7 +55,9 @@ def sts(
     max_length: MaxLength = None,
     device: Device = None,
     cache_dir: Annotated[Path | None, typer.Option(help="Keep vectors here and take them from here.")] = None,
-    seed: Annotated[int | None, typer.Option(help="Seed the model was trained with, for the record.")] = None,
+    seed: Annotated[
+        int | None, typer.Option(help="Seed the model was trained with; known of folders called seed-N.")
+    ] = None,
     export_mteb: Annotated[Path | None, typer.Option(help="Folder for result files of MTEB.")] = None,
     markdown: Markdown = False,
     allow_count_mismatch: AllowCountMismatch = False,

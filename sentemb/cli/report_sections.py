@@ -10,6 +10,7 @@ from sentemb.cli.report_comparisons import comparison_sections
 from sentemb.cli.report_geometry import geometry_section
 from sentemb.cli.report_layers import layers_section, training_section
 from sentemb.errors import InputError
+from sentemb.evaluation.naming import check_once
 from sentemb.evaluation.records import read_records
 from sentemb.evaluation.seed_table import seed_table
 from sentemb.evaluation.suites import MULTILINGUAL, STS, StsSuite
@@ -56,7 +57,7 @@ def gather(
     labels = {name: label for folder in folders for name, label in read_labels(folder).items()}
     records = {suite: _records(folders, suite) for suite in _SUITES}
     reports = [one for folder in _holding(folders, "transfer") for one in read_transfers(folder)]
-    _check_once([(one.model, f"preset {one.preset}, seed {one.seed}") for one in reports])
+    check_once([(one.model, f", preset {one.preset}", one.seed) for one in reports])
     found = [
         _sts_section(STS, records[STS], labels, protocol),
         _sts_section(MULTILINGUAL, records[MULTILINGUAL], labels, MULTILINGUAL.protocol),
@@ -81,14 +82,8 @@ def _holding(folders: Sequence[Path], suite: str) -> list[Path]:
 
 def _records(folders: Sequence[Path], suite: StsSuite) -> list[ResultRecord]:
     found = [one for folder in _holding(folders, suite.name) for one in read_records(folder, suite=suite)]
-    _check_once([(one.model, f"suite {suite.name}, seed {one.seed}") for one in found])
+    check_once([(one.model, f", suite {suite.name}", one.seed) for one in found])
     return found
-
-
-def _check_once(members: Sequence[tuple[str, str]]) -> None:
-    for name, which in members:
-        if members.count((name, which)) > 1:
-            raise InputError(f"two records are of {name}, {which}", "name folders that share no record")
 
 
 def _sts_section(

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from sentemb.data.sts import ScoredPairs
 from sentemb.encoding import TextEncoder, load_encoder
+from sentemb.evaluation.naming import seed_of
 from sentemb.evaluation.records import check_free
 from sentemb.evaluation.result import ResultRecord, file_name_of, record_of
 from sentemb.evaluation.scoring import Protocol
@@ -35,7 +36,7 @@ def judge_sts(
         overwrite: Whether it will replace an earlier record of the same model there.
         suite: What the sets are judged as.
         protocol: The protocol that tables show first; the suite's by default.
-        seed: The seed the model was trained with.
+        seed: The seed the model was trained with; the N of a name that ends in `-seed-N` by default.
         command: The command line.
         progress: Show a progress bar.
 
@@ -48,6 +49,7 @@ def judge_sts(
     """
     loaded = load_encoder(encoder)
     protocol = protocol or suite.protocol
+    seed = seed_of(loaded.name) if seed is None else seed
     if folder is not None:
         path = folder / file_name_of(loaded.name, suite=suite.name, protocol=protocol, seed=seed)
         check_free(path, loaded.fingerprint, overwrite=overwrite)

@@ -199,7 +199,7 @@ def run_command(*arguments: object) -> None:
     [
         (("{folder}/none",), "no such folder"),
         (("{folder}/my-run",), "no record to report"),
-        (("{folder}", "{folder}"), "two records are of"),
+        (("{folder}", "{folder}"), "2 records are of"),
         (("{folder}", "--baseline", "rwa"), "no record of rwa; there are"),
         (("{folder}", "--into", "{folder}/labels.toml"), "has no place for a table"),
         (("{folder}", "--into", "x.md", "--format", "html"), "--into takes markdown"),

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sentemb.errors import InputError
+from sentemb.evaluation.naming import check_once
 from sentemb.evaluation.result import ResultRecord
 from sentemb.evaluation.seed_table import method_of
 
@@ -71,11 +72,12 @@ def sts_runs(
         The runs on the sets that all of them have.
 
     Raises:
-        InputError: There is no such system, or its runs share no set.
+        InputError: There is no such system, a run of it is there twice, or its runs share no set.
     """
     known = list(dict.fromkeys(map(method_of, records)))
     chosen = [record for record in records if method_of(record) == name]
     _check_found(name, known, found=bool(chosen))
+    check_once([(record.model, "", record.seed) for record in chosen])
     shared = [
         one.name
         for one in chosen[0].sets
@@ -104,12 +106,13 @@ def transfer_runs(reports: Sequence[TransferReport], name: str, *, preset: str) 
         The runs on the tasks that all of them have.
 
     Raises:
-        InputError: There is no such system under this preset, its encoders have other numbers of classifiers,
-            or its runs share no task.
+        InputError: There is no such system under this preset, a run of it is there twice, its encoders have
+            other numbers of classifiers, or its runs share no task.
     """
     under = [report for report in reports if report.preset == preset]
     chosen = [report for report in under if report.method == name]
     _check_found(name, list(dict.fromkeys(report.method for report in under)), found=bool(chosen))
+    check_once([(report.model, f", preset {preset}", report.seed) for report in chosen])
     if len({*Counter(report.model for report in chosen).values()}) > 1:
         raise InputError(
             f"the encoders of {name} have other numbers of classifiers, under preset {preset}",

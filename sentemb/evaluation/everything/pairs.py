@@ -19,6 +19,7 @@ from sentemb.evaluation.geometry_records import (
     write_geometry,
 )
 from sentemb.evaluation.judge import judge_sts
+from sentemb.evaluation.naming import seed_of
 from sentemb.evaluation.records import read_record, write_record
 from sentemb.evaluation.result import ResultRecord, file_name_of
 from sentemb.evaluation.scoring import checksum_of
@@ -65,7 +66,7 @@ class PairsSuite:
     def find(self, folder: Path, encoder: TextEncoder, *, overwrite: bool) -> ResultRecord | None:
         """See `Suite.find`; a record of fewer sets is replaced by one of all."""
         path = folder / file_name_of(
-            encoder.name, suite=self.suite.name, protocol=self.suite.protocol, seed=None
+            encoder.name, suite=self.suite.name, protocol=self.suite.protocol, seed=seed_of(encoder.name)
         )
         if not path.exists():
             return None

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from copy import deepcopy
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -62,6 +64,16 @@ class Fold:
         held = int(share * len(rows))
         return cls(rows[order[held:]], rows[order[:held]], penalties, generator)
 
+    def halves(self) -> tuple[Fold, Fold]:
+        """The same rows in the same orders, for the first and for the other penalties.
+
+        Returns:
+            Two folds.
+        """
+        middle = len(self.penalties) // 2
+        other = replace(self, penalties=self.penalties[middle:], generator=deepcopy(self.generator))
+        return replace(self, penalties=self.penalties[:middle]), other
+
 
 @dataclass(frozen=True, eq=False)
 class Trained:
@@ -74,6 +86,19 @@ class Trained:
 
     scores: npt.NDArray[np.float64]
     network: Network
+
+    @classmethod
+    def joined(cls, parts: Sequence[Trained]) -> Trained:
+        """The classifiers of a fold that was divided by its penalties.
+
+        Args:
+            parts: Those of each part, in order.
+
+        Returns:
+            All of them.
+        """
+        scores = np.concatenate([part.scores for part in parts])
+        return cls(scores, Network.joined([part.network for part in parts]))
 
     def predict(self, features: Tensor) -> npt.NDArray[np.int64]:
         """Classes of rows.

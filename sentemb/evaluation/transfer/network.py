@@ -67,6 +67,22 @@ class Network:
             bias.copy_(layer.bias.detach())
         return network
 
+    @classmethod
+    def joined(cls, parts: Sequence[Network]) -> Network:
+        """Networks of the same folds side by side.
+
+        Args:
+            parts: At least one, with equal layers.
+
+        Returns:
+            A network of its own, with the members of all.
+        """
+        first = parts[0]
+        network = cls(first.layers, first.folds, sum(part.members for part in parts), first.flat.dtype)
+        for place, parameter in enumerate(network.parameters):
+            torch.cat([part.parameters[place] for part in parts], dim=1, out=parameter)
+        return network
+
     @property
     def parameters(self) -> list[Tensor]:
         """All weights and biases."""

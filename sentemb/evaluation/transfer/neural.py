@@ -27,6 +27,8 @@ _FOLDS = 10
 _WEIGHTS = 2**17
 """About so many weights in a group. With more, the overhead is small with fewer folds too, and a group of one
 fold drops a classifier as soon as it has ended."""
+_ALONE = 2**15
+"""With more weights, a single fold is worth two cores: half of its penalties on each."""
 
 
 def train_folds(
@@ -45,8 +47,12 @@ def train_folds(
         The classifiers of each fold, in order.
     """
     start = _first_layers(features.shape[1], objective.outputs, schedule.hidden, seed)
-    size = sum(parameter.numel() for layer in start for parameter in layer.parameters())
-    groups = list(_groups(folds, schedule.batch_size, size * len(folds[0].penalties)))
+    members = len(folds[0].penalties)
+    weights = members * sum(parameter.numel() for layer in start for parameter in layer.parameters())
+    if len(folds) == 1 and members > 1 and weights > _ALONE:
+        halves = train_folds(features, objective, folds[0].halves(), schedule, seed=seed)
+        return [Trained.joined(halves)]
+    groups = list(_groups(folds, schedule.batch_size, weights))
     stop = Event()
 
     def train(group: Sequence[int]) -> list[tuple[int, Trained]]:

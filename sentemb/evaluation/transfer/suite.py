@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -18,6 +17,7 @@ from sklearn.metrics import f1_score
 from sentemb.data.labelled import LabelledTexts
 from sentemb.data.sts import ScoredPairs
 from sentemb.encoding import TextEncoder, load_encoder
+from sentemb.evaluation.naming import seed_of, without_seed
 from sentemb.evaluation.transfer.presets import NeuralPreset, Preset, preset_of
 from sentemb.evaluation.transfer.protocols import Examples, Verdict, folds_then_test, nested_folds, splits
 from sentemb.evaluation.transfer.relatedness import Related, RelatednessResult, regress
@@ -31,8 +31,6 @@ from sentemb.evaluation.transfer.tasks import (
 )
 
 Say = Callable[[str], None]
-
-_ENCODER_SEED = re.compile(r"-seed-(\d+)$")
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,13 +89,12 @@ class TransferReport:
     @property
     def method(self) -> str:
         """What encoders have in common that were trained with other seeds: the name without `-seed-N`."""
-        return _ENCODER_SEED.sub("", self.model)
+        return without_seed(self.model)
 
     @property
     def encoder_seed(self) -> int | None:
         """The N of a name that ends in `-seed-N`, as the folders of a run over several seeds do."""
-        found = _ENCODER_SEED.search(self.model)
-        return None if found is None else int(found[1])
+        return seed_of(self.model)
 
     @property
     def average(self) -> float | None:

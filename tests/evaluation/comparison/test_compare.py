@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from shutil import copy2
 from zlib import crc32
 
 import numpy as np
@@ -19,6 +20,7 @@ from sentemb.evaluation.records import read_records
 from sentemb.evaluation.transfer import TaskResult, TransferReport
 
 RESULTS = Path(__file__).resolve().parents[3] / "eval" / "results"
+ABLATIONS = str(RESULTS / "ablations")  # of STS alone
 GOLD = np.random.default_rng(3).normal(size=300)
 
 
@@ -206,6 +208,26 @@ def test_the_command_prints_a_table(capsys: pytest.CaptureFixture[str]) -> None:
     assert "Williams" in printed
 
 
+def test_records_may_lie_in_several_folders_but_each_in_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for path in RESULTS.glob("bert-mini-cls.sts.*"):
+        copy2(path, tmp_path)
+    arguments = ["compare", "bert-mini-cls", "bert-mini-mean", "-r", str(RESULTS), "-r", str(tmp_path)]
+    with pytest.raises(SystemExit) as left:
+        run([*arguments, "--draws", "100"])
+    assert left.value.code == 2
+    assert "2 records are of bert-mini-cls; name folders" in capsys.readouterr().err
+    other = tmp_path / "other"
+    other.mkdir()
+    for path in RESULTS.glob("bert-mini-mean.sts.*"):
+        copy2(path, other)
+    with pytest.raises(SystemExit) as left:
+        run([*arguments[:3], "-r", str(other), "-r", str(tmp_path), "--draws", "100"])
+    assert not left.value.code
+    assert "bert-mini-mean against bert-mini-cls" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -213,7 +235,7 @@ def test_the_command_prints_a_table(capsys: pytest.CaptureFixture[str]) -> None:
         (["bert-mini-cls", "gpt"], "no record of gpt"),
         (["bert-mini-cls", "bert-mini-mean", "--draws", "9"], "9 draws say nothing"),
         (["bert-mini-cls", "bert-mini-mean", "--confidence", "95"], "confidence is 95"),
-        (["bert-mini-cls", "bert-mini-mean", "--suite", "transfer"], "holds no transfer record"),
+        (["bert-mini-cls", "gpt", "--suite", "transfer", "-r", ABLATIONS], "holds no transfer record"),
     ],
 )
 def test_mistakes_are_one_line(

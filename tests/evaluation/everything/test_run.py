@@ -165,6 +165,19 @@ def test_a_record_of_fewer_sets_is_replaced_by_one_of_all(loaded: Loaded, tmp_pa
     assert len(list(tmp_path.glob("*.safetensors"))) == 1
 
 
+def test_the_record_of_a_seed_is_known_by_the_name_of_its_folder(loaded: Loaded, tmp_path: Path) -> None:
+    encoder = Letters()
+    encoder.name = "letters-seed-3"
+    record = judge_sts(encoder, loaded.suites[0].pairs)
+    assert record.seed == 3
+    assert judge_sts(encoder, loaded.suites[0].pairs, seed=4).seed == 4
+    assert judge_sts(Letters(), loaded.suites[0].pairs).seed is None
+    path = write_record(record, tmp_path)
+    assert path.name == "letters-seed-3.sts.all.seed-3.json"
+    assert judge_all(encoder, Loaded(loaded.suites[:1]), output=tmp_path).reused == ("sts",)
+    assert [path] == list(tmp_path.glob("*.json"))
+
+
 def test_a_function_may_have_changed_and_is_judged_anew(loaded: Loaded, tmp_path: Path) -> None:
     function = Letters().encode
     evaluated = Loaded(loaded.suites[:1])

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from sentemb.evaluation.transfer.folds import Fold
+from sentemb.evaluation.transfer.folds import Fold, Rows, Trained
 from sentemb.evaluation.transfer.neural import train_folds
 from sentemb.evaluation.transfer.objectives import Classes
 from sentemb.evaluation.transfer.presets import PRESETS, NeuralPreset
@@ -56,16 +56,34 @@ def test_together_as_alone(name: str, classes: int) -> None:
         seed=7,
     )
     for together, train, dev in zip(trained, folds, held, strict=True):
-        for place, penalty in enumerate(preset.penalties):
-            alone = OneClassifier(preset, x.shape[1], classes, penalty, seed=7)
-            accuracy = alone.fit(x[train], y[train], (x[dev], y[dev]))
-            assert together.scores[place] == accuracy
-            assert np.array_equal(together.predict(x)[place], alone.predict(x))
-            weights = [tensor.detach() for tensor in alone.model.state_dict().values()]
-            kept = together.network
-            for layer, (weight, bias) in enumerate(zip(weights[::2], weights[1::2], strict=True)):
-                assert torch.allclose(kept.weights[layer][0, place], weight, atol=1e-9)
-                assert torch.allclose(kept.biases[layer][0, place], bias, atol=1e-9)
+        check_alone(together, preset, x, y, train, dev)
+
+
+def check_alone(
+    together: Trained, preset: NeuralPreset, x: Tensor, y: Tensor, train: Rows, dev: Rows
+) -> None:
+    for place, penalty in enumerate(preset.penalties):
+        alone = OneClassifier(preset, x.shape[1], int(y.max()) + 1, penalty, seed=7)
+        accuracy = alone.fit(x[train], y[train], (x[dev], y[dev]))
+        assert together.scores[place] == accuracy
+        assert np.array_equal(together.predict(x)[place], alone.predict(x))
+        weights = [tensor.detach() for tensor in alone.model.state_dict().values()]
+        kept = together.network
+        for layer, (weight, bias) in enumerate(zip(weights[::2], weights[1::2], strict=True)):
+            assert torch.allclose(kept.weights[layer][0, place], weight, atol=1e-9)
+            assert torch.allclose(kept.biases[layer][0, place], bias, atol=1e-9)
+
+
+def test_a_single_wide_fold_is_divided_by_its_penalties() -> None:
+    preset = replace(SMALL["sg-bert"], penalties=(1e-5, 1e-3, 1e-1))
+    x, y = examples(60, width=300)
+    train, dev = np.arange(40), np.arange(40, 60)
+    fold = Fold.seeded(train, dev, preset.penalties, 7)
+    first, other = fold.halves()
+    assert (first.penalties, other.penalties) == ((1e-5,), (1e-3, 1e-1))
+    assert np.array_equal(first.generator.permutation(40), other.generator.permutation(40))
+    (trained,) = train_folds(x, Classes(y), [Fold.seeded(train, dev, preset.penalties, 7)], preset, seed=7)
+    check_alone(trained, preset, x, y, train, dev)
 
 
 @pytest.mark.parametrize("name", SMALL)
