@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import atexit
 from collections.abc import Callable
+from functools import cache
 
 import torch
 from accelerate import PartialState
@@ -18,7 +20,15 @@ def ranks() -> PartialState:
         accelerate's state. The first call joins the processes.
     """
     # Without the flag, processes on a machine without an accelerator do not find each other.
-    return PartialState(cpu=not torch.accelerator.is_available())
+    state = PartialState(cpu=not torch.accelerator.is_available())
+    _part_at_exit()
+    return state
+
+
+@cache
+def _part_at_exit() -> None:
+    """Threads of a group that is still there when the interpreter is gone abort the process now and then."""
+    atexit.register(lambda: PartialState().destroy_process_group())
 
 
 def on_main(action: Callable[[], None]) -> None:

@@ -16,7 +16,7 @@ from sentemb.evaluation import STSEvaluator
 
 # One rank of a run that evaluates twice, and what it saw of the scores.
 RANK = """
-import json, os, sys
+import json, os, sys, torch
 from datasets import Dataset
 from sentence_transformers import (
     SentenceTransformer, SentenceTransformerTrainer, SentenceTransformerTrainingArguments,
@@ -46,6 +46,7 @@ with open(f"{output}/rank-{rank}.json", "w") as file:
     json.dump(seen, file)
 if rank == "0":
     encoder.save(f"{output}/model")
+torch.distributed.destroy_process_group()  # its threads may not outlive the interpreter
 """
 
 
