@@ -23,7 +23,8 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from sentemb.encoding.resolve import name_of
-from sentemb.evaluation.seed_table import method_of, seed_table
+from sentemb.evaluation.naming import without_seed
+from sentemb.evaluation.seed_table import seed_table
 from sentemb.losses import ViewCache
 from sentemb.training.study import Row, recipe_row
 from sentemb.training.study_program import recipe_settings, run_study, study_parser
@@ -80,7 +81,7 @@ def main() -> None:
     records = run_study(parser, rows)
     published = {
         method: ABLATIONS[variant].published
-        for method in map(method_of, records)
+        for method in (without_seed(record.model) for record in records)
         if (variant := variant_of(method)) is not None
     }
     print(seed_table(records, published=published).markdown())

@@ -138,7 +138,7 @@ def sts(folder: Path, wanted: Callable[[str, str], bool]) -> Table | None:
     """Tables 1, 7 and 11."""
     if not any(folder.glob(f"*.{STS.name}.*.json")):
         return None
-    ours = label_table(seed_table(read_records(folder)), read_labels(folder))
+    ours = mark_best(label_table(seed_table(read_records(folder)), read_labels(folder)))
     return beside(ours, "sts", wanted=wanted)
 
 
@@ -157,7 +157,9 @@ def languages(folder: Path) -> Table | None:
     if not any(place.glob(f"*.{MULTILINGUAL.name}.*.json")):
         return None
     records = read_records(place, suite=MULTILINGUAL)
-    ours = label_table(seed_table(records, MULTILINGUAL.protocol, measure="pearson"), read_labels(place))
+    ours = mark_best(
+        label_table(seed_table(records, MULTILINGUAL.protocol, measure="pearson"), read_labels(place))
+    )
     commands = dict.fromkeys(COMMANDS, "see python eval/zero_shot.py --help")
     return beside(ours, "languages", twin=lambda base: "MBERT", commands=commands)
 
@@ -167,7 +169,7 @@ def senteval(folder: Path) -> Table | None:
     reports = read_transfers(folder) if any(folder.glob("*.transfer.sg-bert.*.json")) else []
     if not reports:
         return None
-    ours = label_table(transfer_seed_table(reports, "sg-bert"), read_labels(folder))
+    ours = mark_best(label_table(transfer_seed_table(reports, "sg-bert"), read_labels(folder)))
     return beside(ours, "senteval", commands=dict.fromkeys(COMMANDS, TRANSFER))
 
 

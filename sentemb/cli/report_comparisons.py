@@ -12,7 +12,7 @@ import typer
 from sentemb.errors import InputError
 from sentemb.evaluation.comparison import compare, sts_runs, transfer_runs
 from sentemb.evaluation.comparison.table import comparison_table, significance_table
-from sentemb.evaluation.seed_table import method_of
+from sentemb.evaluation.naming import without_seed
 from sentemb.evaluation.transfer.presets import PRESETS
 from sentemb.report.sections import Section
 
@@ -47,7 +47,8 @@ def comparison_sections(
     """
     if not baselines:
         return []
-    known = {method_of(one) for found in records.values() for one in found} | {one.method for one in reports}
+    known = {one.method for one in reports}
+    known |= {without_seed(one.model) for found in records.values() for one in found}
     found: list[list[Comparison]] = []
     for baseline in baselines:
         if baseline not in known:
@@ -106,7 +107,7 @@ def _rivals(
         ]
 
     for suite, found in records.items():
-        methods = [method_of(one) for one in found]
+        methods = [without_seed(one.model) for one in found]
         runs_of = partial(sts_runs, found, measure=suite.measure)
         if baseline in methods and (others := rivals(methods)):
             yield runs_of(baseline), [runs_of(name) for name in others]

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from statistics import fmean
 
 import numpy as np
 
 from sentemb._tables import Table
 from sentemb.cli.report_layers import open_fields, picture_of
 from sentemb.evaluation.geometry import Geometry
-from sentemb.evaluation.geometry_records import GeometryRecord, geometry_record_table, read_geometries
+from sentemb.evaluation.geometry_records import GeometryRecord, read_geometries
+from sentemb.evaluation.geometry_table import geometry_seed_table
+from sentemb.evaluation.naming import without_seed
 from sentemb.evaluation.record_files import Fields
+from sentemb.report.labels import Label, label_table
 from sentemb.report.sections import Picture, Section
 
 _FILE = "geometry.json"
@@ -28,11 +32,14 @@ class _Measured:
     paths: dict[str, list[tuple[float, float]]] = field(default_factory=dict)
 
 
-def geometry_section(folders: Sequence[Path], *, figures: bool) -> Section | None:
+def geometry_section(
+    folders: Sequence[Path], labels: Mapping[str, Label], *, figures: bool
+) -> Section | None:
     """The records of geometry, and what `sentemb analyse geometry` measured.
 
     Args:
         folders: Folders of records.
+        labels: What models are called.
         figures: Draw it.
 
     Returns:
@@ -46,19 +53,28 @@ def geometry_section(folders: Sequence[Path], *, figures: bool) -> Section | Non
         for record in read_geometries(folder):
             records.setdefault((record.data, record.split), []).append(record)
     paths = [folder / _FILE for folder in folders if (folder / _FILE).is_file()]
-    found = [*map(_of_records, records.values()), *map(_of_analysis, paths)]
+    found = [*(_of_records(some, labels) for some in records.values()), *map(_of_analysis, paths)]
     if not found:
         return None
     pictures = [picture for one in found for picture in _pictures(one)] if figures else []
     return Section("geometry", "Geometry", tables=tuple(one.table for one in found), pictures=tuple(pictures))
 
 
-def _of_records(records: Sequence[GeometryRecord]) -> _Measured:
+def _of_records(records: Sequence[GeometryRecord], labels: Mapping[str, Label]) -> _Measured:
+    """Seeds are a row of the table and a point of the figure, the mean."""
+    methods: dict[str, list[GeometryRecord]] = {}
+    for one in records:
+        method = without_seed(one.model)
+        methods.setdefault(str(labels.get(method, method)), []).append(one)
     return _Measured(
-        geometry_record_table(records),
-        {one.model: one.estimate.geometry for one in records},
-        {one.model: list(one.spectrum) for one in records},
+        label_table(geometry_seed_table(records), labels),
+        {name: Geometry(*_mean([one.estimate.geometry for one in runs])) for name, runs in methods.items()},
+        {name: _mean([one.spectrum for one in runs]) for name, runs in methods.items()},
     )
+
+
+def _mean(rows: Sequence[Sequence[float]]) -> list[float]:
+    return [fmean(column) for column in zip(*rows, strict=True)]
 
 
 def _of_analysis(path: Path) -> _Measured:

@@ -17,7 +17,7 @@ from sentemb.evaluation.suites import MULTILINGUAL, STS, StsSuite
 from sentemb.evaluation.transfer.presets import PRESETS
 from sentemb.evaluation.transfer.records import read_transfers
 from sentemb.evaluation.transfer.table import transfer_seed_table
-from sentemb.report.labels import Label, label_table, read_labels
+from sentemb.report.labels import Label, label_table, mark_best, read_labels
 from sentemb.report.sections import Section
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def gather(
         _sts_section(MULTILINGUAL, records[MULTILINGUAL], labels, MULTILINGUAL.protocol),
         _transfer_section(reports, labels) if reports else None,
         *comparison_sections(records, reports, baselines, labels),
-        geometry_section(folders, figures=figures),
+        geometry_section(folders, labels, figures=figures),
         layers_section(folders, figures=figures),
         training_section(runs) if runs and figures else None,
     ]
@@ -91,11 +91,11 @@ def _sts_section(
 ) -> Section | None:
     if not records:
         return None
-    table = label_table(seed_table(records, protocol, measure=suite.measure), labels)
+    table = mark_best(label_table(seed_table(records, protocol, measure=suite.measure), labels))
     return Section(suite.name, _SUITES[suite], tables=(table,))
 
 
 def _transfer_section(reports: Sequence[TransferReport], labels: Mapping[str, Label]) -> Section:
     presets = [preset for preset in PRESETS if any(one.preset == preset for one in reports)]
-    tables = tuple(label_table(transfer_seed_table(reports, preset), labels) for preset in presets)
+    tables = tuple(mark_best(label_table(transfer_seed_table(reports, preset), labels)) for preset in presets)
     return Section("transfer", "Transfer tasks", tables=tables)

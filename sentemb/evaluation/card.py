@@ -9,7 +9,8 @@ from huggingface_hub import EvalResult
 from sentemb._tables import Table
 from sentemb.data import catalogue
 from sentemb.errors import InputError
-from sentemb.evaluation.geometry_records import GeometryRecord, geometry_record_table
+from sentemb.evaluation.geometry_records import GeometryRecord
+from sentemb.evaluation.geometry_table import geometry_table
 from sentemb.evaluation.recorded import Recorded
 from sentemb.evaluation.result import ResultRecord
 from sentemb.evaluation.suites import get_suite
@@ -101,7 +102,7 @@ def _tables(recorded: Recorded) -> Iterator[Table]:
     if any(report.relatedness for report in recorded.transfers):
         yield relatedness_table(recorded.transfers)
     for where in dict.fromkeys((record.data, record.split) for record in recorded.geometries):
-        yield geometry_record_table([one for one in recorded.geometries if (one.data, one.split) == where])
+        yield geometry_table([one for one in recorded.geometries if (one.data, one.split) == where])
 
 
 def _provenance(recorded: Recorded) -> str:

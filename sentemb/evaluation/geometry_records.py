@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from sentemb._files import write_json
-from sentemb._tables import Table
 from sentemb.data.sts import ScoredPairs
 from sentemb.encoding import TextEncoder
 from sentemb.errors import InputError
@@ -195,42 +194,6 @@ def read_geometries(folder: Path) -> list[GeometryRecord]:
     """
     paths = sorted(path for path in folder.glob("*.geometry.*.json") if not path.name.startswith("."))
     return [read_geometry(path) for path in paths]
-
-
-def geometry_record_table(records: Sequence[GeometryRecord]) -> Table:
-    """Encoders by figures of geometry on one set, each with its interval.
-
-    Args:
-        records: At least one record.
-
-    Returns:
-        A row per record.
-    """
-    first = records[0]
-    rows = tuple((one.model, *_cells(one)) for one in records)
-    notes = [
-        f"in brackets: {100 * first.estimate.confidence:g} % intervals over pairs that share no sentence, "
-        f"for as many sentences ({first.estimate.sentences:,})",
-        "lower alignment and lower uniformity are better, only both together mean something",
-    ]
-    if len({one.checksum for one in records}) > 1:
-        notes.append("the rows were measured on different pairs or text, so do not compare them")
-    return Table(
-        title=f"Geometry on {first.data} {first.split}",
-        header=("model", "alignment ↓", "uniformity ↓", "anisotropy", "effective rank"),
-        rows=rows,
-        notes=tuple(notes),
-    )
-
-
-def _cells(record: GeometryRecord) -> list[str]:
-    estimate = record.estimate
-    figures = zip(estimate.geometry, estimate.low, estimate.high, (3, 3, 3, 1), strict=True)
-    cells = [
-        f"{value:.{digits}f} [{low:.{digits}f}, {high:.{digits}f}]" for value, low, high, digits in figures
-    ]
-    cells[-1] += f" of {record.dimension}"
-    return cells
 
 
 def _figures(fields: Fields) -> Geometry:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from statistics import mean, stdev
 from typing import Literal
 
+from sentemb.evaluation.naming import without_seed
 from sentemb.evaluation.result import ResultRecord
 from sentemb.evaluation.scoring import Correlations, Protocol
 from sentemb.evaluation.table import ABSENT, Table, set_names, sts_table
@@ -20,8 +21,8 @@ def seed_table(
 ) -> Table:
     """Methods by sets: the mean over a method's seeds with the sample standard deviation, x 100.
 
-    Records whose models differ only in an ending `-seed-N`, N being the record's seed, are one method, which
-    is how the folders of a run over several seeds are called.
+    Records whose models differ only in an ending `-seed-N` are one method, which is how the folders of a run
+    over several seeds are called.
 
     Args:
         records: The records, in any order.
@@ -35,7 +36,7 @@ def seed_table(
     """
     methods: dict[str, list[ResultRecord]] = {}
     for record in records:
-        methods.setdefault(method_of(record), []).append(record)
+        methods.setdefault(without_seed(record.model), []).append(record)
     columns = sts_table(records, protocol, measure=measure)
     first = 2 if any(record.seed is not None for record in records) else 1  # name, seed
     averages = columns.header[-1] == "average"
@@ -54,18 +55,6 @@ def seed_table(
         rows=tuple(rows),
         notes=(*columns.notes, "± is the standard deviation over seeds"),
     )
-
-
-def method_of(record: ResultRecord) -> str:
-    """What the records of a method have in common.
-
-    Args:
-        record: The record.
-
-    Returns:
-        The model's name without the ending `-seed-N`, N being the record's seed.
-    """
-    return record.model if record.seed is None else record.model.removesuffix(f"-seed-{record.seed}")
 
 
 def _cell(found: Sequence[Correlations | None], measure: str) -> str:

@@ -70,13 +70,10 @@ def _label_of(path: Path, name: str, entry: object) -> Label:
 
 
 def label_table(table: Table, labels: Mapping[str, Label]) -> Table:
-    """Call the models of a table by their labels, the bases one after the other, and mark the best scores.
-
-    Bold is the best of a base where it has several rows, underlined the best of a column where there are
-    several bases, as in SG-BERT's table 1; a table without bases has its best in bold.
+    """Call the models of a table by their labels, the bases one after the other.
 
     Args:
-        table: Names in the first column, numbers of seeds in the second, then scores: more is better.
+        table: Names in the first column, numbers of seeds in the second.
         labels: From `read_labels`; a model that has none follows those that have.
 
     Returns:
@@ -99,14 +96,17 @@ def label_table(table: Table, labels: Mapping[str, Label]) -> Table:
             names=2,
             groups=tuple(one.base for one in found),
         )
-    return mark_best(table)
+    return table
 
 
 def mark_best(table: Table) -> Table:
-    """Mark the best scores of a table whose first column after the names counts seeds.
+    """Mark the best scores of a table.
+
+    Bold is the best of a base where it has several rows, underlined the best of a column where there are
+    several bases, as in SG-BERT's table 1; a table without bases has its best in bold.
 
     Args:
-        table: The table.
+        table: Names, numbers of seeds, then scores: more is better.
 
     Returns:
         The table with the cells in bold and underlined.

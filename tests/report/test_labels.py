@@ -9,7 +9,7 @@ import pytest
 
 from sentemb._tables import Table
 from sentemb.errors import InputError
-from sentemb.report.labels import Label, label_table, read_labels
+from sentemb.report.labels import Label, label_table, mark_best, read_labels
 
 TABLE = Table(
     "Scores",
@@ -44,7 +44,7 @@ def test_rows_stand_by_base_in_the_order_of_the_labels() -> None:
 
 
 def test_bold_is_the_best_of_a_base_and_underlined_of_all() -> None:
-    table = label_table(TABLE, LABELS)
+    table = mark_best(label_table(TABLE, LABELS))
     # Equal scores are both the best; a base of one row has nothing to be better than.
     assert table.best == {(0, 3), (1, 3), (0, 4)}
     assert table.top == {(0, 3), (1, 3), (2, 4)}
@@ -52,7 +52,7 @@ def test_bold_is_the_best_of_a_base_and_underlined_of_all() -> None:
 
 
 def test_without_labels_the_best_of_all_is_bold() -> None:
-    table = label_table(TABLE, {})
+    table = mark_best(label_table(TABLE, {}))
     assert table.rows == TABLE.rows and table.groups == ()
     assert table.best == {(1, 2), (3, 2), (2, 3)}
     assert table.top == frozenset()

@@ -12,9 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from sentemb.errors import InputError
-from sentemb.evaluation.naming import check_once
+from sentemb.evaluation.naming import check_once, without_seed
 from sentemb.evaluation.result import ResultRecord
-from sentemb.evaluation.seed_table import method_of
 
 if TYPE_CHECKING:
     from sentemb.evaluation.transfer.suite import TransferReport
@@ -74,8 +73,8 @@ def sts_runs(
     Raises:
         InputError: There is no such system, a run of it is there twice, or its runs share no set.
     """
-    known = list(dict.fromkeys(map(method_of, records)))
-    chosen = [record for record in records if method_of(record) == name]
+    known = list(dict.fromkeys(without_seed(record.model) for record in records))
+    chosen = [record for record in records if without_seed(record.model) == name]
     _check_found(name, known, found=bool(chosen))
     check_once([(record.model, "", record.seed) for record in chosen])
     shared = [

@@ -13,11 +13,11 @@ from sentemb.evaluation.everything.suite import Loaded, Options, Reading, check_
 from sentemb.evaluation.geometry_records import (
     GeometryRecord,
     geometry_path,
-    geometry_record_table,
     judge_geometry,
     read_geometry,
     write_geometry,
 )
+from sentemb.evaluation.geometry_table import geometry_table
 from sentemb.evaluation.judge import judge_sts
 from sentemb.evaluation.naming import seed_of
 from sentemb.evaluation.records import read_record, write_record
@@ -163,7 +163,7 @@ class GeometrySuite:
 
     def tables(self, records: Sequence[GeometryRecord]) -> list[Table]:
         """See `Suite.tables`."""
-        return [geometry_record_table(records)]
+        return [geometry_table(records)]
 
 
 def _load(name: str, split: str, options: Options) -> ScoredPairs:

@@ -24,9 +24,9 @@ from sentemb.evaluation.transfer.together import Together
 
 _FOLDS = 10
 """At most so many folds in a group: by then a step's overhead is small beside its arithmetic."""
-_WEIGHTS = 2**17
-"""About so many weights in a group. With more, the overhead is small with fewer folds too, and a group of one
-fold drops a classifier as soon as it has ended."""
+_WEIGHTS = 2**19
+"""About so many weights in a group. With more, the overhead is small with fewer folds too, and fewer folds
+wait for the one that needs most."""
 _ALONE = 2**15
 """With more weights, a single fold is worth two cores: half of its penalties on each."""
 
