@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -10,10 +10,12 @@ import numpy as np
 import sentence_transformers
 import torch
 import transformers
+from numpy.typing import NDArray
 from sentence_transformers import SentenceTransformer
 from torch import nn
 
 from sentemb._compat import Dense, Normalize, Pooling, Transformer, WeightedLayerPooling, get_world_size
+from sentemb._threads import one_thread_each
 from sentemb.encoding.batching import batches, tokenise
 from sentemb.encoding.branches import Branches
 from sentemb.encoding.encoder import Precision, Vectors, check_finite, unique_texts
@@ -122,14 +124,20 @@ class SentenceEncoder:
         lengths = tokens.lengths
         if lengths.sum() >= _LEAST_TOKENS_TO_PACK:
             replace_linears(model, kernel_for(model, precision=self._precision))
+
+        @torch.inference_mode()
+        def encode(indices: NDArray[np.intp]) -> Vectors:
+            features: dict[str, Any] = {
+                key: column.to(model.device) for key, column in tokens.batch(indices).items()
+            }
+            output = model({**features, "modality": "text"})["sentence_embedding"]  # (batch, dimension)
+            vectors: Vectors = output[:, : model.truncate_dim].float().cpu().numpy()
+            return vectors
+
+        parts = list(batches(lengths, token_budget=_token_budget(model.device)))
         vectors: Vectors | None = None
-        with _progress_bar(len(texts), shown=progress) as advance:
-            for indices in batches(lengths, token_budget=_token_budget(model.device)):
-                features: dict[str, Any] = {
-                    key: column.to(model.device) for key, column in tokens.batch(indices).items()
-                }
-                output = model({**features, "modality": "text"})["sentence_embedding"]  # (batch, dimension)
-                output = output[:, : model.truncate_dim].float().cpu().numpy()
+        with _progress_bar(len(texts), shown=progress) as advance, _mapping(model.device, len(parts)) as each:
+            for indices, output in zip(parts, each(encode, parts), strict=True):
                 if vectors is None:
                     vectors = np.empty((len(texts), output.shape[1]), dtype=np.float32)
                 vectors[indices] = output
@@ -203,6 +211,19 @@ def _default_prompt(model: SentenceTransformer) -> str:
 
 def _token_budget(device: torch.device) -> int:
     return TOKEN_BUDGET_CPU if device.type == "cpu" else TOKEN_BUDGET_ACCELERATOR
+
+
+@contextmanager
+def _mapping(device: torch.device, batches: int) -> Iterator[Callable[..., Iterable[Vectors]]]:
+    """`map`, or the same with a batch on each core, which gives the same vectors in less time."""
+    threads = torch.get_num_threads()
+    # With few batches, cores would wait for the last. Autocast would not reach other threads.
+    alone = threads == 1 or batches < 2 * threads or torch.is_autocast_enabled("cpu")
+    if device.type != "cpu" or alone:
+        yield map
+        return
+    with one_thread_each() as workers:
+        yield workers.map
 
 
 @contextmanager

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import get_args
 
 import numpy as np
 import pytest
 import torch
+from numpy.typing import NDArray
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import StaticEmbedding
 
 import sentemb.encoding.sentence as sentence
 from sentemb.encoding import load_encoder
+from sentemb.encoding.batching import TokenisedTexts
 from sentemb.encoding.sentence import SentenceEncoder, is_plain_text_model
 from sentemb.errors import InputError
 from sentemb.modules import Poolings, build_encoder
@@ -269,3 +272,66 @@ def test_real_model(minilm: Path) -> None:
     model = SentenceTransformer(str(minilm), device="cpu")
     texts = ["A man plays a guitar.", "", "Naïve café — “quoted” 🙂", "word " * 400, "A man plays a guitar."]
     np.testing.assert_allclose(load_encoder(model).encode(texts), model.encode(texts), atol=1e-6)
+
+
+@pytest.fixture
+def batches_by_thread(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Small batches, and the names of the threads that make them."""
+    names: list[str] = []
+    make = TokenisedTexts.batch
+
+    def batch(self: TokenisedTexts, indices: NDArray[np.intp]) -> dict[str, torch.Tensor]:
+        names.append(threading.current_thread().name)
+        return make(self, indices)
+
+    monkeypatch.setattr(sentence, "_token_budget", lambda device: 32)
+    monkeypatch.setattr(TokenisedTexts, "batch", batch)
+    return names
+
+
+@pytest.fixture
+def three_threads() -> Iterator[None]:
+    threads = torch.get_num_threads()
+    torch.set_num_threads(3)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.mark.parametrize("pooling", ["cls", "wk"])
+def test_batches_side_by_side_give_the_same_bits(
+    tiny_bert: Path, texts: list[str], pooling: Poolings, batches_by_thread: list[str], three_threads: None
+) -> None:
+    encoder = SentenceEncoder(build_encoder(tiny_bert, pooling=pooling, device="cpu"), name="tiny")
+    vectors = encoder.encode(texts)
+    assert len(batches_by_thread) >= 6
+    assert threading.current_thread().name not in batches_by_thread
+    assert torch.get_num_threads() == 3
+    torch.set_num_threads(1)
+    np.testing.assert_array_equal(vectors, encoder.encode(texts))
+    assert batches_by_thread[-1] == threading.current_thread().name
+
+
+def test_autocast_stays_in_its_thread(
+    make_encoder: MakeEncoder, texts: list[str], batches_by_thread: list[str], three_threads: None
+) -> None:
+    encoder = SentenceEncoder(make_encoder("mean"), name="tiny")
+    with torch.autocast("cpu", torch.bfloat16):
+        reduced = encoder.encode(texts)
+    assert set(batches_by_thread) == {threading.current_thread().name}
+    assert not np.array_equal(reduced, encoder.encode(texts))
+
+
+def test_a_failing_batch_ends_the_others(
+    make_encoder: MakeEncoder,
+    texts: list[str],
+    batches_by_thread: list[str],
+    three_threads: None,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail(self: TokenisedTexts, indices: NDArray[np.intp]) -> dict[str, torch.Tensor]:
+        raise MemoryError("too large")
+
+    monkeypatch.setattr(TokenisedTexts, "batch", fail)
+    with pytest.raises(MemoryError, match="too large"):
+        SentenceEncoder(make_encoder("mean"), name="tiny").encode(texts)
+    assert torch.get_num_threads() == 3

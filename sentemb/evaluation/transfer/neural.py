@@ -9,14 +9,13 @@ the order of rows, the first weights and the stopping rule that it would have al
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from itertools import groupby
 from threading import Event
 
 import torch
 from torch import Tensor, nn
 
+from sentemb._threads import one_thread_each
 from sentemb.evaluation.transfer.folds import Fold, Trained
 from sentemb.evaluation.transfer.objectives import Objective
 from sentemb.evaluation.transfer.presets import Schedule
@@ -59,24 +58,13 @@ def train_folds(
         together = Together(features, objective, [folds[index] for index in group], schedule, start)
         return list(zip(group, together.run(stop), strict=True))
 
-    with _one_thread_each() as pool:
+    with one_thread_each() as pool:
         try:
             trained = dict(pair for pairs in pool.map(train, groups) for pair in pairs)
         except BaseException:  # Ctrl-C must not wait until all are trained
             stop.set()
             raise
     return [trained[index] for index in range(len(folds))]
-
-
-@contextmanager
-def _one_thread_each() -> Iterator[ThreadPoolExecutor]:
-    """Groups share nothing, so a core each beats dividing the small products of one group among cores."""
-    threads = torch.get_num_threads()
-    try:
-        with ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,)) as pool:
-            yield pool
-    finally:
-        torch.set_num_threads(threads)
 
 
 def _first_layers(width: int, classes: int, hidden: int, seed: int) -> list[nn.Linear]:

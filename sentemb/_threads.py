@@ -1,0 +1,28 @@
+"""Threads that share nothing, with a core each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+
+import torch
+
+
+@contextmanager
+def one_thread_each() -> Iterator[ThreadPoolExecutor]:
+    """Workers, as many as torch has threads, whose products have one thread each.
+
+    Small products gain little from being divided among cores, while pieces of work that share nothing keep
+    every core busy. What is left to do when an exception leaves the block is dropped.
+
+    Yields:
+        The workers. Modes of torch that belong to a thread, such as `inference_mode`, are theirs to set.
+    """
+    threads = torch.get_num_threads()
+    pool = ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,))
+    try:
+        yield pool
+    finally:
+        pool.shutdown(cancel_futures=True)
+        torch.set_num_threads(threads)
