@@ -15,8 +15,8 @@ ALLOWED = {
     "losses": {"_compat", "_vectors", "errors"},
     "modules": {"_compat", "_vectors", "errors", "_files"},
     "data": {"errors", "_files"},
-    "encoding": {"_compat", "modules", "errors", "_files"},
-    "evaluation": {"encoding", "data", "_compat", "_tables", "errors", "_files"},
+    "encoding": {"_compat", "_threads", "modules", "errors", "_files"},
+    "evaluation": {"encoding", "data", "_compat", "_tables", "_threads", "errors", "_files"},
     "classification": {
         "losses",
         "modules",
