@@ -321,7 +321,7 @@ def test_autocast_stays_in_its_thread(
     assert not np.array_equal(reduced, encoder.encode(texts))
 
 
-def test_a_failing_batch_ends_the_others(
+def test_a_failing_batch_is_raised_and_leaves_the_threads_as_they_were(
     make_encoder: MakeEncoder,
     texts: list[str],
     batches_by_thread: list[str],
