@@ -58,27 +58,13 @@ __all__ = [
 def load_with_module_classes(
     address: str, classes: Mapping[str, type[torch.nn.Module]], **options: Any
 ) -> SentenceTransformer:
-    """Load a model whose `modules.json` may name the given classes beside upstream's own.
-
-    Args:
-        address: Folder or hub id.
-        classes: By the name under which `modules.json` has them.
-        **options: For `SentenceTransformer`.
-
-    Returns:
-        The model.
-    """
+    """Load a model whose `modules.json` may name the given classes beside upstream's own."""
     return SentenceTransformer._load_with_module_classes(address, classes, **options)
 
 
 @contextmanager
 def load_reports_through(judge: Callable[[Any, Any], Any]) -> Iterator[None]:
-    """Let a function see how a checkpoint differs from the model before transformers reports it.
-
-    Args:
-        judge: Takes the model and a `LoadStateDictInfo` (`missing_keys`, `unexpected_keys`, ...), returns the
-            part of it that is to be reported, or raises.
-    """
+    """Let a function see how a checkpoint differs from the model before transformers reports it."""
     log = modeling_utils.log_state_dict_report
 
     def report(*, model: Any, loading_info: Any, **options: Any) -> None:
@@ -96,9 +82,6 @@ def packed_linear_dtypes() -> tuple[torch.dtype, ...]:
     """Say in which types this build and processor compute linear layers with packed weights (oneDNN).
 
     The operators are the ones that torch's own compiler emits; they have no public name.
-
-    Returns:
-        Empty, float32, or float32 and bfloat16.
     """
     if not torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
         return ()
@@ -115,29 +98,13 @@ def packed_linear_dtypes() -> tuple[torch.dtype, ...]:
 
 
 def pack_linear_weight(weight: torch.Tensor) -> torch.Tensor:
-    """Pack the weight of a linear layer for oneDNN.
-
-    Args:
-        weight: Shape (out_features, in_features), on the CPU.
-
-    Returns:
-        A copy that only `packed_linear` can read.
-    """
+    """Pack the weight of a linear layer for oneDNN."""
     packed: torch.Tensor = torch.ops.mkldnn._reorder_linear_weight(weight)
     return packed
 
 
 def packed_linear(inputs: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
-    """Apply a linear layer whose weight is packed.
-
-    Args:
-        inputs: Shape (..., in_features), of the weight's type.
-        weight: From `pack_linear_weight`.
-        bias: Shape (out_features,), or None.
-
-    Returns:
-        Shape (..., out_features).
-    """
+    """Apply a linear layer whose weight is packed."""
     outputs: torch.Tensor = torch.ops.mkldnn._linear_pointwise(inputs, weight, bias, "none", [], "")
     return outputs
 
@@ -151,16 +118,7 @@ def fused_adam(
     *,
     learning_rate: float,
 ) -> None:
-    """One step of torch's Adam with its default smoothing, without the bookkeeping of `torch.optim`.
-
-    Args:
-        weights: Changed in place.
-        gradients: Of the weights.
-        mean: First moment, changed in place.
-        square: Second moment, changed in place.
-        steps: Number of this step, from 1; a float scalar.
-        learning_rate: The learning rate.
-    """
+    """One step of torch's Adam with its default smoothing, without the bookkeeping of `torch.optim`."""
     torch._fused_adam_(
         [weights],
         [gradients],

@@ -17,14 +17,7 @@ from sentemb.errors import InputError
 
 @contextlib.contextmanager
 def new_file(path: Path) -> Iterator[BinaryIO]:
-    """Fill a file beside `path` and give it that name only when it is complete and on the disk.
-
-    Args:
-        path: The file to make or to replace; its folder is made when absent.
-
-    Yields:
-        The hidden file to write into.
-    """
+    """Fill a file beside `path` and give it that name only when it is complete and on the disk."""
     path.parent.mkdir(parents=True, exist_ok=True)
     descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".partial", dir=path.parent)
     partial = Path(name)
@@ -38,12 +31,7 @@ def new_file(path: Path) -> Iterator[BinaryIO]:
 
 
 def settle(partial: Path, path: Path) -> None:
-    """Give a complete file its name, after its bytes are on the disk: a power cut leaves no empty name.
-
-    Args:
-        partial: The file, in the folder of `path`.
-        path: Its name from now on.
-    """
+    """Give a complete file its name, after its bytes are on the disk: a power cut leaves no empty name."""
     with partial.open("rb+") as file:
         os.fsync(file.fileno())
     # mkstemp makes files for the owner alone; a result is as readable as any other file.
@@ -53,48 +41,23 @@ def settle(partial: Path, path: Path) -> None:
 
 
 def write_bytes(path: Path, content: bytes) -> None:
-    """Write a file atomically: a reader sees the old content or the new, never a part.
-
-    Args:
-        path: The file; its folder is made when absent.
-        content: The content.
-    """
+    """Write a file atomically: a reader sees the old content or the new, never a part."""
     with new_file(path) as file:
         file.write(content)
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a text file atomically.
-
-    Args:
-        path: The file; its folder is made when absent.
-        text: The content, written as UTF-8.
-    """
+    """Write a text file atomically."""
     write_bytes(path, text.encode("utf-8"))
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Write `value` as indented JSON, atomically; NaN and infinities are refused.
-
-    Args:
-        path: The file.
-        value: Anything `json` can write.
-    """
+    """Write `value` as indented JSON, atomically; NaN and infinities are refused."""
     write_text(path, json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
 
 
 def read_json(path: Path) -> Any:
-    """Read a JSON file.
-
-    Args:
-        path: The file.
-
-    Returns:
-        The value.
-
-    Raises:
-        InputError: The file is absent or no JSON.
-    """
+    """Read a JSON file."""
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -104,14 +67,7 @@ def read_json(path: Path) -> Any:
 
 
 def sha256_of(path: Path) -> str:
-    """Checksum of a file's bytes.
-
-    Args:
-        path: The file.
-
-    Returns:
-        The SHA-256 in hexadecimal.
-    """
+    """Checksum of a file's bytes."""
     digest = hashlib.sha256()
     with path.open("rb") as file:
         while block := file.read(1 << 20):
@@ -121,17 +77,7 @@ def sha256_of(path: Path) -> str:
 
 @contextlib.contextmanager
 def new_folder(path: Path) -> Iterator[Path]:
-    """Fill a folder beside `path` and give it that name only when everything in it is complete.
-
-    Args:
-        path: The folder to make; it must not exist, or be empty.
-
-    Yields:
-        The hidden folder to write into.
-
-    Raises:
-        InputError: `path` is taken.
-    """
+    """Fill a folder beside `path` and give it that name only when everything in it is complete."""
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
         raise InputError(f"{path} already exists", "choose another output or remove it")
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -151,9 +97,6 @@ def share_files(folder: Path) -> None:
     """Make every file below a folder as readable as any new file.
 
     safetensors 0.8 creates its files for the owner alone, so that nobody else could load a saved model.
-
-    Args:
-        folder: The folder.
     """
     mode = 0o666 & ~_umask()
     for path in folder.rglob("*"):
@@ -162,11 +105,7 @@ def share_files(folder: Path) -> None:
 
 
 def sync_folder(path: Path) -> None:
-    """Make a rename inside `path` survive a power cut, where the system offers it.
-
-    Args:
-        path: The folder.
-    """
+    """Make a rename inside `path` survive a power cut, where the system offers it."""
     with contextlib.suppress(OSError):
         descriptor = os.open(path, os.O_RDONLY)
         try:

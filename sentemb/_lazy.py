@@ -8,20 +8,7 @@ from typing import Any
 
 
 def lazy_exports(package: str, homes: Mapping[str, Sequence[str]]) -> Callable[[str], Any]:
-    """Make the `__getattr__` of a package, beside the plain imports that type checkers read.
-
-    Args:
-        package: The package's `__name__`.
-        homes: The names that each of its modules gives.
-
-    Returns:
-        A function from a name to what the module has under it; it raises AttributeError for any other name.
-
-    Example:
-        >>> from sentemb._lazy import lazy_exports
-        >>> lazy_exports("sentemb", {"errors": ["InputError"]})("InputError").__name__
-        'InputError'
-    """
+    """Make the `__getattr__` of a package, beside the plain imports that type checkers read."""
     home_of = {name: f"{package}.{module}" for module, names in homes.items() for name in names}
 
     def __getattr__(name: str) -> Any:

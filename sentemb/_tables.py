@@ -65,11 +65,7 @@ class Table:
     top: frozenset[tuple[int, int]] = frozenset()
 
     def markdown(self) -> str:
-        """The table in markdown.
-
-        Returns:
-            Title, table and notes, ending with a line break.
-        """
+        """The table in markdown."""
         lines = [f"**{_markdown(self.title)}**", "", *self._markdown_rows()]
         if self.notes:
             lines += ["", *(f"- {_markdown(note)}" for note in self.notes)]
@@ -89,11 +85,7 @@ class Table:
         return (*self.notes, *(["underlined: the best of all"] if self.top else []))
 
     def latex(self) -> str:
-        """The table in LaTeX, for the package booktabs.
-
-        Returns:
-            A floating table, its notes below it, ending with a line break.
-        """
+        """The table in LaTeX, for the package booktabs."""
         columns = self.names * "l" + (len(self.header) - self.names) * "r"
         lines = [r"\begin{table}", r"\centering", f"\\caption{{{escape_latex(self.title)}}}"]
         if len(self.header) > _NARROW:
@@ -129,14 +121,7 @@ class Table:
 
 
 def escape_latex(text: str) -> str:
-    """Text that LaTeX prints as it stands.
-
-    Args:
-        text: Any text; line breaks become spaces.
-
-    Returns:
-        LaTeX.
-    """
+    """Text that LaTeX prints as it stands."""
     # Two hyphens in a row would be printed as a dash.
     plain = " ".join(text.split()).replace("--", "-\u200b-")
     return "".join(_LATEX.get(character, character) for character in plain)

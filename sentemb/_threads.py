@@ -15,9 +15,6 @@ def one_thread_each() -> Iterator[ThreadPoolExecutor]:
 
     Small products gain little from being divided among cores, while pieces of work that share nothing keep
     every core busy. What is left to do when an exception leaves the block is dropped.
-
-    Yields:
-        The workers. Modes of torch that belong to a thread, such as `inference_mode`, are theirs to set.
     """
     threads = torch.get_num_threads()
     pool = ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,))

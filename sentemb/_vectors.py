@@ -9,30 +9,14 @@ _TINY_NORM = 1e-8  # the floor of torch.nn.functional.cosine_similarity
 
 
 def cosine_similarity(first: Tensor, second: Tensor) -> Tensor:
-    """Cosine of every vector of `first` with every row of `second`, as one matrix product.
-
-    Args:
-        first: `(..., d)`.
-        second: `(m, d)`.
-
-    Returns:
-        `(..., m)` in float32, or in float64 when `first` is; autocast is switched off inside. A zero vector
-        has cosine 0 with everything and receives no gradient.
-    """
+    """Cosine of every vector of `first` with every row of `second`, as one matrix product."""
     with torch.autocast(first.device.type, enabled=False):
         vectors = unit_vectors(first)
         return vectors @ unit_vectors(second).T.to(vectors.dtype)  # (..., m)
 
 
 def unit_vectors(vectors: Tensor) -> Tensor:
-    """Divide vectors by their length.
-
-    Args:
-        vectors: `(..., d)`.
-
-    Returns:
-        `(..., d)` in float32, or in float64 when `vectors` is; zero vectors stay zero and have gradient 0.
-    """
+    """Divide vectors by their length."""
     vectors = full_precision(vectors)
     norm = torch.linalg.vector_norm(vectors, dim=-1, keepdim=True)
     # Without the mask a zero vector would receive a gradient of order 1 / _TINY_NORM.
@@ -41,12 +25,5 @@ def unit_vectors(vectors: Tensor) -> Tensor:
 
 
 def full_precision(vectors: Tensor) -> Tensor:
-    """Half precision as float32; float32 and float64 as they are.
-
-    Args:
-        vectors: Of any shape.
-
-    Returns:
-        The same shape.
-    """
+    """Half precision as float32; float32 and float64 as they are."""
     return vectors if vectors.dtype == torch.float64 else vectors.float()

@@ -73,17 +73,7 @@ class Quickstart:
 
 
 def check_inputs(base: str, output: Path, *, data: str | None = None, column: str | None = None) -> None:
-    """Look at a base and at sentences before time is spent on them, or an earlier quickstart is removed.
-
-    Args:
-        base: As for `run_quickstart`.
-        output: As for `run_quickstart`.
-        data: As for `run_quickstart`.
-        column: As for `run_quickstart`.
-
-    Raises:
-        InputError: Base or data cannot be used.
-    """
+    """Look at a base and at sentences before time is spent on them, or an earlier quickstart is removed."""
     find_source(base)
     load_rows(_configuration(base, output, data=data, column=column, seed=1))
 
@@ -100,20 +90,6 @@ def run_quickstart(
     """Train SG-OPT from a raw encoder, judge both, index the standard library's documentation and search it.
 
     The pairs that the table is made of choose nothing: training runs to its end and keeps its last weights.
-
-    Args:
-        base: A raw transformer: a folder, the name of a bundled model, or a hub id.
-        output: An empty or new folder.
-        data: The user's own sentences, as `sentemb train --data` takes them; the bundled ones by default.
-        column: Their text column, where the data has several.
-        seed: Of the training.
-        progress: Where to show progress.
-
-    Returns:
-        What was made.
-
-    Raises:
-        InputError: Base, data or output cannot be used.
     """
     poolings: tuple[Poolings, ...] = ("cls", "mean")
     announce = (lambda text: None) if progress is None else progress.announce

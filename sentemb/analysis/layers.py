@@ -217,18 +217,7 @@ def _cosines(encoder: LayerEncoder, sets: Sequence[ScoredPairs]) -> tuple[int, l
 def _steps(
     encoder: LayerEncoder, texts: Sequence[str], rows: Rows, pairs: int
 ) -> Iterator[tuple[Rows, npt.NDArray[np.float32], Rows]]:
-    """Encode some pairs at a time, keeping only vectors that a later pair needs.
-
-    Args:
-        encoder: The encoder.
-        texts: The different texts.
-        rows: Both texts of every pair, (2, pairs).
-        pairs: How many at a time.
-
-    Yields:
-        Numbers of some pairs, (some,), the vectors of their texts, (texts, layers, poolings, width), and the
-        place of both among these, (2, some).
-    """
+    """Encode some pairs at a time, keeping only vectors that a later pair needs."""
     lengths = np.array([len(text) for text in texts])
     order = np.argsort(-lengths[rows].max(0), kind="stable")  # alike in length, so that little is padding
     last = np.zeros(len(texts), dtype=np.intp)

@@ -19,34 +19,13 @@ _INCIDENTAL = {"_name_or_path", "transformers_version", "architectures", "torch_
 
 
 def longest_input(config: Any, tokenizer: Any) -> int:
-    """The tokens that a model takes.
-
-    Args:
-        config: The model's configuration.
-        tokenizer: Its tokenizer.
-
-    Returns:
-        The lower of both limits; 512, with which T5 was trained, where neither has one.
-    """
+    """The tokens that a model takes."""
     limits = (getattr(config, "max_position_embeddings", None), tokenizer.model_max_length)
     return min((limit for limit in limits if limit and limit < _NO_LIMIT), default=_USUAL_LIMIT)
 
 
 def forced_language(tokenizer: Any, source: str | None, target: str | None, *, name: str) -> int | None:
-    """Set the source language of a tokenizer of many languages and look the target language up.
-
-    Args:
-        tokenizer: The tokenizer; its source language is changed.
-        source: Code of the language of the texts.
-        target: Code of the language to translate into.
-        name: The model, for messages.
-
-    Returns:
-        The token that begins every translation; None for a model of one direction.
-
-    Raises:
-        InputError: A language is missing, unknown or of no use.
-    """
+    """Set the source language of a tokenizer of many languages and look the target language up."""
     if not hasattr(tokenizer, "src_lang"):
         if source or target:
             raise InputError(
@@ -64,15 +43,7 @@ def forced_language(tokenizer: Any, source: str | None, target: str | None, *, n
 
 
 def digest_of(network: nn.Module, tokenizer: Any) -> str:
-    """Checksum of what decides a model's translations, besides the options of a call.
-
-    Args:
-        network: The model.
-        tokenizer: Its tokenizer.
-
-    Returns:
-        64 hexadecimal digits.
-    """
+    """Checksum of what decides a model's translations, besides the options of a call."""
     settings = [
         _plain(network.config.to_dict()),  # type: ignore[union-attr, operator]
         _plain(network.generation_config.to_dict()),  # type: ignore[union-attr, operator]

@@ -19,29 +19,13 @@ Columns = Mapping[str, Sequence[Any]]
 
 
 def check_table_name(path: Path) -> None:
-    """Refuse a name of no format, before hours of work.
-
-    Args:
-        path: The file to be made.
-
-    Raises:
-        InputError: Its name ends in none of the formats.
-    """
+    """Refuse a name of no format, before hours of work."""
     if path.suffix not in _WRITERS:
         raise InputError(f"cannot write {path}", f"name it {', '.join(_WRITERS)}")
 
 
 def write_table(path: Path, columns: Columns, manifest: Mapping[str, Any]) -> None:
-    """Write a table, and beside it how it was made.
-
-    Args:
-        path: A `.csv`, `.jsonl` or `.parquet` file; an old one is replaced as a whole.
-        columns: Names to values, all of one length.
-        manifest: What to say of it; gets the table's rows and checksum too.
-
-    Raises:
-        InputError: The name ends in none of the formats.
-    """
+    """Write a table, and beside it how it was made."""
     check_table_name(path)
     with new_file(path) as file:
         _WRITERS[path.suffix](file, columns)

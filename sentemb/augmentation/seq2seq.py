@@ -170,15 +170,7 @@ class Seq2SeqTranslator:
         return sum(length > self._longest for length in self._lengths(texts))
 
     def __call__(self, texts: Sequence[str], *, draw: int = 0) -> list[str]:
-        """Translate texts; see `Translator`.
-
-        Args:
-            texts: The texts.
-            draw: Number of the sample; beam search has one only.
-
-        Returns:
-            A translation of each.
-        """
+        """Translate texts; see `Translator`."""
         translations = [""] * len(texts)
         for rows in self._batches(self._lengths(texts)):
             some = self._generate([texts[row] for row in rows], draw)

@@ -70,27 +70,11 @@ class TranslationStore:
         self._lock.release()
 
     def known(self, draw: int) -> Mapping[str, str]:
-        """What has been translated.
-
-        Args:
-            draw: Number of the sample.
-
-        Returns:
-            Texts to translations.
-        """
+        """What has been translated."""
         return self._known.setdefault(draw, {})
 
     def add(self, texts: Sequence[str], translations: Sequence[str], *, draw: int) -> None:
-        """Keep the translations of a batch.
-
-        Args:
-            texts: The texts.
-            translations: One for each.
-            draw: Number of the sample.
-
-        Raises:
-            OSError: They cannot be written.
-        """
+        """Keep the translations of a batch."""
         batch = {"draw": draw, "texts": list(texts), "translations": list(translations)}
         line = json.dumps({**batch, "crc32": _checksum(batch)}, ensure_ascii=False)
         with self.path.open("ab") as file:

@@ -37,15 +37,7 @@ class Translator(Protocol):
         ...
 
     def __call__(self, texts: Sequence[str], *, draw: int = 0) -> list[str]:
-        """Translate texts.
-
-        Args:
-            texts: The texts, none of them blank.
-            draw: Number of the sample; a translator that does not sample gives the same for each.
-
-        Returns:
-            One translation for each text, which may be empty.
-        """
+        """Translate texts."""
         ...
 
     def describe(self) -> dict[str, Any]:

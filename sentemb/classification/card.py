@@ -13,17 +13,7 @@ from sentemb.training.card import Card
 def classifier_card(
     config: ClassifierConfig, train: LabelledTexts, record: dict[str, Any], *, citation: str
 ) -> str:
-    """Make the text of a classifier's card.
-
-    Args:
-        config: The run's configuration.
-        train: What it was trained on.
-        record: The run's record.
-        citation: BibTeX of the method.
-
-    Returns:
-        Markdown with the hub's front matter.
-    """
+    """Make the text of a classifier's card."""
     name = Path(config.output).name
     example = '("first text", "second text")' if train.pairs else '"a text"'
     score = record["dev"]["score"]

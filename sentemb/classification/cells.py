@@ -31,22 +31,7 @@ def fit_predict(
     seed: int,
     options: Mapping[str, Any],
 ) -> Outcome:
-    """Train a classifier, name the classes of the test rows and forget it.
-
-    Args:
-        recipe: A name in `CLASSIFIER_RECIPES`.
-        train: Rows to train on.
-        validation: Rows that choose the weights.
-        test: Rows to predict; their labels are not looked at.
-        seed: The seed.
-        options: Fields of `ClassifierConfig`.
-
-    Returns:
-        The outcome.
-
-    Raises:
-        InputError: An option or the data cannot be used.
-    """
+    """Train a classifier, name the classes of the test rows and forget it."""
     with tempfile.TemporaryDirectory(prefix="sentemb-cell-") as folder:
         output = str(Path(folder) / "classifier")
         overrides = {**options, "seeds": (seed,), "output": output}
@@ -71,17 +56,6 @@ def describe(recipe: str, options: Mapping[str, Any]) -> dict[str, Any]:
 
     The base is loaded, and the head and the loss are made for it, so that what they refuse is refused before
     anything is trained.
-
-    Args:
-        recipe: A name in `CLASSIFIER_RECIPES`.
-        options: Fields of `ClassifierConfig`.
-
-    Returns:
-        The fields of the configuration but seeds and output, and `start_fingerprint`, that of the encoder
-        from which training starts: the base with the pooling's modules.
-
-    Raises:
-        InputError: There is no such recipe, option or base, or a value is out of range.
     """
     config = resolve_classifier(recipe, overrides={**options, "output": "unused"})
     check_options(config)

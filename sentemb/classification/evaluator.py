@@ -66,18 +66,7 @@ class ClassifierEvaluator(BaseEvaluator):
         epoch: float = -1,
         steps: int = -1,
     ) -> dict[str, float]:
-        """Evaluate, in the way every sentence-transformers trainer calls it.
-
-        Args:
-            model: The encoder, also as trainers wrap it for several processes; the training mode of every
-                module is left as it was.
-            output_path: Not used: the run's metrics have a file of their own.
-            epoch: Where training stands; -1 outside training.
-            steps: Steps so far; -1 at the end of an epoch or outside training.
-
-        Returns:
-            The metrics, prefixed with the evaluator's name.
-        """
+        """Evaluate, in the way every sentence-transformers trainer calls it."""
         encoder: SentenceTransformer = getattr(model, "module", model)  # of a wrapper such as DDP
         classifier = Classifier(
             encoder,
@@ -118,18 +107,7 @@ class ClassifierEvaluator(BaseEvaluator):
 
 
 def score_classifier(classifier: Classifier, data: LabelledTexts) -> dict[str, float]:
-    """Compare a classifier's predictions with the labels of a set.
-
-    Args:
-        classifier: The classifier.
-        data: Labelled texts of the same classes in the same order.
-
-    Returns:
-        `accuracy`, `macro_f1`, `matthews` and for two classes `f1`, that of the second, as fractions.
-
-    Raises:
-        InputError: The classes are others, or texts stand for pairs.
-    """
+    """Compare a classifier's predictions with the labels of a set."""
     if classifier.labels != data.label_names:
         raise InputError(
             f"{data.name} {data.split} has the labels {', '.join(data.label_names)}, "
@@ -141,25 +119,10 @@ def score_classifier(classifier: Classifier, data: LabelledTexts) -> dict[str, f
 
 
 def judge_of(data: LabelledTexts, metric: Metric = "accuracy") -> Task:
-    """How predictions for a set are judged, whatever the set is called.
-
-    Args:
-        data: The set; its labels are classes.
-        metric: The one to choose by.
-
-    Returns:
-        The judge.
-    """
+    """How predictions for a set are judged, whatever the set is called."""
     return Task(data.name, metric, data.pairs is not None, len(data.label_names), "the run's configuration")
 
 
 def inputs_of(data: LabelledTexts) -> list[Input]:
-    """The texts of a set, as a classifier takes them.
-
-    Args:
-        data: The set.
-
-    Returns:
-        Texts, or pairs.
-    """
+    """The texts of a set, as a classifier takes them."""
     return list(data.texts) if data.pairs is None else list(zip(data.texts, data.pairs, strict=True))

@@ -83,16 +83,7 @@ def fit_classifier(
 
 
 def check_sets(train: LabelledTexts, validation: LabelledTexts | None) -> None:
-    """Refuse labelled texts that no classifier can be trained on.
-
-    Args:
-        train: Texts to train on.
-        validation: Texts to choose by.
-
-    Raises:
-        InputError: The labels are scores, one class alone has examples, or the two sets are of different
-            kinds or classes.
-    """
+    """Refuse labelled texts that no classifier can be trained on."""
     if not train.label_names:
         raise InputError(f"the labels of {train.name} are scores", "a classifier needs classes")
     present = [name for name, count in train.class_counts.items() if count]

@@ -15,19 +15,7 @@ from sentemb.evaluation.classification.metrics import Task
 
 
 def grade_classes(data: LabelledTexts, *, decimals: int | None = 1) -> LabelledTexts:
-    """Make a class of each grade, as SupCL-Seq does for STS-B (footnote 3).
-
-    Args:
-        data: Texts or pairs with scores.
-        decimals: Grades that are equal when rounded to so many decimals are one class; None takes them as
-            they are, as the released code does.
-
-    Returns:
-        The same rows; the classes are named by their grades and in their order.
-
-    Raises:
-        InputError: The labels are classes already.
-    """
+    """Make a class of each grade, as SupCL-Seq does for STS-B (footnote 3)."""
     if data.label_names:
         raise InputError(
             f"the labels of {data.name} are classes", "give a set with scores, such as stsb-glue"
@@ -43,13 +31,6 @@ def score_grades(classifier: Classifier, data: LabelledTexts) -> dict[str, float
 
     The predicted grade is the mean of all grades under the predicted probabilities; the paper does not say
     how it makes one of classes.
-
-    Args:
-        classifier: Trained on what `grade_classes` gave.
-        data: Texts or pairs with scores.
-
-    Returns:
-        `pearson` and `spearman`, as fractions.
     """
     grades = np.array([float(name) for name in classifier.labels])
     predicted = classifier.predict_proba(inputs_of(data)) @ grades  # (n,)

@@ -21,18 +21,7 @@ _BATCH = 64
 
 
 def check_inputs(texts: Sequence[Input], *, pairs: bool) -> list[Input]:
-    """Refuse what a classifier of texts, or of pairs, cannot classify.
-
-    Args:
-        texts: What the user gave.
-        pairs: Whether pairs are wanted.
-
-    Returns:
-        The texts; pairs as tuples.
-
-    Raises:
-        InputError: `texts` is a single string or no sequence, or one of them is of another kind.
-    """
+    """Refuse what a classifier of texts, or of pairs, cannot classify."""
     if isinstance(texts, str):
         raise InputError("a classifier takes a sequence of texts, not one string", "wrap it in a list")
     if not isinstance(texts, Iterable):
@@ -58,18 +47,7 @@ def compute(
     max_length: int | None,
     dropout: bool = False,
 ) -> NDArray[np.float32]:
-    """Apply a function to what the encoder returns.
-
-    Args:
-        encoder: The encoder; every module's mode is left as it was.
-        inputs: Texts or pairs, at least one.
-        function: From the encoder's output dict to one row per input.
-        max_length: Longest input in tokens; None is the encoder's own limit.
-        dropout: Leave the encoder's dropout on, which it is not otherwise.
-
-    Returns:
-        `(len(inputs), columns)` in the order of `inputs`; without dropout equal inputs have equal rows.
-    """
+    """Apply a function to what the encoder returns."""
     places: dict[Input, int] = {}
     positions = [places.setdefault(one, len(places)) for one in inputs]
     unique = list(places)

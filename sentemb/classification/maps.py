@@ -19,19 +19,7 @@ Vectors = NDArray[np.float32]
 
 
 def map_vectors(classifier: Classifier, texts: Sequence[Input]) -> tuple[Vectors, Vectors | None]:
-    """The vectors by which a classifier tells texts apart, of length one.
-
-    Args:
-        classifier: The classifier.
-        texts: Texts, or pairs.
-
-    Returns:
-        (n, d) vectors of the texts: what a head with label vectors compares with them, else what the encoder
-        gives; and (classes, d) label vectors, None of a head that compares no text with them.
-
-    Raises:
-        InputError: A text is of another kind than the classifier takes.
-    """
+    """The vectors by which a classifier tells texts apart, of length one."""
     head = classifier.head
     labels = None
 

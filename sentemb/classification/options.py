@@ -11,14 +11,7 @@ from sentemb.training.objective import check_loss_options, loss_class
 
 
 def check_options(config: ClassifierConfig) -> None:
-    """Check names and types of all options, and that they are of use to the loss.
-
-    Args:
-        config: The configuration.
-
-    Raises:
-        InputError: Unknown loss or option, a value of the wrong type, or options that nothing would read.
-    """
+    """Check names and types of all options, and that they are of use to the loss."""
     check_loss_options(config)
     if takes_head(config.loss):
         if config.probe_options:
@@ -37,13 +30,6 @@ def check_options(config: ClassifierConfig) -> None:
 
 
 def takes_head(loss: str) -> bool:
-    """Whether a loss trains a classification head with the encoder.
-
-    Args:
-        loss: Class name in `sentemb.losses`.
-
-    Returns:
-        True where its constructor demands one.
-    """
+    """Whether a loss trains a classification head with the encoder."""
     head = inspect.signature(loss_class(loss)).parameters.get("head")
     return head is not None and head.default is head.empty

@@ -54,40 +54,16 @@ class ProbeOptions:
             require(f"probe_options.{name}", getattr(self, name), at_least=1)
 
     def passes(self, rows: int) -> int:
-        """Passes over the vectors in an epoch.
-
-        Args:
-            rows: Number of vectors.
-
-        Returns:
-            One, or as many as `min_steps` needs.
-        """
+        """Passes over the vectors in an epoch."""
         return max(1, -(-self.min_steps // (self.epochs * self.steps(rows))))
 
     def steps(self, rows: int) -> int:
-        """Optimizer steps of a pass.
-
-        Args:
-            rows: Number of vectors.
-
-        Returns:
-            The number; the last batch may be smaller.
-        """
+        """Optimizer steps of a pass."""
         return -(-rows // self.batch_size)
 
 
 def probe_options(values: Mapping[str, Any]) -> ProbeOptions:
-    """Check the options of a configuration by name and type.
-
-    Args:
-        values: Name to value.
-
-    Returns:
-        The options.
-
-    Raises:
-        InputError: Unknown option, or a value of the wrong type or outside its range.
-    """
+    """Check the options of a configuration by name and type."""
     types = get_type_hints(ProbeOptions)
     known = [one.name for one in fields(ProbeOptions)]
     for name in values:
@@ -107,19 +83,7 @@ def fit_probe(
     score: Callable[[], float] | None,
     keep_best: bool = True,
 ) -> list[float]:
-    """Train a head by cross-entropy on the vectors of a frozen encoder.
-
-    Args:
-        head: From `{"sentence_embedding": (b, d)}` to logits; its own dropout is at work.
-        vectors: Gives the vectors of a pass, `(n, d)`; called once unless `options.encoder_dropout`.
-        labels: Class numbers, `(n,)`.
-        options: How.
-        score: Judges the head after each epoch, higher is better.
-        keep_best: Keep the weights of the best epoch, of equal ones the first; without scores, the last ones.
-
-    Returns:
-        The score of every epoch.
-    """
+    """Train a head by cross-entropy on the vectors of a frozen encoder."""
     passes = options.passes(len(labels))
     steps = options.epochs * passes * options.steps(len(labels))
     optimizer = torch.optim.AdamW(_decayed(head, options.weight_decay), lr=options.learning_rate)

@@ -35,16 +35,7 @@ class Sets(NamedTuple):
 def program_parser(
     description: str | None, *, tasks: Iterable[str], base: str | None = None
 ) -> argparse.ArgumentParser:
-    """Make the command line that every such program has.
-
-    Args:
-        description: The program's docstring.
-        tasks: Data sets of the paper.
-        base: Base model of the paper, None where it depends on the task.
-
-    Returns:
-        The parser, to which a program may add.
-    """
+    """Make the command line that every such program has."""
     parser = base_parser(description, base=base)
     source = parser.add_mutually_exclusive_group(required=True)
     source.add_argument("--task", choices=list(tasks), help="data set of the paper, split as there")
@@ -63,16 +54,7 @@ def run_program(
     configure: Callable[[argparse.Namespace], ClassifierConfig],
     task_sets: Callable[[argparse.Namespace], Sets],
 ) -> str:
-    """Read the command line and train a classifier on a paper's task or a user's own files.
-
-    Args:
-        parser: The program's parser.
-        configure: From the command line to the configuration.
-        task_sets: Reads and splits the sets of `--task`.
-
-    Returns:
-        A table of its scores on the validation and the test set.
-    """
+    """Read the command line and train a classifier on a paper's task or a user's own files."""
 
     def run(options: argparse.Namespace) -> str:
         config = configure(options)

@@ -84,24 +84,13 @@ class ClassifierSession(Session):
         )
 
     def describe(self) -> dict[str, Any]:
-        """Say for the record what the run is trained on.
-
-        Returns:
-            Both sets with the rows of each class and checksums, and how the head is built.
-        """
+        """Say for the record what the run is trained on."""
         sets = {"train": self.train, "validation": self.validation}
         data = {name: None if one is None else _described(one) for name, one in sets.items()}
         return {"data": {"source": self.train.source or self.train.name, **data}, "head": self.head.config()}
 
     def finish(self, kept: Run) -> Run:
-        """Fit the head on the frozen encoder, where the loss has not trained it.
-
-        Args:
-            kept: The run so far.
-
-        Returns:
-            The run with the validation score.
-        """
+        """Fit the head on the frozen encoder, where the loss has not trained it."""
         if not self.two_stages:
             return kept
         self.announce(f"fitting the head on {len(self.train)} vectors of the frozen encoder")
@@ -113,15 +102,7 @@ class ClassifierSession(Session):
         return replace(kept, dev_score=best)
 
     def describe_score(self, kept: Run, scores: list[float]) -> dict[str, Any]:
-        """Say for the record how the weights were chosen.
-
-        Args:
-            kept: The run.
-            scores: Validation scores of the encoder's training.
-
-        Returns:
-            Validation set, metric and the scores of every epoch of the second stage.
-        """
+        """Say for the record how the weights were chosen."""
         described: dict[str, Any] = {
             "set": None if self.validation is None else self.validation.name,
             "metric": self.config.metric,
@@ -129,12 +110,7 @@ class ClassifierSession(Session):
         return described | {"probe": self.probe_scores} if self.two_stages else described
 
     def write_model(self, folder: Path, record: dict[str, Any]) -> None:
-        """Write the classifier and its card.
-
-        Args:
-            folder: Where; it does not exist yet.
-            record: The run's record.
-        """
+        """Write the classifier and its card."""
         write_classifier(self.classifier, folder)
         write_card(
             folder / "README.md",
@@ -176,12 +152,7 @@ class ClassifierSession(Session):
 
 
 def start_from_pooler(model: SentenceTransformer) -> None:
-    """Let Dense + tanh after CLS begin as the checkpoint's pooler, as BERT's fine-tuning does.
-
-    Args:
-        model: The encoder; one with other modules, with a Dense that was tuned before, or whose checkpoint
-            has no pooler, is left as it is.
-    """
+    """Let Dense + tanh after CLS begin as the checkpoint's pooler, as BERT's fine-tuning does."""
     pooler = getattr(getattr(getattr(model[0], "model", None), "pooler", None), "dense", None)
     head = model[-1]
     # A Dense whose biases are zero is a new one; a pooler that the checkpoint lacks is loaded as zeros.

@@ -25,12 +25,7 @@ _HINT = "give the folder that Classifier.save or fit_classifier wrote, and copy 
 
 
 def write_classifier(classifier: Classifier, folder: Path) -> None:
-    """Write a classifier into a folder.
-
-    Args:
-        classifier: The classifier.
-        folder: The folder; made where it is absent.
-    """
+    """Write a classifier into a folder."""
     classifier.encoder.save_pretrained(str(folder), create_model_card=False)
     (folder / FOLDER).mkdir()
     save_weights(classifier.head, folder / FOLDER / HEAD_FILE)
@@ -38,18 +33,7 @@ def write_classifier(classifier: Classifier, folder: Path) -> None:
 
 
 def read_classifier(folder: Path, *, device: str | None) -> dict[str, Any]:
-    """Read what `write_classifier` wrote.
-
-    Args:
-        folder: The folder.
-        device: Where to put the encoder.
-
-    Returns:
-        The arguments of `Classifier`.
-
-    Raises:
-        InputError: There is no classifier, or it is damaged.
-    """
+    """Read what `write_classifier` wrote."""
     path = folder / FOLDER / CONFIG_FILE
     if not path.is_file():
         raise InputError(f"{folder} holds no classifier: there is no {FOLDER}/{CONFIG_FILE} in it", _HINT)

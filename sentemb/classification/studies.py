@@ -24,24 +24,7 @@ def run_protocol(
     jobs: int = 1,
     say: Callable[[str], None],
 ) -> Path:
-    """Run what an experiment still lacks, and make its tables of all its records in the folder.
-
-    Args:
-        protocol: The experiment.
-        methods: The methods.
-        sets: Names of labelled sets.
-        data: Where they are and how they are cut.
-        folder: For records and tables.
-        baseline: The method that the others are compared with.
-        jobs: How many processes run cells.
-        say: Takes a line on each cell.
-
-    Returns:
-        The tables in markdown.
-
-    Raises:
-        InputError: A method, a set or an option cannot be used.
-    """
+    """Run what an experiment still lacks, and make its tables of all its records in the folder."""
     study = Study(folder, fit_predict, describe, data, jobs=jobs, say=say)
     study.run(protocol.cells(methods, sets))
     return write_tables(protocol, read_cells([folder]), folder, baseline=baseline)

@@ -28,21 +28,6 @@ def tune_on_source(
     """Train each method on a source task, once, and let it start from there.
 
     A model that is there already is taken as it is; an interrupted training goes on.
-
-    Args:
-        protocol: The experiment, whose first seed and settings the trainings have.
-        methods: The methods.
-        source: The labelled set to train on.
-        rows: Train on a stratified subset of so many rows; on all by default.
-        data: Where sets are and how they are cut.
-        folder: The models go to its folder `sources`.
-        say: Takes a line on each training.
-
-    Returns:
-        The methods, each with its model as base.
-
-    Raises:
-        InputError: A method, the set or an option cannot be used.
     """
     first = replace(
         full(() if rows is None else (rows,)),

@@ -12,19 +12,7 @@ if TYPE_CHECKING:
 
 
 def load_named(models: Sequence[str], *, pooling: str | None) -> dict[str, TextEncoder]:
-    """Load encoders under the names that figures call them by.
-
-    Args:
-        models: Folders, hub ids or word-vector files.
-        pooling: For raw transformers; a model that has a pooling keeps its own, since a base model and what
-            was trained from it are compared.
-
-    Returns:
-        Name to encoder, in the order given.
-
-    Raises:
-        InputError: A model cannot be loaded, or two would have one name.
-    """
+    """Load encoders under the names that figures call them by."""
     from sentemb.encoding import load_encoder
     from sentemb.modules.source import find_source
 

@@ -147,18 +147,7 @@ def _experiment(name: str, values: str | None, rows: int | None) -> Protocol:
 
 
 def parse_numbers(option: str, text: str) -> tuple[int, ...]:
-    """Read an option that takes several whole numbers, such as `--seeds`.
-
-    Args:
-        option: The option's name.
-        text: Such as `1,2,3`.
-
-    Returns:
-        The numbers.
-
-    Raises:
-        InputError: One is no whole number from 0, or comes twice.
-    """
+    """Read an option that takes several whole numbers, such as `--seeds`."""
     parts = [part.strip() for part in text.split(",")]
     if not all(part.isdecimal() for part in parts) or len({int(part) for part in parts}) < len(parts):
         raise InputError(f"--{option} {text} is no list of different whole numbers from 0", "write 1,2,3")

@@ -39,12 +39,7 @@ def tables(
 
 
 def draw(protocol: Protocol, folder: Path) -> None:
-    """Draw the scores of an experiment against its values, a picture for each set.
-
-    Args:
-        protocol: The experiment.
-        folder: The folder of its records, which gets the pictures.
-    """
+    """Draw the scores of an experiment against its values, a picture for each set."""
     from sentemb.evaluation.classification import curves, read_cells, summarize
     from sentemb.evaluation.classification.tables import METRIC_NAMES, figure_name
     from sentemb.evaluation.record_files import slug

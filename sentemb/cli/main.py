@@ -93,11 +93,7 @@ def _options(
 
 
 def run(arguments: list[str] | None = None) -> None:
-    """Run the command; a mistake of the user's is one line on standard error and exit code 2.
-
-    Args:
-        arguments: The command line without the program's name; `sys.argv` by default.
-    """
+    """Run the command; a mistake of the user's is one line on standard error and exit code 2."""
     try:
         app(args=arguments)
     except InputError as error:

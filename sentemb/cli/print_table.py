@@ -15,12 +15,7 @@ _WIDTH_WITHOUT_TERMINAL = 240
 
 
 def print_table(table: Table, *, markdown: bool) -> None:
-    """Print a table in columns, or as markdown.
-
-    Args:
-        table: The table.
-        markdown: Print markdown.
-    """
+    """Print a table in columns, or as markdown."""
     from rich.console import Console
     from rich.table import Table as RichTable
     from rich.text import Text

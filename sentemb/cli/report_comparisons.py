@@ -31,20 +31,7 @@ def comparison_sections(
     baselines: Sequence[str],
     labels: Mapping[str, Label],
 ) -> list[Section]:
-    """Compare systems with baselines, each with those of its own base where labels tell the bases.
-
-    Args:
-        records: Of STS suites.
-        reports: Of transfer tasks.
-        baselines: Names in the records, without `-seed-N`.
-        labels: What systems are called.
-
-    Returns:
-        `significance`, a row for each system, and `comparisons`, a table for each; none without a baseline.
-
-    Raises:
-        InputError: There is no record of a baseline, or nothing to compare it with.
-    """
+    """Compare systems with baselines, each with those of its own base where labels tell the bases."""
     if not baselines:
         return []
     known = {one.method for one in reports}

@@ -35,19 +35,7 @@ class _Measured:
 def geometry_section(
     folders: Sequence[Path], labels: Mapping[str, Label], *, figures: bool
 ) -> Section | None:
-    """The records of geometry, and what `sentemb analyse geometry` measured.
-
-    Args:
-        folders: Folders of records.
-        labels: What models are called.
-        figures: Draw it.
-
-    Returns:
-        A table for each set; None where there is none.
-
-    Raises:
-        InputError: A record is damaged.
-    """
+    """The records of geometry, and what `sentemb analyse geometry` measured."""
     records: dict[tuple[str, str], list[GeometryRecord]] = {}
     for folder in folders:
         for record in read_geometries(folder):

@@ -22,18 +22,7 @@ _SPEARMAN = "spearman_cosine"
 
 
 def layers_section(folders: Sequence[Path], *, figures: bool) -> Section | None:
-    """The layer maps that `sentemb analyse layers` wrote.
-
-    Args:
-        folders: Folders of records.
-        figures: Draw them.
-
-    Returns:
-        A table for each map and set; None where there is no map.
-
-    Raises:
-        InputError: A record is damaged.
-    """
+    """The layer maps that `sentemb analyse layers` wrote."""
     maps = [_read_map(path) for folder in folders for path in sorted(folder.glob("*.layers.*.json"))]
     if not maps:
         return None
@@ -89,17 +78,7 @@ def _map_picture(model: str, sets: Sequence[LayerScores]) -> Picture:
 
 
 def training_section(runs: Sequence[Path]) -> Section:
-    """The scores of a dev set over the steps of runs, the seeds of a run as one line.
-
-    Args:
-        runs: Folders of a run, or of `seed-N` folders.
-
-    Returns:
-        A figure for each dev set.
-
-    Raises:
-        InputError: A folder is absent, holds no run, or a run was not scored while it was trained.
-    """
+    """The scores of a dev set over the steps of runs, the seeds of a run as one line."""
     from sentemb.report.courses import course_figure
 
     by_dev: dict[str, dict[str, list[Course]]] = {}
@@ -137,33 +116,14 @@ def _courses(folder: Path) -> Mapping[str, list[Course]]:
 
 
 def picture_of(figure: Figure, description: str) -> Picture:
-    """A figure for the page.
-
-    Args:
-        figure: The figure.
-        description: What it shows, for those who cannot see it.
-
-    Returns:
-        The picture.
-    """
+    """A figure for the page."""
     from sentemb.report.figures import data_uri, svg_of
 
     return Picture(data_uri(svg_of(figure)), description)
 
 
 def open_fields(path: Path, hint: str) -> Fields:
-    """The fields of a JSON file.
-
-    Args:
-        path: The file.
-        hint: How to come by a sound one.
-
-    Returns:
-        Its fields.
-
-    Raises:
-        InputError: It is no JSON object.
-    """
+    """The fields of a JSON file."""
     values = read_json(path)
     if not isinstance(values, dict):
         raise InputError(f"{path} is no record", hint)

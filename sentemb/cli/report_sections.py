@@ -36,21 +36,7 @@ def gather(
     baselines: Sequence[str] = (),
     figures: bool = False,
 ) -> list[Section]:
-    """Read all records of some folders and make the sections of a report.
-
-    Args:
-        folders: Folders of records.
-        runs: Folders of runs, for their curves.
-        protocol: Of STS.
-        baselines: Models' names in the records, without `-seed-N`: others are compared with them.
-        figures: Draw figures.
-
-    Returns:
-        The sections that there is something for.
-
-    Raises:
-        InputError: A folder is absent, they hold no record, or one is damaged or there twice.
-    """
+    """Read all records of some folders and make the sections of a report."""
     for folder in folders:
         if not folder.is_dir():
             raise InputError(f"no such folder: {folder}", "name a folder that holds records")

@@ -19,15 +19,7 @@ class RecipeGroup(TyperGroup):
     """Names an unknown recipe, and the closest known one, in one line."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Look the recipe up before the base class does.
-
-        Args:
-            ctx: Where the command line stands.
-            args: The rest of it.
-
-        Returns:
-            What the base class makes of it.
-        """
+        """Look the recipe up before the base class does."""
         if not args[0].startswith("-"):
             get_recipe(args[0])
         return super().resolve_command(ctx, args)

@@ -21,9 +21,6 @@ def bundled_pairs() -> ScoredPairs:
 
     Paraphrases that share few words and contradictions that share most of them are frequent, so that counting
     common words does not solve it.
-
-    Returns:
-        The pairs, called `sentemb-pairs`, split `test`, with the domains as subsets.
     """
     rows = [line.split("\t") for line in _lines(bundled_pairs_file())[1:]]
     subsets: list[Subset] = []
@@ -42,29 +39,17 @@ def bundled_pairs() -> ScoredPairs:
 
 
 def bundled_sentences() -> list[str]:
-    """Unlabelled sentences over the same domains, for self-guided and unsupervised training.
-
-    Returns:
-        More than two thousand different sentences; none of them occurs in the pairs.
-    """
+    """Unlabelled sentences over the same domains, for self-guided and unsupervised training."""
     return _lines(bundled_sentences_file())
 
 
 def bundled_pairs_file() -> Path:
-    """The file of the pairs, for what takes a file, such as the dev set of a training.
-
-    Returns:
-        A table that `read_scored_pairs` reads.
-    """
+    """The file of the pairs, for what takes a file, such as the dev set of a training."""
     return _FOLDER / "pairs.tsv"
 
 
 def bundled_sentences_file() -> Path:
-    """The file of the sentences, for what takes a file, such as the data of a training.
-
-    Returns:
-        A text file with one sentence a line.
-    """
+    """The file of the sentences, for what takes a file, such as the data of a training."""
     return _FOLDER / "sentences.txt"
 
 

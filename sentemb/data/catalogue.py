@@ -196,14 +196,7 @@ def entries(kind: Kind | None = None) -> tuple[Entry, ...]:
 
 
 def expand(names: Sequence[str]) -> list[str]:
-    """Put the members of a family in the place of its name.
-
-    Args:
-        names: Names of data sets and families.
-
-    Returns:
-        Names of data sets, and what is neither as it stands.
-    """
+    """Put the members of a family in the place of its name."""
     members: dict[str, list[str]] = {}
     for entry in _all().values():
         if entry.family:
@@ -215,14 +208,6 @@ def check_row_count(where: str, found: int, expected: int) -> None:
     """Refuse a copy of a data set that has more or fewer rows than it should.
 
     Truncated copies have produced published nonsense, so a difference is an error and not a warning.
-
-    Args:
-        where: The data set, split and path, for the message.
-        found: Rows found.
-        expected: Rows of the catalogue.
-
-    Raises:
-        InputError: The two differ.
     """
     if found != expected:
         difference = f"{expected - found:,} missing" if found < expected else f"{found - expected:,} too many"

@@ -81,14 +81,7 @@ class SetOverlap:
     findings: tuple[Finding, ...]
 
     def count(self, how: How) -> int:
-        """Count the texts found in one way; each counts once, for the best.
-
-        Args:
-            how: `exact`, `inside` or `near`.
-
-        Returns:
-            Their number.
-        """
+        """Count the texts found in one way; each counts once, for the best."""
         return sum(one.how == how for one in self.findings)
 
 
@@ -204,14 +197,7 @@ def find_contamination(
 
 
 def texts_of(record: Record) -> list[str]:
-    """The cells of a row that are texts: strings, but no numbers that a table spells.
-
-    Args:
-        record: The row.
-
-    Returns:
-        The texts in the order of the columns.
-    """
+    """The cells of a row that are texts: strings, but no numbers that a table spells."""
     return [value for value in record.values.values() if isinstance(value, str) and not _is_number(value)]
 
 

@@ -63,9 +63,6 @@ def stdlib_documents() -> Iterator[LibraryDocument]:
     whose import has no visible effect; all others are parsed without importing them. Where Python comes
     without its source files, only the former are there. Private names and tests are left out; of
     documentation that several places repeat, the first is kept.
-
-    Yields:
-        The documents: built-ins first, then by module; in the same order in every run of the same Python.
     """
     identifiers: set[str] = set()
     texts: set[tuple[str, str]] = set()
@@ -84,28 +81,13 @@ def stdlib_documents() -> Iterator[LibraryDocument]:
 
 
 def name_in_words(name: str) -> str:
-    """A qualified name as the words that it is made of.
-
-    Args:
-        name: Such as `collections.OrderedDict.move_to_end`.
-
-    Returns:
-        Such as `collections Ordered Dict move to end`.
-    """
+    """A qualified name as the words that it is made of."""
     apart = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", " ", name)
     return " ".join(re.split(r"[._\s]+", apart)).strip()
 
 
 def clean_documentation(documentation: str) -> str:
-    """The beginning of a documentation string as running text.
-
-    Args:
-        documentation: As in the source, indented or not.
-
-    Returns:
-        One line: signatures in front are separated by semicolons, markup and everything from the first
-        interactive example on is gone, and no sentence begins after `MAX_WORDS` words.
-    """
+    """The beginning of a documentation string as running text."""
     paragraphs = re.split(r"\n\s*\n", inspect.cleandoc(documentation))
     calls, paragraphs[0] = _split_calls(paragraphs[0])
     prose = " ".join(paragraph.partition(">>>")[0] for paragraph in paragraphs)

@@ -44,17 +44,6 @@ def fetch(name: str, data_dir: Path, *, check_rows: bool = True) -> Place:
     """Download a set from the hub into the data folder, where the readers find it.
 
     The files are downloaded beside their place and counted there, so the folder never holds a part of a set.
-
-    Args:
-        name: The set.
-        data_dir: The data folder; made when absent.
-        check_rows: Refuse a download whose row counts differ from the catalogue's.
-
-    Returns:
-        Where the set lies; a set that was there already is left alone.
-
-    Raises:
-        InputError: The set is on no hub, the hub is out of reach, or the row counts differ.
     """
     entry = get(name)
     source = get(entry.derived_from) if entry.derived_from else entry
@@ -79,19 +68,7 @@ def fetch(name: str, data_dir: Path, *, check_rows: bool = True) -> Place:
 
 
 def count(entry: Entry, data_dir: Path) -> list[Count]:
-    """Count the rows of a set that is in the data folder and compare them with the catalogue's.
-
-    Args:
-        entry: The set.
-        data_dir: The data folder.
-
-    Returns:
-        One count for each split; of a labelled set for each that is there, since GLUE's sets are often
-        kept without their test splits.
-
-    Raises:
-        InputError: The set is not there.
-    """
+    """Count the rows of a set that is in the data folder and compare them with the catalogue's."""
     place = find(entry, data_dir)
     if place is None:
         raise missing(entry, data_dir)

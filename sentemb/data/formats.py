@@ -29,19 +29,7 @@ _PARQUET_BATCH = 1024
 
 
 def read_rows(path: Path, *, columns: Sequence[str] | None = None, encoding: str = "utf-8") -> Iterator[Row]:
-    """Read one file, in the format that its name says.
-
-    Args:
-        path: A `.txt`, `.csv`, `.tsv`, `.jsonl` or `.parquet` file, or one of these with `.gz` or `.xz`.
-        columns: The columns to keep, in this order; all by default.
-        encoding: Text encoding; Parquet has its own.
-
-    Yields:
-        Line (or row) number and values.
-
-    Raises:
-        InputError: The format is unknown, a column is missing, or the content is broken; with the line.
-    """
+    """Read one file, in the format that its name says."""
     reader = READERS.get(format_of(path))
     if path.is_dir():
         raise InputError(f"{path} is a folder, not a file")
@@ -56,27 +44,13 @@ def read_rows(path: Path, *, columns: Sequence[str] | None = None, encoding: str
 
 
 def format_of(path: Path) -> str:
-    """The format's suffix, without the compression's.
-
-    Args:
-        path: The file.
-
-    Returns:
-        A suffix such as `.jsonl`, in lower case; empty where the name has none.
-    """
+    """The format's suffix, without the compression's."""
     inner = path.with_suffix("") if is_packed(path) else path
     return inner.suffix.lower()
 
 
 def refuse_bare_string(columns: Sequence[str] | None) -> None:
-    """Refuse `columns="text"`, which Python would take for four columns of one letter each.
-
-    Args:
-        columns: The columns asked for.
-
-    Raises:
-        InputError: They are a single string.
-    """
+    """Refuse `columns="text"`, which Python would take for four columns of one letter each."""
     if isinstance(columns, str):
         raise InputError(f"columns is the string {columns!r}", f"write [{columns!r}]")
 

@@ -23,21 +23,7 @@ def download(
     needed_for: str,
     local_dir: Path | None = None,
 ) -> Path:
-    """Download one file of a data set, or find it in the hub's cache.
-
-    Args:
-        hub_id: The repository, `owner/name`.
-        filename: The file's path in it.
-        revision: A commit, branch or tag; None for the newest.
-        needed_for: What errors say the file is for.
-        local_dir: Folder to put the file in; by default it stays in the hub's cache.
-
-    Returns:
-        The file's path.
-
-    Raises:
-        InputError: The hub is off or out of reach, or has no such repository, revision or file.
-    """
+    """Download one file of a data set, or find it in the hub's cache."""
     from huggingface_hub import hf_hub_download, try_to_load_from_cache
 
     if local_dir is None and revision is not None and len(revision) == _COMMIT_LENGTH:
@@ -54,19 +40,7 @@ def download(
 
 
 def resolve_commit(hub_id: str, *, revision: str | None, needed_for: str) -> str:
-    """Ask the hub which commit a revision is now: one request, so that a dead network is noticed at once.
-
-    Args:
-        hub_id: The repository, `owner/name`.
-        revision: A commit, branch or tag; None for the newest.
-        needed_for: What errors say it is asked for.
-
-    Returns:
-        The commit, 40 hexadecimal digits.
-
-    Raises:
-        InputError: The hub is off or out of reach, or has no such repository or revision.
-    """
+    """Ask the hub which commit a revision is now: one request, so that a dead network is noticed at once."""
     try:
         return _commit(hub_id, revision)
     except Exception as error:
@@ -89,21 +63,7 @@ def stream(
     config: str | None = None,
     split: str | None = None,
 ) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Stream the rows of a data set on the hub, without downloading it first.
-
-    Args:
-        hub_id: The repository, `owner/name`.
-        revision: A commit, branch or tag; None for the newest.
-        columns: Columns to keep, in this order; all by default.
-        config: The subset of a repository that holds several.
-        split: The split; `train` by default, or the only one there is.
-
-    Yields:
-        Row number, from 1, and values.
-
-    Raises:
-        InputError: The hub is off or out of reach, or has no such repository, revision, split or column.
-    """
+    """Stream the rows of a data set on the hub, without downloading it first."""
     try:
         from datasets import load_dataset
     except ImportError:

@@ -30,18 +30,7 @@ class LabelNumbers:
         self._where = where
 
     def number(self, value: Any, location: str) -> int:
-        """The number of one label.
-
-        Args:
-            value: The label as the file has it.
-            location: Where it stands, for errors.
-
-        Returns:
-            The class's number.
-
-        Raises:
-            InputError: There is no label, or it is none of the classes.
-        """
+        """The number of one label."""
         label = spelling(value, location)
         if label not in self._numbers:
             shown = ", ".join(self._names[:5]) + (", ..." if len(self._names) > 5 else "")
@@ -50,18 +39,7 @@ class LabelNumbers:
 
 
 def spelling(value: Any, location: str) -> str:
-    """Write a label as a string: `1` for 1, 1.0 and "1", `true` for True.
-
-    Args:
-        value: The label as the file has it.
-        location: Where it stands, for errors.
-
-    Returns:
-        The label without surrounding white space.
-
-    Raises:
-        InputError: There is none, or it can name no class.
-    """
+    """Write a label as a string: `1` for 1, 1.0 and "1", `true` for True."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, float) and value.is_integer():
@@ -77,12 +55,6 @@ def in_order(labels: Iterable[str]) -> tuple[str, ...]:
     """The classes of a user's own file: sorted, as numbers where all of them are whole numbers.
 
     Sorted rather than in the order of the file, so that two splits with the same classes number them alike.
-
-    Args:
-        labels: The labels of all rows.
-
-    Returns:
-        Each label once.
     """
     names = set(labels)
     if all(name.removeprefix("-").isdecimal() for name in names):

@@ -205,19 +205,7 @@ def load_unlabelled(
 
 
 def read_labelled_place(entry: Entry, split: str, place: Place) -> LabelledTexts:
-    """Read one split of a labelled set from where it was found, however many rows there are.
-
-    Args:
-        entry: The set.
-        split: A split with labels.
-        place: Where it lies.
-
-    Returns:
-        The rows that have a label.
-
-    Raises:
-        InputError: The file is absent or broken.
-    """
+    """Read one split of a labelled set from where it was found, however many rows there are."""
     undecided = entry.published.no_label if entry.published else None
     rows = [row for row in read_examples(entry, split, place) if undecided is None or row.label != undecided]
     texts, pairs = _texts(rows)
@@ -232,19 +220,7 @@ def read_labelled_place(entry: Entry, split: str, place: Place) -> LabelledTexts
 
 
 def count_rows(entry: Entry, split: str, place: Place) -> int:
-    """Count the rows of a split that count: those with a label where labels are published.
-
-    Args:
-        entry: The set.
-        split: Its split.
-        place: Where it lies.
-
-    Returns:
-        Their number.
-
-    Raises:
-        InputError: The file is absent or broken.
-    """
+    """Count the rows of a split that count: those with a label where labels are published."""
     if split in entry.unlabelled:
         return sum(1 for _ in read_examples(entry, split, place, labelled=False))
     return len(read_labelled_place(entry, split, place))

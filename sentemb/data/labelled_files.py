@@ -42,20 +42,7 @@ class Example(NamedTuple):
 
 
 def read_examples(entry: Entry, split: str, place: Place, *, labelled: bool = True) -> Iterator[Example]:
-    """Read one split of a labelled set from where it was found.
-
-    Args:
-        entry: The set.
-        split: A split that it has.
-        place: Where it lies; a single file is one of the hub.
-        labelled: Read the labels too.
-
-    Yields:
-        Its rows.
-
-    Raises:
-        InputError: A file is absent or broken, or has no label column; with the line.
-    """
+    """Read one split of a labelled set from where it was found."""
     columns = entry.columns if labelled else entry.text_columns
     path = file_of(entry, split, place)
     if entry.published is None or (path is not None and path.suffix == ".parquet"):
@@ -66,19 +53,7 @@ def read_examples(entry: Entry, split: str, place: Place, *, labelled: bool = Tr
 
 
 def file_of(entry: Entry, split: str, place: Place) -> Path | None:
-    """The file that holds a split: as published before as on the hub.
-
-    Args:
-        entry: The set.
-        split: The split.
-        place: Where the set lies.
-
-    Returns:
-        A path; None in a SentEval folder or archive.
-
-    Raises:
-        InputError: The copy lacks that file.
-    """
+    """The file that holds a split: as published before as on the hub."""
     if place.path is None or place.path.is_file():
         return place.path
     names = [files.get(split) for files in (entry.published.files if entry.published else {}, entry.files)]
@@ -90,16 +65,7 @@ def file_of(entry: Entry, split: str, place: Place) -> Path | None:
 
 
 def has_split(entry: Entry, split: str, place: Place) -> bool:
-    """Tell whether a copy of a set has one of its splits.
-
-    Args:
-        entry: The set.
-        split: The split.
-        place: Where the set lies.
-
-    Returns:
-        True where its file is there; a SentEval folder is taken to be complete.
-    """
+    """Tell whether a copy of a set has one of its splits."""
     try:
         file_of(entry, split, place)
     except InputError:

@@ -18,29 +18,12 @@ _BLOCK = 1 << 20
 
 
 def is_packed(path: Path) -> bool:
-    """Tell by its name whether a file is compressed.
-
-    Args:
-        path: The file.
-
-    Returns:
-        True for `.gz` and `.xz`, in whatever case.
-    """
+    """Tell by its name whether a file is compressed."""
     return path.suffix.lower() in _COMPRESSIONS
 
 
 def open_bytes(path: Path) -> BinaryIO:
-    """Open a file for reading bytes, decompressing it when its name ends in `.gz` or `.xz`.
-
-    Args:
-        path: The file.
-
-    Returns:
-        The open file.
-
-    Raises:
-        InputError: There is no such file, or it is a folder.
-    """
+    """Open a file for reading bytes, decompressing it when its name ends in `.gz` or `.xz`."""
     if path.is_dir():
         raise InputError(f"{path} is a folder, not a file")
     if not path.exists():
@@ -53,18 +36,7 @@ def open_bytes(path: Path) -> BinaryIO:
 
 
 def read_blocks(file: BinaryIO, name: str) -> Iterator[bytes]:
-    """Read a possibly compressed file block by block.
-
-    Args:
-        file: What `open_bytes` returned.
-        name: What errors call the file.
-
-    Yields:
-        Blocks of at most a mebibyte.
-
-    Raises:
-        InputError: The compressed data is damaged or ends too early.
-    """
+    """Read a possibly compressed file block by block."""
     try:
         while block := file.read(_BLOCK):
             yield block
@@ -80,16 +52,6 @@ def read_lines(path: Path, *, encoding: str = "utf-8") -> Iterator[tuple[int, st
     Only `\n` ends a line, so that the line numbers are those of an editor and of `wc -l`: `str.splitlines`
     would also break at NEL (U+0085), form feeds and six other characters that occur inside sentences. One
     `\r` before the `\n` is dropped, and so is a byte order mark.
-
-    Args:
-        path: The file; `.gz` and `.xz` are decompressed.
-        encoding: Its text encoding.
-
-    Yields:
-        Pairs of the line's number, from 1, and its text without the line end.
-
-    Raises:
-        InputError: The file is absent, damaged, in another encoding, or binary; with line and byte.
     """
     name = str(path)
     with open_bytes(path) as file:
@@ -97,19 +59,7 @@ def read_lines(path: Path, *, encoding: str = "utf-8") -> Iterator[tuple[int, st
 
 
 def decode_lines(blocks: Iterator[bytes], name: str, *, encoding: str = "utf-8") -> Iterator[tuple[int, str]]:
-    """Turn blocks of bytes into numbered lines; see `read_lines`.
-
-    Args:
-        blocks: The bytes of one file in order.
-        name: What errors call the file.
-        encoding: The text encoding.
-
-    Yields:
-        Pairs of the line's number, from 1, and its text without the line end.
-
-    Raises:
-        InputError: The bytes are in another encoding or no text; with line and byte.
-    """
+    """Turn blocks of bytes into numbered lines; see `read_lines`."""
     number = 0
     unfinished: list[str] = []  # a list, because one line may span many blocks
     for text in _decode_blocks(blocks, name, encoding):

@@ -31,17 +31,7 @@ class Place:
 
 
 def resolve_data_dir(data_dir: str | os.PathLike[str] | None) -> Path | None:
-    """The data folder: the argument, or else `SENTEMB_DATA`.
-
-    Args:
-        data_dir: A folder, or an archive such as SimCSE's `senteval.tar`.
-
-    Returns:
-        The path, or None where neither is given.
-
-    Raises:
-        InputError: It does not exist.
-    """
+    """The data folder: the argument, or else `SENTEMB_DATA`."""
     given = data_dir if data_dir is not None else os.environ.get(VARIABLE) or None
     if given is None:
         return None
@@ -53,18 +43,7 @@ def resolve_data_dir(data_dir: str | os.PathLike[str] | None) -> Path | None:
 
 
 def find(entry: Entry, data_dir: Path) -> Place | None:
-    """Find a set in a data folder.
-
-    Args:
-        entry: The set.
-        data_dir: The data folder or archive.
-
-    Returns:
-        Where it is, or None.
-
-    Raises:
-        InputError: An archive in the data folder is damaged.
-    """
+    """Find a set in a data folder."""
     if entry.derived_from:
         return find(get(entry.derived_from), data_dir)
     if entry.senteval and (tree := find_tree(data_dir, entry.senteval)):
@@ -83,14 +62,7 @@ def _files(entry: Entry) -> tuple[str, ...]:
 
 
 def candidates(entry: Entry) -> tuple[str, ...]:
-    """Every place where a set is looked for, relative to the data folder.
-
-    Args:
-        entry: The set.
-
-    Returns:
-        Paths in the order of the search.
-    """
+    """Every place where a set is looked for, relative to the data folder."""
     if entry.derived_from:
         return candidates(get(entry.derived_from))
     folders = tuple(f"{root}/{entry.senteval}".lstrip("/") for root in ROOTS) if entry.senteval else ()
@@ -113,15 +85,7 @@ class MissingDataError(InputError):
 
 
 def missing(entry: Entry, data_dir: Path) -> MissingDataError:
-    """The error for a set that is not in the data folder.
-
-    Args:
-        entry: The set.
-        data_dir: The data folder.
-
-    Returns:
-        An error that names the places looked at and the next step.
-    """
+    """The error for a set that is not in the data folder."""
     looked = candidates(entry)
     shown = ", ".join(looked[:3]) + (f" and {len(looked) - 3} more" if len(looked) > 3 else "")
     source = get(entry.derived_from) if entry.derived_from else entry
@@ -132,18 +96,7 @@ def missing(entry: Entry, data_dir: Path) -> MissingDataError:
 
 
 def local_files(entry: Entry, data_dir: Path) -> list[Path]:
-    """The files on disk that make up a set, for checksums.
-
-    Args:
-        entry: The set.
-        data_dir: The data folder.
-
-    Returns:
-        Sorted paths; the archive itself where the set lies in one; none where the set is absent.
-
-    Raises:
-        InputError: An archive in the data folder is damaged.
-    """
+    """The files on disk that make up a set, for checksums."""
     base = get(entry.derived_from) if entry.derived_from else entry
     place = find(base, data_dir)
     if place is None:

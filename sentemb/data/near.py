@@ -43,14 +43,7 @@ class Match(NamedTuple):
 
 
 def fold(text: str) -> str:
-    """What two texts have in common that are called the same: all but letter case, white space, Unicode form.
-
-    Args:
-        text: The text.
-
-    Returns:
-        The text in Unicode's form NFKC, case folded, with single spaces.
-    """
+    """The canonical form of a text: without letter case, white space and Unicode variants."""
     return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
 
 
@@ -82,14 +75,7 @@ class NearTexts:
                 self._by_beginning.setdefault(beginning, []).append(number)
 
     def find(self, text: str) -> Iterator[Match]:
-        """Find what a text of the stream repeats.
-
-        Args:
-            text: The text as it stands.
-
-        Yields:
-            Each text looked for that it is, contains or nearly is, once.
-        """
+        """Find what a text of the stream repeats."""
         folded = fold(text)
         same = self._numbers.get(folded)
         if same is not None:

@@ -129,19 +129,7 @@ def read_triples(
 def make_triples(
     records: Iterable[Record], *, columns: Sequence[str] = NLI_COLUMNS, seed: int = 0
 ) -> tuple[list[Triple], TripleCounts]:
-    """Make triples of records; see `read_triples`.
-
-    Args:
-        records: Rows.
-        columns: Premise, hypothesis and label.
-        seed: Draws the contradicting hypotheses.
-
-    Returns:
-        The triples and what was dropped.
-
-    Raises:
-        InputError: A row lacks a column, or a text is none; with its place.
-    """
+    """Make triples of records; see `read_triples`."""
     labels, counts, other_labels = _labels_of(records, columns)
     premises: dict[str, _Hypotheses] = {}
     for premise, hypothesis, kinds in labels.values():

@@ -69,13 +69,6 @@ def find_overlap(train: LabelledTexts, test: LabelledTexts, *, examples: int = 3
 
 
 def text_keys(data: LabelledTexts) -> list[tuple[str, ...]]:
-    """What makes two rows the same text, or pair of texts: all but letter case and white space.
-
-    Args:
-        data: The rows.
-
-    Returns:
-        A key for each row.
-    """
+    """What makes two rows the same text, or pair of texts: all but letter case and white space."""
     columns = [data.texts, *([data.pairs] if data.pairs else [])]
     return [tuple(" ".join(text.split()).casefold() for text in row) for row in zip(*columns, strict=True)]

@@ -13,34 +13,14 @@ from sentemb.data.tree import Tree
 
 
 def is_published(entry: Entry, place: Place) -> bool:
-    """Tell whether a set lies somewhere as its authors published it.
-
-    Args:
-        entry: The set.
-        place: Where it was found.
-
-    Returns:
-        False for a SentEval tree and for files as the hub has them.
-    """
+    """Tell whether a set lies somewhere as its authors published it."""
     if entry.published is None or place.path is None:
         return False
     return any((place.path / file).is_file() for file in entry.published.files.values())
 
 
 def read_published(entry: Entry, split: str, place: Place) -> Iterator[tuple[str, list[Pair]]]:
-    """Read one split of a set as published.
-
-    Args:
-        entry: The set.
-        split: Its split.
-        place: Where it was found.
-
-    Yields:
-        The name of each part and its scored pairs.
-
-    Raises:
-        InputError: A file is absent or broken; with the line.
-    """
+    """Read one split of a set as published."""
     published = entry.published
     if published is None or place.path is None:
         raise ValueError(f"{entry.name} does not lie in files as published")
@@ -60,18 +40,7 @@ def read_published(entry: Entry, split: str, place: Place) -> Iterator[tuple[str
 
 
 def read_subset(entry: Entry, split: str) -> list[Pair]:
-    """Read one split of a set that is a subset of a repository on the hub.
-
-    Args:
-        entry: The set.
-        split: Its split.
-
-    Returns:
-        Its pairs.
-
-    Raises:
-        InputError: The hub is out of reach, or has no such subset.
-    """
+    """Read one split of a set that is a subset of a repository on the hub."""
     from sentemb.data.hub import stream
 
     where = f"{entry.hub_id} {entry.config}"
@@ -82,17 +51,6 @@ def read_subset(entry: Entry, split: str) -> list[Pair]:
 
 
 def pairs_of(records: Iterable[Record], columns: Sequence[str]) -> list[Pair]:
-    """Take pairs and scores from rows.
-
-    Args:
-        records: The rows.
-        columns: Columns of the first sentence, the second and the score.
-
-    Returns:
-        The pairs.
-
-    Raises:
-        InputError: A text or a score is missing or broken; with the line.
-    """
+    """Take pairs and scores from rows."""
     first, second, score = columns
     return [Pair(row.text(first), row.text(second), row.number(score)) for row in records]

@@ -19,21 +19,7 @@ def draw_pairs(
     seed: int = 0,
     data_dir: str | os.PathLike[str] | None = None,
 ) -> tuple[list[str], list[str]]:
-    """Draw different pairs of sentences.
-
-    Args:
-        source: What `load_columns` takes.
-        columns: The columns of first and second sentences; the first two of a catalogue's set by default.
-        count: How many pairs.
-        seed: Of the draw.
-        data_dir: Where the catalogue's sets lie; `SENTEMB_DATA` by default.
-
-    Returns:
-        First and second sentences, in the order of the source.
-
-    Raises:
-        InputError: The source cannot be read, has one text column, or fewer different pairs.
-    """
+    """Draw different pairs of sentences."""
     rows = load_columns(source, columns, data_dir=data_dir)
     names = rows.column_names[:2]
     if len(names) < 2:

@@ -24,19 +24,7 @@ _HINT = (
 def read_probe(
     file: str, *, data_dir: str | os.PathLike[str] | None = None, check_rows: bool = True
 ) -> dict[str, LabelledTexts]:
-    """Read a probing task: lines of a split (`tr`, `va`, `te`), a label and a tokenized sentence, by tabs.
-
-    Args:
-        file: Its file, such as `sentence_length.txt`.
-        data_dir: The folder of data; `SENTEMB_DATA` by default.
-        check_rows: Refuse a file that has not as many rows as were published.
-
-    Returns:
-        The train, dev and test splits; classes are numbered in the order of their names.
-
-    Raises:
-        InputError: The file is not there, a line of it cannot be read, or rows are missing.
-    """
+    """Read a probing task: lines of a split (`tr`, `va`, `te`), a label and a tokenized sentence, by tabs."""
     folder = resolve_data_dir(data_dir)
     found = [folder / place / file for place in _FOLDERS if folder and (folder / place / file).is_file()]
     if not found:

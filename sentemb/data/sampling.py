@@ -171,17 +171,7 @@ def imbalanced(
 
 
 def class_numbers(labels: Labels) -> Rows:
-    """Check that labels are class numbers.
-
-    Args:
-        labels: (n,) labels.
-
-    Returns:
-        The same, int64.
-
-    Raises:
-        InputError: They are scores.
-    """
+    """Check that labels are class numbers."""
     numbers = np.asarray(labels)
     if not np.issubdtype(numbers.dtype, np.integer):
         raise InputError("these labels are scores, not classes", "make classes of them with score_classes")

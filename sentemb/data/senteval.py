@@ -29,19 +29,7 @@ class Pair(NamedTuple):
 
 
 def read_parts(entry: Entry, split: str, place: Place) -> Iterator[tuple[str, list[Pair]]]:
-    """Read one set in SentEval's layout.
-
-    Args:
-        entry: The set.
-        split: Its split.
-        place: Where it was found.
-
-    Yields:
-        The name of each part and its scored pairs.
-
-    Raises:
-        InputError: A file is absent or broken; with the line.
-    """
+    """Read one set in SentEval's layout."""
     if place.tree is None or entry.senteval is None:
         raise ValueError(f"{entry.name} does not lie in SentEval's layout")
     tree, folder = place.tree, entry.senteval
@@ -58,20 +46,7 @@ def read_parts(entry: Entry, split: str, place: Place) -> Iterator[tuple[str, li
 
 
 def read_semeval(tree: Tree, text_name: str, gold_name: str, *, scored_first: bool = False) -> list[Pair]:
-    """Read sentences and scores from two files of as many lines.
-
-    Args:
-        tree: The folder they are in.
-        text_name: The sentences' file below it; further columns are notes about the sources.
-        gold_name: The scores' file.
-        scored_first: There may be more pairs than scores, which belong to the first ones.
-
-    Returns:
-        The pairs that have a score.
-
-    Raises:
-        InputError: A file is absent or broken; with the line.
-    """
+    """Read sentences and scores from two files of as many lines."""
     texts, scores = _lines(tree, text_name), _lines(tree, gold_name)
     if scored_first:
         texts = texts[: len(scores)]

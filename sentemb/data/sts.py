@@ -154,19 +154,7 @@ def open_scored_pairs(
 
 
 def read_place(entry: Entry, split: str, place: Place) -> ScoredPairs:
-    """Read one of the STS sets from where it was found, however many rows there are.
-
-    Args:
-        entry: The set.
-        split: A split that it has.
-        place: Where it lies.
-
-    Returns:
-        The pairs that have a gold score.
-
-    Raises:
-        InputError: The files are absent or broken.
-    """
+    """Read one of the STS sets from where it was found, however many rows there are."""
     if place.tree:
         return _of_parts(entry, split, read_parts(entry, split, place), str(place))
     if is_published(entry, place):
@@ -175,15 +163,7 @@ def read_place(entry: Entry, split: str, place: Place) -> ScoredPairs:
 
 
 def check_counts(entry: Entry, pairs: ScoredPairs) -> None:
-    """Refuse pairs that are fewer or more than the catalogue says, in total or in a part.
-
-    Args:
-        entry: The set.
-        pairs: Its pairs.
-
-    Raises:
-        InputError: A count differs.
-    """
+    """Refuse pairs that are fewer or more than the catalogue says, in total or in a part."""
     where = f"{entry.name} {pairs.split} ({pairs.source})"
     for subset in pairs.subsets:
         if subset.name in entry.parts:

@@ -20,16 +20,7 @@ _LARGEST_FIELD = 2**31 - 1
 
 
 def require_columns(columns: Sequence[str] | None, present: Sequence[str], where: str) -> None:
-    """Check that a table has the columns asked for.
-
-    Args:
-        columns: The columns asked for, or None for whatever there is.
-        present: The columns of the table.
-        where: What errors call the table.
-
-    Raises:
-        InputError: A column is missing; names the closest one and all that are there.
-    """
+    """Check that a table has the columns asked for."""
     for column in columns or ():
         if column not in present:
             close = difflib.get_close_matches(column, present, n=1)
@@ -48,21 +39,7 @@ def parse_csv(
     header: Sequence[str] | None = None,
     delimiter: str = ",",
 ) -> Iterator[Row]:
-    """Read comma-separated values as RFC 4180 says, or others that are quoted like these.
-
-    Args:
-        where: What errors call the table.
-        lines: Its numbered lines.
-        columns: The columns to keep, in this order; all by default.
-        header: Names of the columns where the table's first line does not hold them.
-        delimiter: What separates the fields.
-
-    Yields:
-        Line number and values.
-
-    Raises:
-        InputError: A column is missing or the content is broken; with the line.
-    """
+    """Read comma-separated values as RFC 4180 says, or others that are quoted like these."""
     csv.field_size_limit(_LARGEST_FIELD)
     # The parser wants line ends, since a quoted field may hold some.
     parser = csv.reader((line + "\n" for _, line in lines), strict=True, delimiter=delimiter)
@@ -84,20 +61,7 @@ def parse_csv(
 def parse_tsv(
     where: str, lines: Lines, columns: Sequence[str] | None = None, *, header: Sequence[str] | None = None
 ) -> Iterator[Row]:
-    """Read tab-separated values, which know no quoting: quotation marks are text, as in STS-B and GLUE.
-
-    Args:
-        where: What errors call the table.
-        lines: Its numbered lines.
-        columns: The columns to keep, in this order; all by default.
-        header: Names of the columns where the table's first line does not hold them.
-
-    Yields:
-        Line number and values.
-
-    Raises:
-        InputError: A column is missing or the content is broken; with the line.
-    """
+    """Read tab-separated values, which know no quoting: quotation marks are text, as in STS-B and GLUE."""
     cells = ((number, line.split("\t") if line else []) for number, line in lines)
     return _table(where, cells, columns, header)
 
@@ -135,34 +99,14 @@ def _choose(where: str, header: Sequence[str], columns: Sequence[str] | None) ->
 
 
 def refuse_repeated(where: str, header: Sequence[str]) -> None:
-    """Refuse a table in which two columns have one name.
-
-    Args:
-        where: What errors call the table.
-        header: The names of its columns.
-
-    Raises:
-        InputError: A name occurs twice.
-    """
+    """Refuse a table in which two columns have one name."""
     repeated = {name for name in header if header.count(name) > 1}
     if repeated:
         raise InputError(f"{where}: its header names column {min(repeated)!r} more than once")
 
 
 def parse_jsonl(name: str, lines: Lines, columns: Sequence[str] | None = None) -> Iterator[Row]:
-    """Read JSON lines, an object each.
-
-    Args:
-        name: What errors call the file.
-        lines: Its numbered lines.
-        columns: The columns to keep, in this order; all by default.
-
-    Yields:
-        Line number and values.
-
-    Raises:
-        InputError: A column is missing or the content is broken; with the line.
-    """
+    """Read JSON lines, an object each."""
     blank = 0
     for number, line in lines:
         if not line.strip():
@@ -200,11 +144,6 @@ def _json_type(value: Any) -> str:
 
 
 def report_blank(where: str, count: int) -> None:
-    """Warn of blank lines that were passed over.
-
-    Args:
-        where: The file.
-        count: How many there were.
-    """
+    """Warn of blank lines that were passed over."""
     if count:
         logger.warning("%s: passed over %d blank line%s", where, count, "" if count == 1 else "s")

@@ -78,17 +78,7 @@ def read_records(
 
 
 def kind_of(source: str | os.PathLike[str]) -> Literal["file", "folder", "entry", "hub"]:
-    """Tell what a source is; what exists on disk goes before what only has the same name.
-
-    Args:
-        source: A path, a name of the catalogue, or a hub id.
-
-    Returns:
-        The kind; a path with a known suffix is a file even where there is none.
-
-    Raises:
-        InputError: It is none of these.
-    """
+    """Tell what a source is; what exists on disk goes before what only has the same name."""
     path = Path(source)
     if not str(source):
         raise InputError("the name of the source is empty", "give a file, a folder, a hub id or a data set")
@@ -112,17 +102,7 @@ def _read_file(path: Path, columns: Sequence[str] | None, encoding: str) -> Iter
 
 
 def files_of(folder: Path) -> list[Path]:
-    """The files of a folder and its subfolders that have a known format; hidden ones are left out.
-
-    Args:
-        folder: The folder.
-
-    Returns:
-        Their paths, sorted.
-
-    Raises:
-        InputError: There is none.
-    """
+    """The files of a folder and its subfolders that have a known format; hidden ones are left out."""
     files = sorted(
         path
         for path in folder.rglob("*")

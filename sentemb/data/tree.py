@@ -40,30 +40,13 @@ class Tree:
     prefix: str | None = None
 
     def path_of(self, name: str) -> str:
-        """What errors and records call a file.
-
-        Args:
-            name: Its path below the tree.
-
-        Returns:
-            A path, with a colon between the archive and its member.
-        """
+        """What errors and records call a file."""
         if self.prefix is None:
             return str(self.place / name)
         return f"{self.place}:{_join(self.prefix, name)}"
 
     def read(self, name: str) -> bytes:
-        """Read one file whole; the largest set's is under a megabyte.
-
-        Args:
-            name: Its path below the tree.
-
-        Returns:
-            Its bytes.
-
-        Raises:
-            InputError: There is no such file, or the archive is damaged.
-        """
+        """Read one file whole; the largest set's is under a megabyte."""
         if self.prefix is None:
             try:
                 return (self.place / name).read_bytes()
@@ -77,18 +60,7 @@ class Tree:
 
 
 def find_tree(data_dir: Path, folder: str) -> Tree | None:
-    """Find the tree that holds a set's folder.
-
-    Args:
-        data_dir: A data folder or a tar archive.
-        folder: The set's folder below `downstream`, such as `STS/STS12-en-test`.
-
-    Returns:
-        The tree, or None.
-
-    Raises:
-        InputError: An archive is damaged.
-    """
+    """Find the tree that holds a set's folder."""
     if data_dir.is_file():
         return _find_in_archive(data_dir, folder)
     for root in ROOTS:

@@ -39,14 +39,7 @@ class TokenisedTexts:
         return np.diff(self.starts)
 
     def batch(self, indices: NDArray[np.intp]) -> dict[str, torch.Tensor]:
-        """Assemble some texts as a padded batch.
-
-        Args:
-            indices: Which texts.
-
-        Returns:
-            Columns and `attention_mask`, each of shape (len(indices), longest of them).
-        """
+        """Assemble some texts as a padded batch."""
         lengths = self.lengths[indices]
         width = max(1, int(lengths.max()))
         offsets = np.arange(width)[None, :]
@@ -61,15 +54,7 @@ class TokenisedTexts:
 
 
 def tokenise(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str]) -> TokenisedTexts:
-    """Tokenise texts in a few large calls, cut to the tokenizer's own limit.
-
-    Args:
-        tokenizer: A fast tokenizer that pads on the right.
-        texts: At least one text.
-
-    Returns:
-        The tokens of all texts.
-    """
+    """Tokenise texts in a few large calls, cut to the tokenizer's own limit."""
     keys = [key for key in _SEQUENCE_KEYS if key in tokenizer.model_input_names]
     pieces: dict[str, list[NDArray[np.int32]]] = {key: [] for key in keys}
     lengths: list[int] = []
@@ -95,14 +80,6 @@ def batches(
     """Cut texts into batches of similar length.
 
     Longest first, so that a batch that does not fit the memory fails at once and not at the end.
-
-    Args:
-        lengths: Tokens of each text.
-        token_budget: Largest number of tokens in a batch, padding included; a longer text goes alone.
-        max_texts: Largest number of texts in a batch.
-
-    Yields:
-        Indices into `lengths`; every index once.
     """
     order = np.argsort(-lengths, kind="stable")
     lengths = lengths[order]
@@ -121,15 +98,7 @@ def batches(
 
 
 def padding_share(lengths: NDArray[np.int64], *, token_budget: int) -> float:
-    """Part of all positions that is padding.
-
-    Args:
-        lengths: Tokens of each text.
-        token_budget: As for `batches`.
-
-    Returns:
-        Between 0 and 1.
-    """
+    """Part of all positions that is padding."""
     positions = sum(
         len(batch) * int(lengths[batch].max()) for batch in batches(lengths, token_budget=token_budget)
     )

@@ -21,14 +21,7 @@ class Branches(nn.Module):
         self.branches = nn.ModuleList(nn.ModuleList(branch) for branch in branches)
 
     def forward(self, features: dict[str, Any]) -> dict[str, Any]:
-        """Go every way.
-
-        Args:
-            features: The transformer's output.
-
-        Returns:
-            The same, with `sentence_embedding` `(b, d_1 + d_2 + ...)`.
-        """
+        """Go every way."""
         vectors = []
         for branch in self.branches:
             output = dict(features)  # what one way adds is none of the next one's business

@@ -52,14 +52,7 @@ class VectorStore:
             ) from error
 
     def get(self, texts: Sequence[str]) -> dict[int, Vectors]:
-        """Look texts up.
-
-        Args:
-            texts: The texts.
-
-        Returns:
-            The vectors found, each (dimension,), by index into `texts`.
-        """
+        """Look texts up."""
         try:
             return dict(self._find([_hash(text) for text in texts]))
         except sqlite3.DatabaseError as error:
@@ -69,12 +62,7 @@ class VectorStore:
             return {}
 
     def put(self, texts: Iterable[str], vectors: Vectors) -> None:
-        """Keep vectors; a full disk is a warning, for the vectors themselves are there.
-
-        Args:
-            texts: The texts.
-            vectors: Shape (texts, dimension).
-        """
+        """Keep vectors; a full disk is a warning, for the vectors themselves are there."""
         blobs = (vector.astype("<f4", copy=False).tobytes() for vector in vectors)
         rows = [(_hash(text), zlib.crc32(blob), blob) for text, blob in zip(texts, blobs, strict=True)]
         try:

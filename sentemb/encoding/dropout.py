@@ -19,18 +19,6 @@ def encode_with_dropout(
     """Encode every text by itself, repeated ones with different dropout.
 
     The model's mode, its weights and the caller's random numbers are left as they are.
-
-    Args:
-        model: The model.
-        texts: The texts, at least one.
-        seed: Of the dropout.
-        batch_size: Texts in a forward pass; the same seed gives the same vectors at the same size only.
-
-    Returns:
-        Shape (texts, dimension).
-
-    Raises:
-        NonFiniteError: A vector is not finite.
     """
     name = model.default_prompt_name
     prompt = None if name is None else model.prompts.get(name) or None

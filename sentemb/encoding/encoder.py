@@ -62,17 +62,7 @@ class TextEncoder(Protocol):
 
 
 def unique_texts(texts: Sequence[str]) -> tuple[list[str], NDArray[np.intp]]:
-    """Reduce texts to the different ones.
-
-    Args:
-        texts: The caller's texts.
-
-    Returns:
-        The different texts in order of first appearance, and for each of `texts` its place among them.
-
-    Raises:
-        InputError: `texts` is one string, or holds something else than strings.
-    """
+    """Reduce texts to the different ones."""
     if isinstance(texts, str):
         raise InputError("encode takes a sequence of texts, not one string", "wrap it in a list")
     places: dict[str, int] = {}
@@ -87,16 +77,7 @@ def unique_texts(texts: Sequence[str]) -> tuple[list[str], NDArray[np.intp]]:
 
 
 def check_finite(vectors: Vectors, texts: Sequence[str], *, name: str) -> None:
-    """Refuse vectors with NaN or infinities.
-
-    Args:
-        vectors: Shape (len(texts), dimension).
-        texts: What they were made from.
-        name: Of the encoder, for the message.
-
-    Raises:
-        NonFiniteError: A vector is not finite; names the first such text's index and beginning.
-    """
+    """Refuse vectors with NaN or infinities."""
     bad = np.flatnonzero(~np.isfinite(vectors).all(axis=1))
     if len(bad):
         index = int(bad[0])

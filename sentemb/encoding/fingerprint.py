@@ -17,12 +17,6 @@ def fingerprint_of(model: SentenceTransformer) -> str:
     """Hash everything that decides a model's vectors: weights, tokenizer, modules, prompts, dimension.
 
     100 MB of weights take about a tenth of a second.
-
-    Args:
-        model: The model.
-
-    Returns:
-        64 hexadecimal digits; the same for a model and its saved and reloaded copy.
     """
     digest = hashlib.sha256()
     settings = {

@@ -82,19 +82,7 @@ class LayerEncoder:
         return self._encoder.fingerprint
 
     def encode(self, texts: Sequence[str], *, progress: bool = False) -> npt.NDArray[np.float32]:
-        """Encode texts, each different one once.
-
-        Args:
-            texts: The texts.
-            progress: Show a progress bar.
-
-        Returns:
-            Shape (texts, layers, poolings, width).
-
-        Raises:
-            InputError: A text is no string.
-            NonFiniteError: A vector is not finite.
-        """
+        """Encode texts, each different one once."""
         vectors = self._encoder.encode(texts, progress=progress)
         return vectors.reshape(len(vectors), self.layers, len(self.poolings), self.width)
 

@@ -49,42 +49,19 @@ class PackedLinear(nn.Module):
         self._bias = None if linear.bias is None else linear.bias.detach().to(dtype)
 
     def forward(self, inputs: Tensor) -> Tensor:
-        """Apply the layer.
-
-        Args:
-            inputs: Shape (..., in_features), float32.
-
-        Returns:
-            Shape (..., out_features), float32.
-        """
+        """Apply the layer."""
         return packed_linear(inputs.to(self._dtype), self._weight, self._bias).to(inputs.dtype)
 
 
 def choose_kernel(seconds: Mapping[LinearKernel, float], *, precision: Precision) -> LinearKernel:
-    """Decide from timings which kernel to use.
-
-    Args:
-        seconds: Time of the same work with each kernel that runs here; `stock` is always among them.
-        precision: `float32` leaves the reduced kernels out.
-
-    Returns:
-        The fastest kernel allowed, or `stock` where none beats it by a quarter.
-    """
+    """Decide from timings which kernel to use."""
     allowed = [kernel for kernel in seconds if precision == "reduced" or kernel != "packed-bfloat16"]
     fastest = min(allowed, key=lambda kernel: seconds[kernel])
     return fastest if seconds["stock"] > _LEAST_GAIN * seconds[fastest] else "stock"
 
 
 def kernel_for(model: nn.Module, *, precision: Precision) -> LinearKernel:
-    """Choose the kernel for a model on this machine with the present number of threads.
-
-    Args:
-        model: The model; only its float32 layers on the CPU can be replaced.
-        precision: See `choose_kernel`.
-
-    Returns:
-        The kernel; `stock` where nothing can be replaced.
-    """
+    """Choose the kernel for a model on this machine with the present number of threads."""
     shapes = _shapes(model)
     if not shapes or not packed_linear_dtypes():
         return "stock"
@@ -92,12 +69,7 @@ def kernel_for(model: nn.Module, *, precision: Precision) -> LinearKernel:
 
 
 def replace_linears(view: nn.Module, kernel: LinearKernel) -> None:
-    """Put packed layers in the place of a view's linear layers.
-
-    Args:
-        view: An inference view, which shares its weights with a model but not its tree of modules.
-        kernel: Which; `stock` leaves the view as it is.
-    """
+    """Put packed layers in the place of a view's linear layers."""
     if kernel == "stock":
         return
     dtype = torch.float32 if kernel == "packed" else torch.bfloat16

@@ -116,14 +116,7 @@ def _find_file(path: Path, data_dir: str | Path | None) -> Path:
 
 
 def name_of(model: str | SentenceTransformer) -> str:
-    """What records call a model.
-
-    Args:
-        model: Folder, hub id or name of a bundled model, or the model itself.
-
-    Returns:
-        The hub id, the folder's name, or what a live model was made of.
-    """
+    """What records call a model."""
     if isinstance(model, SentenceTransformer):
         base = model.model_card_data.base_model or getattr(model[0], "name_or_path", "")
         return Path(str(base)).name or "SentenceTransformer"

@@ -147,14 +147,7 @@ class SentenceEncoder:
 
 
 def is_plain_text_model(model: SentenceTransformer) -> bool:
-    """Whether a model is a text transformer with ordinary modules after it, fed by a fast tokenizer.
-
-    Args:
-        model: The model.
-
-    Returns:
-        False where `SentenceTransformer.encode` does something that the batches here would not.
-    """
+    """Whether a model is a text transformer with ordinary modules after it, fed by a fast tokenizer."""
     modules = list(model)
     if not modules or any(type(module) not in _PLAIN_MODULES for module in modules):
         return False
@@ -180,11 +173,7 @@ def is_plain_text_model(model: SentenceTransformer) -> bool:
 
 @contextmanager
 def training_flags_kept(model: nn.Module) -> Iterator[None]:
-    """Leave every module in its mode, whatever encoding switches off or on.
-
-    Args:
-        model: The model.
-    """
+    """Leave every module in its mode, whatever encoding switches off or on."""
     modes = [(module, module.training) for module in model.modules()]
     try:
         yield

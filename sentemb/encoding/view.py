@@ -16,12 +16,6 @@ def inference_view(module: ModuleType) -> ModuleType:
     The view reads the parameters of the original, so a training step is seen at once; its own mode is eval,
     so the training flags of the original are never touched; a child replaced in the view stays in place in
     the original.
-
-    Args:
-        module: A model, perhaps in training.
-
-    Returns:
-        The view.
     """
     return _copy(module, {})
 

@@ -24,12 +24,6 @@ def eval_results(recorded: Recorded) -> list[EvalResult]:
     """What goes into the metadata of the card: correlations of cosines and accuracies, as fractions.
 
     Names are those that sentence-transformers gives the scores of its own evaluators.
-
-    Args:
-        recorded: The records.
-
-    Returns:
-        A result for each set and task.
     """
     return [
         *(result for record in recorded.scored for result in _correlations(record)),
@@ -80,14 +74,7 @@ def _accuracies(report: TransferReport) -> Iterator[EvalResult]:
 
 
 def evaluation_section(recorded: Recorded) -> str:
-    """The section that a reader of the card sees.
-
-    Args:
-        recorded: The records.
-
-    Returns:
-        Markdown: a heading, the tables and what they were measured with.
-    """
+    """The section that a reader of the card sees."""
     tables = "\n".join(table.markdown() for table in _tables(recorded))
     return f"## Evaluation\n\n{tables}\n{_provenance(recorded)}\n"
 

@@ -26,16 +26,6 @@ def update_card(path: Path, name: str, results: Sequence[EvalResult], section: s
 
     Results of the same set and measure are replaced, all others stay, as does every other line of the file.
     The section is appended where the card has no marks yet; a card that is absent is begun.
-
-    Args:
-        path: The card.
-        name: The model's name.
-        results: The results.
-        section: The section in markdown.
-
-    Raises:
-        InputError: The card is no text, its metadata cannot be read, or its marks do not fit together.
-        OSError: The card cannot be written.
     """
     try:
         original = path.read_bytes().decode("utf-8") if path.exists() else ""

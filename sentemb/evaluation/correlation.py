@@ -20,35 +20,13 @@ class CorrelationError(ValueError):
 
 
 def pearson(similarities: Floats, gold: Floats) -> float:
-    """Pearson's correlation.
-
-    Args:
-        similarities: Predicted similarities, shape (pairs,).
-        gold: Gold scores, shape (pairs,).
-
-    Returns:
-        A number in [-1, 1].
-
-    Raises:
-        CorrelationError: Fewer than two pairs, a value that is not finite, or a side without variation.
-    """
+    """Pearson's correlation."""
     first, second = _checked(similarities, gold)
     return float(stats.pearsonr(first, second).statistic)
 
 
 def spearman(similarities: Floats, gold: Floats) -> float:
-    """Spearman's rank correlation; equal values share the mean of their ranks.
-
-    Args:
-        similarities: Predicted similarities, shape (pairs,).
-        gold: Gold scores, shape (pairs,).
-
-    Returns:
-        A number in [-1, 1].
-
-    Raises:
-        CorrelationError: Fewer than two pairs, a value that is not finite, or a side without variation.
-    """
+    """Spearman's rank correlation; equal values share the mean of their ranks."""
     first, second = _checked(similarities, gold)
     return float(stats.spearmanr(first, second).statistic)
 

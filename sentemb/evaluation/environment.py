@@ -24,11 +24,7 @@ LIBRARIES = (
 
 
 def library_versions() -> dict[str, str]:
-    """Versions of Python and of the libraries that decide weights and scores.
-
-    Returns:
-        Version by name; a library that is not installed is left out.
-    """
+    """Versions of Python and of the libraries that decide weights and scores."""
     versions = {"python": platform.python_version()}
     for name in LIBRARIES:
         try:
@@ -39,21 +35,13 @@ def library_versions() -> dict[str, str]:
 
 
 def command_line() -> list[str]:
-    """The words of the command that runs, for records.
-
-    Returns:
-        `sys.argv`; an installed program by its name, since where it is installed says nothing to others.
-    """
+    """The words of the command that runs, for records."""
     program, *words = sys.argv
     return [Path(program).name if Path(program).is_absolute() else program, *words]
 
 
 def hardware() -> dict[str, Any]:
-    """The machine: processor, cores this process may use, memory, accelerators.
-
-    Returns:
-        JSON values only.
-    """
+    """The machine: processor, cores this process may use, memory, accelerators."""
     import torch
 
     accelerators = [torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())]

@@ -95,17 +95,7 @@ class STSEvaluator(BaseEvaluator):
         epoch: float = -1,
         steps: int = -1,
     ) -> dict[str, float]:
-        """Evaluate, in the way every sentence-transformers trainer calls it.
-
-        Args:
-            model: The encoder; `load_encoder` leaves the training mode of every module as it was.
-            output_path: Folder of the CSV file, or None for no file.
-            epoch: Where training stands; -1 outside training.
-            steps: Steps so far; -1 at the end of an epoch or outside training.
-
-        Returns:
-            The metrics, prefixed with the evaluator's name.
-        """
+        """Evaluate, in the way every sentence-transformers trainer calls it."""
         metrics = self._metrics(model)
         # Trainers other than sentence-transformers' run an evaluator on every rank; one of them writes.
         if output_path is not None and self.write_csv and get_rank() == 0:

@@ -74,14 +74,7 @@ def measure_geometry(encoded: EncodedSets) -> Geometry:
 
 
 def positive_pairs(encoded: EncodedSets) -> tuple[Rows, Rows]:
-    """The pairs of one meaning, as `measure_geometry` chooses them.
-
-    Args:
-        encoded: Sets, whose scores differ, and the vectors of their sentences.
-
-    Returns:
-        Rows of the first and of the second sentences, each of shape (positives,).
-    """
+    """The pairs of one meaning, as `measure_geometry` chooses them."""
     masks = [_positive(one.gold) for one in encoded.pairs]
     first, second = (
         np.concatenate([rows[side][mask] for rows, mask in zip(encoded.rows, masks, strict=True)])
@@ -193,14 +186,7 @@ def spectrum(vectors: Floats) -> Double:
 
 
 def spectrum_of(covariance: Double) -> Double:
-    """Eigenvalues of a covariance of unit vectors.
-
-    Args:
-        covariance: Shape (dim, dim).
-
-    Returns:
-        The eigenvalues in descending order, shape (dim,); what is no more than rounding is 0.
-    """
+    """Eigenvalues of a covariance of unit vectors."""
     values: Double = np.linalg.eigvalsh(covariance).astype(np.float64)[::-1]
     # Of unit vectors, so that rounding has a known size.
     return np.where(values > len(covariance) * np.finfo(np.float64).eps, values, 0.0)

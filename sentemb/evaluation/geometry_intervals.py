@@ -113,14 +113,7 @@ def estimate_geometry(encoded: EncodedSets, *, confidence: float = 0.95) -> Geom
 
 
 def independent_parts(encoded: EncodedSets) -> Rows:
-    """The part of each sentence: sentences are in one part where pairs lead from one to the other.
-
-    Args:
-        encoded: Sets and vectors.
-
-    Returns:
-        Numbers from 0, shape (sentences,).
-    """
+    """The part of each sentence: sentences are in one part where pairs lead from one to the other."""
     first, second = (np.concatenate([rows[side] for rows in encoded.rows]) for side in (0, 1))
     size = len(encoded.vectors)
     graph = coo_array((np.ones(len(first), dtype=np.int8), (first, second)), shape=(size, size))

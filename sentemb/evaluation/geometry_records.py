@@ -66,21 +66,7 @@ def judge_geometry(
     confidence: float = 0.95,
     command: Sequence[str] | None = None,
 ) -> GeometryRecord:
-    """Measure how the sentences of scored pairs lie, with intervals.
-
-    Args:
-        encoder: The encoder.
-        pairs: The pairs; those of the highest scores are the positives of alignment.
-        confidence: Of each interval.
-        command: The command line.
-
-    Returns:
-        The record, not yet written.
-
-    Raises:
-        UndefinedScoreError: A vector is not finite.
-        InputError: There are too few pairs.
-    """
+    """Measure how the sentences of scored pairs lie, with intervals."""
     encoded = encode_sets(encoder, [pairs])
     return GeometryRecord(
         model=encoder.name,
@@ -100,34 +86,12 @@ def judge_geometry(
 
 
 def geometry_path(folder: Path, model: str, *, data: str, split: str) -> Path:
-    """Where a record goes.
-
-    Args:
-        folder: The folder of records.
-        model: The model's name.
-        data: The set of pairs.
-        split: Its split.
-
-    Returns:
-        A path such as `FOLDER/org__model.geometry.stsb-dev.json`.
-    """
+    """Where a record goes."""
     return folder / f"{slug(model)}.geometry.{slug(data)}-{slug(split)}.json"
 
 
 def write_geometry(record: GeometryRecord, folder: Path) -> Path:
-    """Write a record, or replace that of the same model.
-
-    Args:
-        record: The record.
-        folder: The folder; made when absent.
-
-    Returns:
-        The JSON file.
-
-    Raises:
-        InputError: There is a record of another model of that name.
-        OSError: The folder cannot be written.
-    """
+    """Write a record, or replace that of the same model."""
     path = geometry_path(folder, record.model, data=record.data, split=record.split)
     if path.exists() and read_geometry(path).fingerprint != record.fingerprint:
         raise InputError(
@@ -142,17 +106,7 @@ def write_geometry(record: GeometryRecord, folder: Path) -> Path:
 
 
 def read_geometry(path: Path) -> GeometryRecord:
-    """Read a record.
-
-    Args:
-        path: The JSON file.
-
-    Returns:
-        The record.
-
-    Raises:
-        InputError: The file is absent or damaged, or a field is missing or wrong; names file and field.
-    """
+    """Read a record."""
     fields = open_record(path, format=FORMAT, version=FORMAT_VERSION, hint=_HINT)
     command = fields.optional("command", list)
     return GeometryRecord(
@@ -181,17 +135,7 @@ def read_geometry(path: Path) -> GeometryRecord:
 
 
 def read_geometries(folder: Path) -> list[GeometryRecord]:
-    """Read every geometry record of a folder, which may hold other records too.
-
-    Args:
-        folder: The folder.
-
-    Returns:
-        The records, by file name; none where there is none.
-
-    Raises:
-        InputError: One is damaged.
-    """
+    """Read every geometry record of a folder, which may hold other records too."""
     paths = sorted(path for path in folder.glob("*.geometry.*.json") if not path.name.startswith("."))
     return [read_geometry(path) for path in paths]
 

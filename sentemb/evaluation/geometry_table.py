@@ -14,14 +14,7 @@ _FIGURES = ("alignment ↓", "uniformity ↓", "anisotropy", "effective rank")
 
 
 def geometry_table(records: Sequence[GeometryRecord]) -> Table:
-    """Encoders by figures of geometry on one set, each with its interval.
-
-    Args:
-        records: At least one record.
-
-    Returns:
-        A row per record.
-    """
+    """Encoders by figures of geometry on one set, each with its interval."""
     rows = tuple((one.model, *_with_intervals(one)) for one in records)
     return Table(
         title=_title(records),
@@ -32,15 +25,7 @@ def geometry_table(records: Sequence[GeometryRecord]) -> Table:
 
 
 def geometry_seed_table(records: Sequence[GeometryRecord]) -> Table:
-    """Methods by figures of geometry on one set, as in `seed_table`.
-
-    Args:
-        records: At least one record.
-
-    Returns:
-        A row per method: of several encoders the mean with the sample standard deviation, of a single one the
-        figures with their intervals.
-    """
+    """Methods by figures of geometry on one set, as in `seed_table`."""
     methods: dict[str, list[GeometryRecord]] = {}
     for record in records:
         methods.setdefault(without_seed(record.model), []).append(record)

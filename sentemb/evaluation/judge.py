@@ -27,26 +27,7 @@ def judge_sts(
     command: Sequence[str] | None = None,
     progress: bool = False,
 ) -> ResultRecord:
-    """Score an encoder on sets of pairs, once it is sure that its record has a place.
-
-    Args:
-        encoder: The encoder, or the folder or hub id of a model.
-        pairs: The sets.
-        folder: Where the caller will write the record, if anywhere; see `records.write_record`.
-        overwrite: Whether it will replace an earlier record of the same model there.
-        suite: What the sets are judged as.
-        protocol: The protocol that tables show first; the suite's by default.
-        seed: The seed the model was trained with; the N of a name that ends in `-seed-N` by default.
-        command: The command line.
-        progress: Show a progress bar.
-
-    Returns:
-        The record, not yet written.
-
-    Raises:
-        InputError: The place is taken, or there is no set.
-        UndefinedScoreError: A set has no score.
-    """
+    """Score an encoder on sets of pairs, once it is sure that its record has a place."""
     loaded = load_encoder(encoder)
     protocol = protocol or suite.protocol
     seed = seed_of(loaded.name) if seed is None else seed

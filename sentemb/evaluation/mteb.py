@@ -73,19 +73,6 @@ def export_mteb(record: ResultRecord, folder: Path, *, model_name: str | None = 
     Correlations are fractions under the protocol `all`, which is MTEB's.
     `evaluation_time` is null, since the sentences of all sets are encoded together, and so is `mteb_version`,
     since MTEB did not run. The revision is the model's fingerprint.
-
-    Args:
-        record: The record.
-        folder: Where `results/` is made or extended.
-        model_name: `organization/model`, as MTEB demands; by default the record's name, under `local/` where
-            it has no organization.
-
-    Returns:
-        The files written, and the sets left out with the reason.
-
-    Raises:
-        InputError: `model_name` has no organization, or no set of the record has MTEB's population.
-        OSError: The folder cannot be written.
     """
     name = model_name or (record.model if record.model.count("/") == 1 else f"local/{slug(record.model)}")
     organization, _, model = name.partition("/")
@@ -125,12 +112,6 @@ def tasks_left_out(report: TransferReport) -> str:
 
     MTEB 2 has none of SentEval's tasks, and where it classifies English texts its classifiers see eight texts
     of a class: an accuracy of SentEval's would be another number under the name of one of its tasks.
-
-    Args:
-        report: The report.
-
-    Returns:
-        A sentence that counts and names them.
     """
     names = [*(one.task for one in report.results), *(one.task for one in report.relatedness)]
     return f"{len(names)} transfer tasks of {report.model} ({', '.join(names)}): MTEB has none of them"

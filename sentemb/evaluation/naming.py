@@ -12,40 +12,18 @@ _SEED = re.compile(r"-seed-(\d+)$")
 
 
 def seed_of(model: str) -> int | None:
-    """The seed that a model was trained with.
-
-    Args:
-        model: The model's name.
-
-    Returns:
-        The N of a name that ends in `-seed-N`; None for others.
-    """
+    """The seed that a model was trained with."""
     found = _SEED.search(model)
     return None if found is None else int(found[1])
 
 
 def without_seed(model: str) -> str:
-    """What models have in common that were trained with other seeds.
-
-    Args:
-        model: The model's name.
-
-    Returns:
-        The name without `-seed-N`.
-    """
+    """What models have in common that were trained with other seeds."""
     return _SEED.sub("", model)
 
 
 def check_once(runs: Iterable[tuple[str, str, int | None]]) -> None:
-    """Refuse two records of one run, which would count as two runs.
-
-    Args:
-        runs: Of each record the model, what else tells it from others, as it follows in a sentence, and the
-            seed.
-
-    Raises:
-        InputError: A run is there twice.
-    """
+    """Refuse two records of one run, which would count as two runs."""
     for (model, which, seed), count in Counter(runs).items():
         if count > 1:
             numbered = "" if seed is None else f", seed {seed}"

@@ -10,14 +10,7 @@ from scipy import stats
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Holm's correction for several comparisons.
-
-    Args:
-        p_values: One of each comparison.
-
-    Returns:
-        Corrected, in the same order: significant at 0.05 are those below it.
-    """
+    """Holm's correction for several comparisons."""
     corrected = [0.0] * len(p_values)
     largest = 0.0
     for rank, index in enumerate(sorted(range(len(p_values)), key=lambda index: p_values[index])):
@@ -27,14 +20,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 
 def p_of_differences(differences: Sequence[float] | npt.NDArray[np.float64]) -> float | None:
-    """Student's t-test of the differences between paired runs.
-
-    Args:
-        differences: One for each pair.
-
-    Returns:
-        The two-sided p-value; None of fewer than two.
-    """
+    """Student's t-test of the differences between paired runs."""
     if len(differences) < 2:
         return None
     if np.ptp(differences) < 1e-12:

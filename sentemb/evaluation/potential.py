@@ -17,17 +17,7 @@ BLOCK = 1024
 
 
 def unit_vectors(vectors: Floats) -> Double:
-    """Vectors at length 1, in float64.
-
-    Args:
-        vectors: Shape (n, dim).
-
-    Returns:
-        Shape (n, dim); a zero vector stays zero.
-
-    Raises:
-        InputError: A vector is not finite.
-    """
+    """Vectors at length 1, in float64."""
     double = np.asarray(vectors, dtype=np.float64)
     if not np.isfinite(double).all():
         raise InputError("a vector holds NaN or infinity", "check the encoder's weights")
@@ -37,17 +27,7 @@ def unit_vectors(vectors: Floats) -> Double:
 
 
 def log_potential(rows: Double, columns: Double, t: float, *, same: bool) -> float:
-    """Log of the summed Gaussian potential of all pairs of rows and columns.
-
-    Args:
-        rows: Unit vectors, shape (rows, dim).
-        columns: Unit vectors, shape (columns, dim).
-        t: Sharpness of the potential.
-        same: The columns are the rows, and each pair of different ones counts once.
-
-    Returns:
-        The logarithm; minus infinity where there is no pair.
-    """
+    """Log of the summed Gaussian potential of all pairs of rows and columns."""
     parts = [
         _log_potential(
             rows[start : start + BLOCK], columns[other : other + BLOCK], t, same=same and start == other

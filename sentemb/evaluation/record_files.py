@@ -28,28 +28,14 @@ _KINDS = {str: "a string", int: "an integer", float: "a number", list: "a list",
 
 
 def prepare_folder(folder: Path) -> None:
-    """Make sure that records can be written, before time is spent on making them.
-
-    Args:
-        folder: The folder; made when absent.
-
-    Raises:
-        OSError: The folder cannot be made or written to.
-    """
+    """Make sure that records can be written, before time is spent on making them."""
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryFile(dir=folder):
         pass
 
 
 def slug(name: str) -> str:
-    """A model's name as part of a file name: `org/model` becomes `org__model`.
-
-    Args:
-        name: The name.
-
-    Returns:
-        Letters, digits, `.`, `_` and `-` only, at most 120, not beginning with a dot.
-    """
+    """A model's name as part of a file name: `org/model` becomes `org__model`."""
     plain = re.sub(r"[^0-9A-Za-z._-]+", "-", name.strip("/").replace("/", "__")).strip("-.")
     return plain[:120] or "model"
 
@@ -71,30 +57,11 @@ class Fields:
         self.hint = hint
 
     def fail(self, name: str, problem: str) -> InputError:
-        """The error for one field.
-
-        Args:
-            name: The field.
-            problem: What is wrong with it.
-
-        Returns:
-            The error, to be raised.
-        """
+        """The error for one field."""
         return InputError(f"{self.path}, field {self.prefix}{name}: {problem}", self.hint)
 
     def get(self, name: str, kind: type[Value]) -> Value:
-        """A field of one type.
-
-        Args:
-            name: The field.
-            kind: `str`, `int`, `float` (integers count, NaN and infinities do not), `list` or `dict`.
-
-        Returns:
-            Its value.
-
-        Raises:
-            InputError: It is missing or of another type.
-        """
+        """A field of one type."""
         if name not in self.values:
             raise self.fail(name, "missing")
         value = self.values[name]
@@ -106,63 +73,22 @@ class Fields:
         return kind(value)  # type: ignore[call-arg]
 
     def optional(self, name: str, kind: type[Value]) -> Value | None:
-        """A field that may be null.
-
-        Args:
-            name: The field.
-            kind: As for `get`.
-
-        Returns:
-            Its value, or None.
-
-        Raises:
-            InputError: It is missing or of another type.
-        """
+        """A field that may be null."""
         if name in self.values and self.values[name] is None:
             return None
         return self.get(name, kind)
 
     def numbers(self, name: str) -> dict[str, float]:
-        """An object that holds numbers only.
-
-        Args:
-            name: The field.
-
-        Returns:
-            The numbers by name.
-
-        Raises:
-            InputError: It is missing, or something in it is no finite number.
-        """
+        """An object that holds numbers only."""
         inside = self.object(name)
         return {key: inside.get(key, float) for key in inside.values}
 
     def object(self, name: str) -> Fields:
-        """The fields of an object inside this one.
-
-        Args:
-            name: The field.
-
-        Returns:
-            Its fields.
-
-        Raises:
-            InputError: It is missing or no object.
-        """
+        """The fields of an object inside this one."""
         return Fields(self.path, self.get(name, dict), f"{self.prefix}{name}.", hint=self.hint)
 
     def objects(self, name: str) -> list[Fields]:
-        """The fields of every object of a list.
-
-        Args:
-            name: The field.
-
-        Returns:
-            At least one.
-
-        Raises:
-            InputError: It is missing, empty or holds anything else.
-        """
+        """The fields of every object of a list."""
         found = []
         for index, value in enumerate(self.get(name, list)):
             if not isinstance(value, dict):
@@ -174,20 +100,7 @@ class Fields:
 
 
 def open_record(path: Path, *, format: str, version: int, hint: str) -> Fields:
-    """Open a record.
-
-    Args:
-        path: The JSON file.
-        format: The value of its field `format`.
-        version: The version of the format that can be read.
-        hint: How to come by a sound record, for errors.
-
-    Returns:
-        Its fields.
-
-    Raises:
-        InputError: The file is absent, no such record, or of another version.
-    """
+    """Open a record."""
     values = read_json(path)
     if not isinstance(values, dict) or values.get("format") != format:
         raise InputError(f"{path} is no result record", f'a record has the field "format": "{format}"')
@@ -198,17 +111,7 @@ def open_record(path: Path, *, format: str, version: int, hint: str) -> Fields:
 
 
 def read_predictions(fields: Fields) -> dict[str, npt.NDArray[Any]]:
-    """Read the predictions that a record names.
-
-    Args:
-        fields: The record.
-
-    Returns:
-        The arrays by name.
-
-    Raises:
-        InputError: The file is absent, damaged or another one.
-    """
+    """Read the predictions that a record names."""
     inside = fields.object("predictions")
     name = inside.get("file", str)
     if Path(name).name != name or not name.endswith(".safetensors"):
@@ -228,16 +131,7 @@ def read_predictions(fields: Fields) -> dict[str, npt.NDArray[Any]]:
 def write_with_predictions(
     path: Path, values: Mapping[str, Any], tensors: Mapping[str, npt.NDArray[Any]]
 ) -> None:
-    """Write a record and its predictions, in place of an earlier one or of what a killed run left of it.
-
-    Args:
-        path: The record's JSON file; its folder is made when absent.
-        values: The record; a field `predictions` that names the file is added.
-        tensors: The arrays by name.
-
-    Raises:
-        OSError: The folder cannot be written.
-    """
+    """Write a record and its predictions, in place of an earlier one or of what a killed run left of it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     content = save({name: np.ascontiguousarray(array) for name, array in tensors.items()})
     checksum = hashlib.sha256(content).hexdigest()
@@ -251,20 +145,7 @@ def write_with_predictions(
 
 
 def record_paths(folder: Path, pattern: str, *, what: str = "record", maker: str) -> Sequence[Path]:
-    """The JSON files of a folder's records.
-
-    Args:
-        folder: The folder.
-        pattern: Of their names.
-        what: What they are called, for the error.
-        maker: The command that writes some, for the error.
-
-    Returns:
-        At least one, in order.
-
-    Raises:
-        InputError: The folder is absent or holds none.
-    """
+    """The JSON files of a folder's records."""
     if not folder.is_dir():
         raise InputError(f"no such folder: {folder}", "name the folder that holds the records")
     paths = sorted(path for path in folder.glob(pattern) if not path.name.startswith("."))

@@ -21,14 +21,7 @@ FORMAT_VERSION = 1
 
 
 def record_to_json(record: ResultRecord) -> dict[str, Any]:
-    """A record as a JSON object, without its predictions.
-
-    Args:
-        record: The record.
-
-    Returns:
-        The JSON object.
-    """
+    """A record as a JSON object, without its predictions."""
     averages = {protocol: record.average(protocol) for protocol in PROTOCOLS}
     return {
         "format": FORMAT,
@@ -53,14 +46,7 @@ def record_to_json(record: ResultRecord) -> dict[str, Any]:
 
 
 def predictions_to_tensors(record: ResultRecord) -> dict[str, npt.NDArray[np.float64]]:
-    """The predictions, as the tensors of a safetensors file.
-
-    Args:
-        record: The record.
-
-    Returns:
-        `<set>.similarities` and `<set>.gold`, float64, shape (pairs,).
-    """
+    """The predictions, as the tensors of a safetensors file."""
     tensors = {}
     for one in record.sets:
         tensors[f"{one.name}.similarities"] = one.predictions.similarities
@@ -69,32 +55,12 @@ def predictions_to_tensors(record: ResultRecord) -> dict[str, npt.NDArray[np.flo
 
 
 def read_fingerprint(path: Path) -> str:
-    """Whose record a file is, without its predictions, which may be gone.
-
-    Args:
-        path: The JSON file.
-
-    Returns:
-        The model's fingerprint.
-
-    Raises:
-        InputError: The file is no record.
-    """
+    """Whose record a file is, without its predictions, which may be gone."""
     return _open(path).get("fingerprint", str)
 
 
 def read_record(path: Path) -> ResultRecord:
-    """Read a record and its predictions.
-
-    Args:
-        path: The JSON file.
-
-    Returns:
-        The record.
-
-    Raises:
-        InputError: A file is absent or damaged, or a field is missing or wrong; names the file and the field.
-    """
+    """Read a record and its predictions."""
     fields = _open(path)
     tensors = read_predictions(fields)
     sets = tuple(_set_of(one, tensors) for one in fields.objects("sets"))

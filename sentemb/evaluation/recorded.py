@@ -40,18 +40,7 @@ class Recorded:
 
 
 def read_recorded(paths: Sequence[Path], *, fingerprint: str | None = None) -> Recorded:
-    """Read records.
-
-    Args:
-        paths: Records, or folders of them, in which other files are passed over.
-        fingerprint: Of the model whose records are wanted; None for those of all.
-
-    Returns:
-        The records, in the order of the paths and by file name.
-
-    Raises:
-        InputError: A path is absent or no record, one is damaged, or there is none.
-    """
+    """Read records."""
     found = [
         _READERS[values["format"]](path)
         for given in paths

@@ -27,20 +27,7 @@ __all__ = [
 
 
 def write_record(record: ResultRecord, folder: Path, *, overwrite: bool = False) -> Path:
-    """Write a record and its predictions.
-
-    Args:
-        record: The record.
-        folder: The folder; made when absent.
-        overwrite: Replace an earlier record of the same model, suite, protocol and seed.
-
-    Returns:
-        The JSON file.
-
-    Raises:
-        InputError: There is a record of another model, or of the same one and `overwrite` is not set.
-        OSError: The folder cannot be written.
-    """
+    """Write a record and its predictions."""
     path = folder / record.file_name
     check_free(path, record.fingerprint, overwrite=overwrite)
     write_with_predictions(path, record_to_json(record), predictions_to_tensors(record))
@@ -48,16 +35,7 @@ def write_record(record: ResultRecord, folder: Path, *, overwrite: bool = False)
 
 
 def check_free(path: Path, fingerprint: str, *, overwrite: bool) -> None:
-    """Check that a record may be written to a place.
-
-    Args:
-        path: The JSON file.
-        fingerprint: The model's fingerprint.
-        overwrite: Whether an earlier record of the same model may be replaced.
-
-    Raises:
-        InputError: The place is taken.
-    """
+    """Check that a record may be written to a place."""
     if not path.exists():
         return
     other = read_fingerprint(path)

@@ -53,25 +53,11 @@ class ResultRecord:
     command: tuple[str, ...] | None
 
     def scores(self, protocol: Protocol) -> dict[str, Correlations]:
-        """Correlations x 100 by set; a set that this protocol is not defined on is left out.
-
-        Args:
-            protocol: How subsets are treated.
-
-        Returns:
-            Correlations by the set's name.
-        """
+        """Correlations x 100 by set; a set that this protocol is not defined on is left out."""
         return {one.name: one.scores[protocol] for one in self.sets if protocol in one.scores}
 
     def average(self, protocol: Protocol) -> Correlations | None:
-        """The mean over the suite's sets: the papers' seven, or the tracks of SemEval-2017.
-
-        Args:
-            protocol: How subsets are treated.
-
-        Returns:
-            The mean, or None where one of them is missing.
-        """
+        """The mean over the suite's sets: the papers' seven, or the tracks of SemEval-2017."""
         return average(self.scores(protocol), get_suite(self.suite).sets)
 
     @property
@@ -88,18 +74,7 @@ def record_of(
     seed: int | None = None,
     command: Sequence[str] | None = None,
 ) -> ResultRecord:
-    """Make a record of a report, with this machine and this moment.
-
-    Args:
-        report: The report.
-        suite: What the sets were judged as.
-        protocol: The protocol that tables show first; the suite's by default.
-        seed: The seed the model was trained with.
-        command: The command line.
-
-    Returns:
-        The record.
-    """
+    """Make a record of a report, with this machine and this moment."""
     return ResultRecord(
         model=report.model,
         fingerprint=report.fingerprint,
@@ -120,16 +95,6 @@ def record_of(
 
 
 def file_name_of(model: str, *, suite: str = STS.name, protocol: Protocol, seed: int | None) -> str:
-    """Name of a record's JSON file: model, suite, protocol and seed.
-
-    Args:
-        model: The model's name.
-        suite: The record's suite.
-        protocol: The record's protocol.
-        seed: The record's seed.
-
-    Returns:
-        A name such as `org__model.sts.all.seed-1.json`.
-    """
+    """Name of a record's JSON file: model, suite, protocol and seed."""
     numbered = "" if seed is None else f".seed-{seed}"
     return f"{slug(model)}.{suite}.{protocol}{numbered}.json"

@@ -98,14 +98,6 @@ def pair_cosines(
     vectors, as different strings have that a tokenizer reads alike, tie at the number just below 1. Left to
     rounding, the 61 identical and 18 such pairs of STS12 move the score of all-MiniLM-L6-v2 between 72.364
     and 72.371. A zero vector gives 0 with everything, itself included, as in torch.
-
-    Args:
-        vectors: Shape (sentences, dim), any floating type.
-        first: Row of each pair's first sentence, shape (pairs,).
-        second: Row of each pair's second sentence, shape (pairs,).
-
-    Returns:
-        Cosines, shape (pairs,).
     """
     cosines = np.empty(len(first), dtype=np.float64)
     for start in range(0, len(first), _BATCH):
@@ -121,18 +113,7 @@ def pair_cosines(
 
 
 def score_pairs(pairs: ScoredPairs, similarities: Similarities) -> SetScore:
-    """Score one set under every protocol.
-
-    Args:
-        pairs: The set with its gold scores.
-        similarities: Predicted similarities, shape (pairs,).
-
-    Returns:
-        The score with its predictions.
-
-    Raises:
-        UndefinedScoreError: A correlation does not exist, for the set or for one of its subsets.
-    """
+    """Score one set under every protocol."""
     spearmans = _aggregate(spearman, similarities, pairs)
     pearsons = _aggregate(pearson, similarities, pairs)
     return SetScore(
@@ -146,14 +127,7 @@ def score_pairs(pairs: ScoredPairs, similarities: Similarities) -> SetScore:
 
 
 def checksum_of(pairs: ScoredPairs) -> str:
-    """Checksum of what is scored, whatever file it came from.
-
-    Args:
-        pairs: The set.
-
-    Returns:
-        SHA-256, in hexadecimal, over each pair's two sentences and its gold score, in order.
-    """
+    """Checksum of what is scored, whatever file it came from."""
     digest = hashlib.sha256()
     for first, second, gold in zip(pairs.first, pairs.second, pairs.gold, strict=True):
         for text in (first, second):

@@ -23,16 +23,6 @@ def seed_table(
 
     Records whose models differ only in an ending `-seed-N` are one method, which is how the folders of a run
     over several seeds are called.
-
-    Args:
-        records: The records, in any order.
-        protocol: How subsets are treated.
-        measure: The correlation.
-        published: Method to the figure of its paper, for a last column.
-
-    Returns:
-        A row per method in the order of first appearance; a set that one of its seeds lacks is a dash, as is
-        the number of seeds of a model that was not trained with one.
     """
     methods: dict[str, list[ResultRecord]] = {}
     for record in records:

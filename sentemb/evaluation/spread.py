@@ -28,33 +28,13 @@ class Spread(NamedTuple):
 
 
 def measure_spread(encoder: TextEncoder, pairs: ScoredPairs) -> Spread:
-    """Encode the sentences of scored pairs and measure how they lie.
-
-    Args:
-        encoder: The encoder.
-        pairs: The pairs; those of the highest scores are the positives of alignment.
-
-    Returns:
-        The geometry and the spectrum.
-
-    Raises:
-        UndefinedScoreError: A vector is not finite.
-        InputError: There are fewer than two different sentences.
-    """
+    """Encode the sentences of scored pairs and measure how they lie."""
     encoded = encode_sets(encoder, [pairs])
     return Spread(measure_geometry(encoded), spectrum(encoded.vectors))
 
 
 def geometry_table(spreads: Mapping[str, Spread], pairs: ScoredPairs) -> Table:
-    """Encoders by figures of geometry.
-
-    Args:
-        spreads: Encoder to its geometry on the same pairs.
-        pairs: The pairs.
-
-    Returns:
-        A row per encoder.
-    """
+    """Encoders by figures of geometry."""
     rows = tuple(
         (
             name,

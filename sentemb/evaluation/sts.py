@@ -105,15 +105,7 @@ class StsReport:
 
 
 def average(scores: Mapping[str, Correlations], sets: Sequence[str] = STS_SETS) -> Correlations | None:
-    """Mean over the seven sets of the papers, or those of another suite, other sets left aside.
-
-    Args:
-        scores: Correlations by set, under one protocol.
-        sets: The sets of the mean.
-
-    Returns:
-        The mean, or None where one of them is missing.
-    """
+    """Mean over the seven sets of the papers, or those of another suite, other sets left aside."""
     if not all(name in scores for name in sets):
         return None
     chosen = [scores[name] for name in sets]
@@ -130,21 +122,7 @@ def load_sets(
     data_dir: str | Path | None = None,
     check_rows: bool = True,
 ) -> list[ScoredPairs]:
-    """Read the sets of a suite.
-
-    Args:
-        sets: Their names: `sts12` to `sts16`, `stsb`, `sickr` (4,927 pairs), `sickr-mteb` (9,927 pairs), sets
-            of other languages, or families of these: `sts17`, `sts22`, `stsb-multi-mt`.
-        split: The split.
-        data_dir: The folder of data; `SENTEMB_DATA` by default.
-        check_rows: Refuse a set whose number of pairs differs from the catalogue's.
-
-    Returns:
-        One `ScoredPairs` per name.
-
-    Raises:
-        InputError: No name, a name twice, an unknown set, or data that cannot be used.
-    """
+    """Read the sets of a suite."""
     if isinstance(sets, str) or not sets:
         raise InputError("no list of sets was given", f"choose among {', '.join(STS_SETS)}, sickr-mteb")
     names = expand(sets)
@@ -193,20 +171,7 @@ def evaluate_pairs(
 
 
 def encode_sets(encoder: TextEncoder, pairs: Sequence[ScoredPairs], *, progress: bool = False) -> EncodedSets:
-    """Encode sets in one call, without asking for the encoder's fingerprint, a pass over all weights.
-
-    Args:
-        encoder: The encoder.
-        pairs: The sets.
-        progress: Show a progress bar.
-
-    Returns:
-        The vectors.
-
-    Raises:
-        InputError: There is no set.
-        UndefinedScoreError: A vector is not finite.
-    """
+    """Encode sets in one call, without asking for the encoder's fingerprint, a pass over all weights."""
     if not pairs:
         raise InputError("there are no pairs to score", "name at least one set")
     # One row per distinct string, shared by all sets: three quarters of STS-B's test sentences are in
@@ -222,17 +187,7 @@ def encode_sets(encoder: TextEncoder, pairs: Sequence[ScoredPairs], *, progress:
 
 
 def score_sets(encoded: EncodedSets) -> tuple[SetScore, ...]:
-    """Score encoded sets.
-
-    Args:
-        encoded: Sets and vectors.
-
-    Returns:
-        One score per set.
-
-    Raises:
-        UndefinedScoreError: A set has no score: its similarities are constant.
-    """
+    """Score encoded sets."""
     return tuple(
         score_pairs(one, pair_cosines(encoded.vectors, first, second))
         for one, (first, second) in zip(encoded.pairs, encoded.rows, strict=True)

@@ -36,16 +36,7 @@ def sts_table(
     *,
     measure: Literal["spearman", "pearson"] = "spearman",
 ) -> Table:
-    """Models by sets, correlations x 100, and the average where all sets of the suite are there.
-
-    Args:
-        records: The records, one row each.
-        protocol: How subsets are treated.
-        measure: The correlation.
-
-    Returns:
-        The table; a set that a record does not have is a dash.
-    """
+    """Models by sets, correlations x 100, and the average where all sets of the suite are there."""
     names = set_names(records)
     seeds = any(record.seed is not None for record in records)
     averages = any(record.average(protocol) is not None for record in records)
@@ -74,14 +65,7 @@ def sts_table(
 
 
 def set_names(records: Sequence[ResultRecord]) -> list[str]:
-    """The sets of records in the order of their columns.
-
-    Args:
-        records: The records.
-
-    Returns:
-        The names, those of the papers first.
-    """
+    """The sets of records in the order of their columns."""
     order = [*STS_SETS, "sickr-mteb", *MULTILINGUAL.sets]
     names = {one.name for record in records for one in record.sets}
     return sorted(names, key=lambda name: (order.index(name) if name in order else len(order), name))

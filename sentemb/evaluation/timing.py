@@ -29,17 +29,6 @@ def time_in_turns(
     """Run every action once in each round, and say what each took.
 
     The order turns by one place from round to round: none always runs behind the same other one.
-
-    Args:
-        actions: Name to what is measured.
-        rounds: Measured rounds.
-        warm_up: Rounds before them that do not count.
-
-    Returns:
-        Name to wall seconds, one for each measured round.
-
-    Raises:
-        InputError: There is no round to measure.
     """
     if rounds < 1 or warm_up < 0:
         raise InputError(
@@ -60,20 +49,7 @@ def time_in_turns(
 def efficiency_table(
     times: Mapping[str, Times], *, title: str, reference: str, published: Mapping[str, tuple[str, str]]
 ) -> Table:
-    """Methods by the median of their seconds, and how many times the reference's these are.
-
-    Args:
-        times: Method to its seconds.
-        title: What was measured on.
-        reference: The method that ratios refer to.
-        published: Method to the paper's training and inference seconds.
-
-    Returns:
-        The table.
-
-    Raises:
-        InputError: The reference was not measured.
-    """
+    """Methods by the median of their seconds, and how many times the reference's these are."""
     if reference not in times:
         raise InputError(f"{reference}, to which the others are compared, was not measured", "add it")
     base = median(times[reference].inference)

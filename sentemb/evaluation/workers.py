@@ -23,15 +23,7 @@ Result = TypeVar("Result")
 def run_here(
     run: Callable[[Task], Result], tasks: Iterable[Task]
 ) -> Generator[tuple[Task, Result, float], None, None]:
-    """Run tasks one after the other in this process.
-
-    Args:
-        run: The function that runs one.
-        tasks: The tasks.
-
-    Yields:
-        Each with its result and its wall time in seconds.
-    """
+    """Run tasks one after the other in this process."""
     for task in tasks:
         yield task, *_timed(run, task)
 
@@ -44,17 +36,6 @@ def run_in_processes(
     Two processes of one thread take less time than one of two threads where batches are small. The processes
     are started anew, not forked, since torch does not survive a fork. They hold one end of a pipe each, and
     end when the other end is closed: by this function, or by the system when this process dies.
-
-    Args:
-        run: The function that runs one; importable by its name, or a partial of one that is.
-        tasks: The tasks; taken from as processes become free.
-        jobs: Number of processes.
-
-    Yields:
-        Each with its result and its wall time in seconds, in the order in which they end.
-
-    Raises:
-        InputError: A process was killed.
     """
     context = get_context("spawn")
     theirs, ours = context.Pipe(duplex=False)

@@ -11,17 +11,7 @@ from sentemb.errors import InputError
 
 
 def check_choice(loss: str, option: str, value: object, choices: Collection[object]) -> None:
-    """Refuse a value that is none of the choices.
-
-    Args:
-        loss: Class name for the message.
-        option: Option name for the message.
-        value: What the user gave.
-        choices: What is allowed.
-
-    Raises:
-        InputError: `value` is not allowed.
-    """
+    """Refuse a value that is none of the choices."""
     if value not in choices:
         allowed = ", ".join(repr(choice) for choice in choices)
         raise InputError(f"{loss} has no {option} {value!r}", f"choose one of {allowed}")
@@ -30,19 +20,7 @@ def check_choice(loss: str, option: str, value: object, choices: Collection[obje
 def check_number(
     loss: str, option: str, value: Any, *, low: float, inclusive: bool = False, whole: bool = False
 ) -> None:
-    """Refuse what is no number, or one that is not finite or not above its lower bound.
-
-    Args:
-        loss: Class name for the message.
-        option: Option name for the message.
-        value: What the user gave.
-        low: The bound.
-        inclusive: Whether the bound itself is allowed.
-        whole: Whether the number must be an integer.
-
-    Raises:
-        InputError: `value` is no such number, or out of range.
-    """
+    """Refuse what is no number, or one that is not finite or not above its lower bound."""
     number = isinstance(value, Integral if whole else Real) and not isinstance(value, bool)
     if not (number and math.isfinite(value) and (value >= low if inclusive else value > low)):
         bound = f"at least {low:g}" if inclusive else f"above {low:g}"

@@ -21,19 +21,7 @@ Representation = Literal["sentence", "cls"]
 
 
 def head_on_device(head: object, model: nn.Module, *, loss: str) -> nn.Module:
-    """A classification head, where the encoder is.
-
-    Args:
-        head: What the user gave; a module from the encoder's output dict to logits.
-        model: The encoder.
-        loss: Class name for the message.
-
-    Returns:
-        The head.
-
-    Raises:
-        InputError: It is no module.
-    """
+    """A classification head, where the encoder is."""
     if not isinstance(head, nn.Module):
         raise InputError(
             f"{loss} was given {head!r} as its classification head",
@@ -43,18 +31,7 @@ def head_on_device(head: object, model: nn.Module, *, loss: str) -> nn.Module:
 
 
 def text_column(sentence_features: Iterable[dict[str, Any]], *, loss: str) -> dict[str, Any]:
-    """The only text column of a batch.
-
-    Args:
-        sentence_features: One dict of tokenized texts per column.
-        loss: Class name for the message.
-
-    Returns:
-        A copy of the column: the encoder writes its output into the dict that it is given.
-
-    Raises:
-        InputError: There is more than one column.
-    """
+    """The only text column of a batch."""
     columns = list(sentence_features)
     if len(columns) != 1:
         raise InputError(
@@ -65,16 +42,7 @@ def text_column(sentence_features: Iterable[dict[str, Any]], *, loss: str) -> di
 
 
 def check_representation(model: nn.Module, representation: object, *, loss: str) -> None:
-    """Refuse an unknown representation, or CLS where the pooling leaves no last hidden state to take it from.
-
-    Args:
-        model: The encoder.
-        representation: What the user gave.
-        loss: Class name for the message.
-
-    Raises:
-        InputError: It cannot be had.
-    """
+    """Refuse an unknown representation, or CLS where the pooling leaves no last hidden state."""
     check_choice(loss, "representation", representation, get_args(Representation))
     mixed = any(isinstance(module, WeightedLayerPooling) for module in unwrap(model).children())
     if representation == "cls" and mixed:
@@ -85,19 +53,7 @@ def check_representation(model: nn.Module, representation: object, *, loss: str)
 
 
 def represent(output: dict[str, Any], representation: Representation, *, loss: str) -> Tensor:
-    """The vectors that are compared.
-
-    Args:
-        output: What the encoder returned.
-        representation: Which of its vectors.
-        loss: Class name for the message.
-
-    Returns:
-        `(b, d)`.
-
-    Raises:
-        InputError: There are no hidden states to take the CLS vector from.
-    """
+    """The vectors that are compared."""
     vectors: Tensor = output["sentence_embedding"]  # (b, d)
     if representation == "sentence":
         return vectors
@@ -111,19 +67,7 @@ def represent(output: dict[str, Any], representation: Representation, *, loss: s
 
 
 def row_labels(labels: Tensor | None, *, rows: int, loss: str) -> Tensor:
-    """One label per row of the batch.
-
-    Args:
-        labels: What the trainer handed over, `(b,)` or `(b, 1)`.
-        rows: b.
-        loss: Class name for the message.
-
-    Returns:
-        `(b,)`.
-
-    Raises:
-        InputError: There are no labels, or not one per row.
-    """
+    """One label per row of the batch."""
     if labels is None:
         raise InputError(f"{loss} needs labels", "give the data a column called label")
     if labels.numel() != rows:
@@ -140,12 +84,7 @@ class PositivesCheck:
         self._done = False
 
     def __call__(self, losses: Tensor, has_positive: Tensor) -> None:
-        """Look at a batch.
-
-        Args:
-            losses: The contrastive losses; a batch whose losses need no gradient is no training step.
-            has_positive: Whether an anchor has a positive, one entry per row, `(n,)`.
-        """
+        """Look at a batch."""
         if self._done or not losses.requires_grad:
             return
         self._done = True
@@ -159,19 +98,7 @@ class PositivesCheck:
 
 
 def cross_entropy(logits: Tensor, labels: Tensor | None, *, loss: str) -> Tensor:
-    """Cross-entropy of every row, in float32 or float64.
-
-    Args:
-        logits: `(b, classes)`.
-        labels: Class numbers from 0, `(b,)`.
-        loss: Class name for the message.
-
-    Returns:
-        `(b,)`.
-
-    Raises:
-        InputError: Labels are missing, no whole numbers, or no classes of the head.
-    """
+    """Cross-entropy of every row, in float32 or float64."""
     labels = row_labels(labels, rows=len(logits), loss=loss)
     if labels.is_floating_point():
         raise InputError(f"{loss} has labels that are no whole numbers", "number the classes from 0")

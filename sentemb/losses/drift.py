@@ -16,13 +16,6 @@ def squared_drift(parameters: Sequence[Tensor], references: Sequence[Tensor]) ->
     The gradient `2 (theta_T - theta_F)` is written down, not derived: no difference of the size of the model
     is kept between forward and backward. It passes through the parameters' own autograd nodes, so gradient
     accumulation, loss scaling and DDP treat it like any other. At `theta_T = theta_F` it is exactly zero.
-
-    Args:
-        parameters: theta_T, the tensors that receive a gradient.
-        references: theta_F, of the same shapes.
-
-    Returns:
-        A scalar in float32, or in float64 when the parameters are; 0 without parameters.
     """
     if not parameters:
         return torch.zeros(())

@@ -16,18 +16,7 @@ from sentemb.losses.encoder import unwrap
 
 @contextmanager
 def dropout_probability(model: nn.Module, probability: float | None) -> Iterator[None]:
-    """Run an encoder with one probability in all of its dropouts, and put the old ones back, come what may.
-
-    Args:
-        model: A SentenceTransformer, possibly wrapped. In evaluation mode it has no dropout all the same.
-        probability: The probability; None leaves the encoder as it is.
-
-    Yields:
-        Nothing.
-
-    Raises:
-        InputError: The encoder recomputes its layers in the backward pass, when the old values are back.
-    """
+    """Run an encoder with one probability in all of its dropouts, and restore the old ones."""
     if probability is None:
         yield
         return
@@ -53,12 +42,6 @@ def dropout_places(model: nn.Module) -> list[tuple[nn.Module, str]]:
 
     Most are `nn.Dropout` modules, also those whose `p` BERT's attention hands to the fused kernel. Younger
     architectures keep a bare number for it (`attention_dropout` of ModernBERT and Qwen).
-
-    Args:
-        model: A SentenceTransformer, possibly wrapped.
-
-    Returns:
-        Modules and the names of their attributes.
     """
     places: list[tuple[nn.Module, str]] = []
     for module in unwrap(model).modules():
@@ -72,19 +55,7 @@ def dropout_places(model: nn.Module) -> list[tuple[nn.Module, str]]:
 
 
 def check_dropouts(model: nn.Module, dropouts: object, *, loss: str) -> tuple[float, ...]:
-    """Refuse a list of dropout probabilities that no views can be made with.
-
-    Args:
-        model: The encoder.
-        dropouts: What the user gave.
-        loss: Class name for the message.
-
-    Returns:
-        The probabilities.
-
-    Raises:
-        InputError: No list of numbers of at least 0 and below 1, or an encoder without dropout.
-    """
+    """Refuse a list of dropout probabilities that no views can be made with."""
     if not (isinstance(dropouts, list | tuple) and dropouts and all(map(_is_probability, dropouts))):
         raise InputError(
             f"dropouts of {loss} are {dropouts!r}",
@@ -104,14 +75,6 @@ def encode_views(
 
     Views of one probability share a forward over copies of the batch, in which every row draws a mask of its
     own. Without dropout all copies are alike and one is enough.
-
-    Args:
-        model: A SentenceTransformer, possibly wrapped.
-        features: Tokenized batch; left unchanged.
-        probabilities: One per view; None means the encoder's own dropout.
-
-    Returns:
-        What the encoder returns for each view, in the order of `probabilities`.
     """
     views: list[dict[str, Any]] = [{} for _ in probabilities]
     for probability in dict.fromkeys(probabilities):

@@ -15,14 +15,7 @@ logger = logging.getLogger(__name__)
 
 
 def unwrap(model: nn.Module) -> nn.Module:
-    """The SentenceTransformer inside DDP and `torch.compile` wrappers.
-
-    Args:
-        model: A SentenceTransformer, possibly wrapped.
-
-    Returns:
-        The innermost module.
-    """
+    """The SentenceTransformer inside DDP and `torch.compile` wrappers."""
     while True:
         inner = getattr(model, "_orig_mod", None) or getattr(model, "module", None)
         if not isinstance(inner, nn.Module):
@@ -31,18 +24,7 @@ def unwrap(model: nn.Module) -> nn.Module:
 
 
 def transformer_module(model: nn.Module, *, loss: str) -> Transformer:
-    """The first module of a model, which holds the transformer and its tokenizer.
-
-    Args:
-        model: A SentenceTransformer, possibly wrapped.
-        loss: Class name for the message.
-
-    Returns:
-        The `Transformer` module.
-
-    Raises:
-        InputError: The model starts with something else, such as static embeddings.
-    """
+    """The first module of a model, which holds the transformer and its tokenizer."""
     first = next(unwrap(model).children(), None)
     if not isinstance(first, Transformer):
         raise InputError(
@@ -53,14 +35,7 @@ def transformer_module(model: nn.Module, *, loss: str) -> Transformer:
 
 
 def pooling_names(model: nn.Module) -> tuple[str, ...] | None:
-    """Names of the model's poolings.
-
-    Args:
-        model: A SentenceTransformer, possibly wrapped.
-
-    Returns:
-        The pooling modes (`("cls",)`), or None when the model has no pooling module.
-    """
+    """Names of the model's poolings."""
     for module in unwrap(model).children():
         if isinstance(module, Pooling):
             mode = module.pooling_mode
@@ -73,12 +48,6 @@ def embeddings_module(transformer: nn.Module) -> nn.Module:
 
     BERT, RoBERTa, MPNet, DistilBERT, ELECTRA, ALBERT, DeBERTa and ModernBERT keep token, position and segment
     tables and the LayerNorm in a module called `embeddings`. Elsewhere the token table alone is returned.
-
-    Args:
-        transformer: A transformers model, with or without adapters around it.
-
-    Returns:
-        The module whose parameters SG-BERT freezes.
     """
     table: nn.Module = transformer.get_input_embeddings()  # type: ignore[operator]
     for name, module in transformer.named_modules():
@@ -93,9 +62,6 @@ def freeze_outside_layers(module: Transformer) -> None:
 
     The pooler gets no gradient from the sentence vector, and DDP rejects a gradient that the drift term alone
     would send it. An optimiser that exists already skips what has no gradient.
-
-    Args:
-        module: The first module of the model.
     """
     frozen = [embeddings_module(module.model)]
     pooler = getattr(module.model, "pooler", None)
@@ -108,16 +74,7 @@ def freeze_outside_layers(module: Transformer) -> None:
 
 
 def check_sentence_vector(model: nn.Module, width: int, *, loss: str) -> None:
-    """Refuse sentence vectors that one head cannot share with hidden states; warn when they are not CLS.
-
-    Args:
-        model: A SentenceTransformer.
-        width: Width of its hidden states.
-        loss: Class name for the message.
-
-    Raises:
-        InputError: The widths differ.
-    """
+    """Refuse sentence vectors that one head cannot share with hidden states; warn when they are not CLS."""
     dimension = unwrap(model).get_embedding_dimension()  # type: ignore[operator]
     if dimension != width:
         raise InputError(
@@ -140,12 +97,6 @@ def fingerprint(module: nn.Module) -> Tensor:
 
     A pooler is left out: no hidden state depends on it, and where a checkpoint lacks one it is drawn at
     random, so that runs which differ in their seed alone would seem to have different frozen encoders.
-
-    Args:
-        module: A transformers model.
-
-    Returns:
-        The SHA-256 as a uint8 tensor of 32 entries.
     """
     digest = hashlib.sha256()
     for name, tensor in sorted(module.state_dict().items()):
@@ -157,12 +108,5 @@ def fingerprint(module: nn.Module) -> Tensor:
 
 
 def dtype_of(module: nn.Module) -> torch.dtype:
-    """Number type of a module's weights, which its input must have outside autocast.
-
-    Args:
-        module: A module with parameters of one type.
-
-    Returns:
-        The type.
-    """
+    """Number type of a module's weights, which its input must have outside autocast."""
     return next(module.parameters()).dtype

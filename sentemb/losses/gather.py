@@ -35,13 +35,6 @@ def gather_rows(rows: Tensor, *, across_devices: bool) -> GatheredRows:
     """Concatenate the rows of all processes, with gradients to the process that each row came from.
 
     Processes may hold different numbers of rows: shorter ones are padded for the exchange.
-
-    Args:
-        rows: Local rows, `(b, ...)`; all but the first dimension agree on all processes.
-        across_devices: False keeps the local rows only.
-
-    Returns:
-        All rows, the local slice and the weight of the local mean.
     """
     count = len(rows)
     world = get_world_size()

@@ -40,14 +40,7 @@ class GradientCache(CachedLossMixin, OwnedWeights):
     _direct: list[tuple[nn.Parameter, Tensor]]  # weights used by the loss itself, with their gradients
 
     def encode_in(self, mini_batch_size: int) -> None:
-        """Set the size of a mini-batch.
-
-        Args:
-            mini_batch_size: Rows that are encoded at a time.
-
-        Raises:
-            InputError: It is no whole number above 0, or the encoder cannot take a batch in parts.
-        """
+        """Set the size of a mini-batch."""
         name = type(self).__name__
         check_number(name, "mini_batch_size", mini_batch_size, low=1, inclusive=True, whole=True)
         together = next((type(part).__name__ for part in self.modules() if isinstance(part, _TOGETHER)), None)
@@ -59,15 +52,7 @@ class GradientCache(CachedLossMixin, OwnedWeights):
         self.mini_batch_size = mini_batch_size
 
     def cached_loss(self, columns: Iterable[dict[str, Any]], labels: Tensor | None) -> Tensor:
-        """Loss of a batch.
-
-        Args:
-            columns: Tokenized texts; left unchanged.
-            labels: Class of each row, `(b,)`, or None.
-
-        Returns:
-            A scalar whose backward pass encodes the batch again.
-        """
+        """Loss of a batch."""
         self._direct = []
         loss = self.forward_cached(self.arrange(columns), labels)  # type: ignore[operator]
         direct, self._direct = self._direct, []
@@ -76,14 +61,7 @@ class GradientCache(CachedLossMixin, OwnedWeights):
         return connected
 
     def arrange(self, columns: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-        """The columns as they are encoded: by length, each with the precision of now.
-
-        Args:
-            columns: Tokenized texts; left unchanged.
-
-        Returns:
-            The columns. `calculate_loss` puts what comes of them back into the order that they had here.
-        """
+        """The columns as they are encoded: by length, each with the precision of now."""
         device = next(self.model.parameters()).device.type
         precision = (torch.is_autocast_enabled(device), torch.get_autocast_dtype(device))
         self._places, arranged = [], []
@@ -103,19 +81,7 @@ class GradientCache(CachedLossMixin, OwnedWeights):
         copy_random_state: bool,
         random_state: RandContext | None = None,
     ) -> tuple[Tensor, RandContext | None]:
-        """Encode some rows of a column.
-
-        Args:
-            sentence_feature: The column.
-            begin: First row.
-            end: Row after the last.
-            with_grad: Whether to build a graph.
-            copy_random_state: Whether to return the state of the random generators.
-            random_state: The state to encode under.
-
-        Returns:
-            What the loss compares, side by side, `(m, d)`; and the state before, or None.
-        """
+        """Encode some rows of a column."""
         features = slice_minibatch(sentence_feature, begin, end)
         device = next(self.model.parameters()).device.type
         enabled, dtype = features.pop(_AUTOCAST)
@@ -130,16 +96,7 @@ class GradientCache(CachedLossMixin, OwnedWeights):
     def calculate_loss(
         self, reps: list[list[Tensor]], labels: Tensor | None = None, *, with_backward: bool = False
     ) -> Tensor:
-        """Loss of the whole batch.
-
-        Args:
-            reps: What is compared, per column and mini-batch, each `(m, d)`, as `arrange` has put the rows.
-            labels: Class of each row, `(b,)`, or None.
-            with_backward: Send the gradient to what is compared already.
-
-        Returns:
-            A scalar.
-        """
+        """Loss of the whole batch."""
         columns = [
             torch.cat(column) if places is None else torch.cat(column)[places]
             for column, places in zip(reps, self._places, strict=True)
@@ -185,29 +142,11 @@ class SentenceGradientCache(GradientCache):
     """The gradient cache of a loss that compares sentence vectors."""
 
     def forward(self, sentence_features: Iterable[dict[str, Any]], labels: Tensor | None = None) -> Tensor:
-        """Loss of a batch.
-
-        Args:
-            sentence_features: One dict of tokenized texts per column.
-            labels: Those of the loss, or None.
-
-        Returns:
-            A scalar whose backward pass encodes the batch again.
-
-        Raises:
-            InputError: Columns or labels that the loss cannot take.
-        """
+        """Loss of a batch."""
         return self.cached_loss(sentence_features, labels)
 
     def embeddings_of(self, output: dict[str, Any]) -> list[Tensor]:
-        """What is compared.
-
-        Args:
-            output: What the encoder returned.
-
-        Returns:
-            Sentence vectors, `(b, d)`.
-        """
+        """What is compared."""
         return [output["sentence_embedding"]]
 
 

@@ -8,15 +8,7 @@ _INITIAL_DEVIATION = 0.02  # BERT's initializer_range, which the papers' code dr
 
 
 def projection_head(width: int, projection_width: int) -> nn.Sequential:
-    """Head of SG-BERT: two linear layers, each followed by an exact GELU (paper, footnote 4).
-
-    Args:
-        width: Width d of the sentence vectors and views.
-        projection_width: Width of both linear layers; 4096 in the paper.
-
-    Returns:
-        A module from `(n, width)` to `(n, projection_width)`.
-    """
+    """Head of SG-BERT: two linear layers, each followed by an exact GELU (paper, footnote 4)."""
     return _initialised(
         nn.Sequential(
             nn.Linear(width, projection_width),
@@ -28,14 +20,7 @@ def projection_head(width: int, projection_width: int) -> nn.Sequential:
 
 
 def train_only_head(width: int) -> nn.Sequential:
-    """Head of unsupervised SimCSE: one linear layer and tanh on the CLS vector, freshly initialised.
-
-    Args:
-        width: Width d of the sentence vectors.
-
-    Returns:
-        A module from `(n, width)` to `(n, width)`.
-    """
+    """Head of unsupervised SimCSE: one linear layer and tanh on the CLS vector, freshly initialised."""
     return _initialised(nn.Sequential(nn.Linear(width, width), nn.Tanh()))
 
 
@@ -43,12 +28,6 @@ def contrast_head(width: int) -> nn.Sequential:
     """Head of the CS224N project's contrastive training: two linear layers (its section 4.1).
 
     The paper does not name what lies between them; SimCLR, to which it refers, has a ReLU.
-
-    Args:
-        width: Width d of the sentence vectors; 768 in the paper.
-
-    Returns:
-        A module from `(n, width)` to `(n, width)`.
     """
     return _initialised(nn.Sequential(nn.Linear(width, width), nn.ReLU(), nn.Linear(width, width)))
 

@@ -41,30 +41,14 @@ class MaskedLanguageHead(nn.Module):
         self.network = _pretrained_head(encoder)
 
     def forward(self, hidden: Tensor, labels: Tensor) -> Tensor:
-        """Cross-entropy of each masked position.
-
-        Args:
-            hidden: Last hidden states of the masked text, `(n, t, d)`.
-            labels: Token ids at the masked positions, -100 elsewhere, `(n, t)`.
-
-        Returns:
-            `(m,)`, empty when nothing was masked.
-        """
+        """Cross-entropy of each masked position."""
         chosen = labels != _IGNORED  # (n, t)
         # The head works position by position, so the 85 % that nobody asks about can stay out of it.
         logits = self.network(inputs_embeds=hidden[chosen].unsqueeze(0)).logits[0]  # (m, vocabulary)
         return nn.functional.cross_entropy(logits.float(), labels[chosen], reduction="none")
 
     def mask(self, features: dict[str, Any], probability: float = 0.15) -> tuple[dict[str, Any], Tensor]:
-        """Mask tokens as BERT does: 80 % become the mask token, 10 % a random token, 10 % stay.
-
-        Args:
-            features: Tokenized batch; left unchanged.
-            probability: Share of the tokens to predict; special tokens and padding are never among them.
-
-        Returns:
-            The masked batch, and the labels `(n, t)`.
-        """
+        """Mask tokens as BERT does: 80 % become the mask token, 10 % a random token, 10 % stay."""
         ids: Tensor = features["input_ids"]  # (n, t)
         special = torch.isin(ids, torch.tensor(self.special_tokens, device=ids.device))
         chosen = (torch.rand(ids.shape, device=ids.device) < probability) & ~special

@@ -237,19 +237,7 @@ class ParaphraseContrastLoss(OwnedWeights):
 
 
 def pair_labels(labels: Tensor | None, *, rows: int, loss: str) -> Tensor:
-    """Labels of pairs, as rows.
-
-    Args:
-        labels: What the trainer handed over: `(b,)`, `(b, 1)` or `(b, 3)`.
-        rows: b.
-        loss: Class name for the message.
-
-    Returns:
-        1 or 0 and, where they were given, the components of both texts, `(b, 1)` or `(b, 3)`.
-
-    Raises:
-        InputError: There are none, not one per row, or they are not 0 and 1.
-    """
+    """Labels of pairs, as rows."""
     if labels is None:
         raise InputError(f"{loss} needs labels", "give the data a column called label: 1 for a paraphrase")
     shaped = labels.unsqueeze(1) if labels.dim() == 1 else labels

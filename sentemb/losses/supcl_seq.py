@@ -206,15 +206,7 @@ class SupCLSeqLoss(SupConLoss, OwnedWeights):
 def released_views(
     dropouts: tuple[float, ...], current: float | None
 ) -> tuple[tuple[float | None, ...], float | None]:
-    """The probabilities that the authors' trainer really uses in a step.
-
-    Args:
-        dropouts: The list given to it.
-        current: What the step before left in the encoder; None is the encoder's own dropout.
-
-    Returns:
-        The probability of each view, one more than listed, and what the step leaves behind.
-    """
+    """The probabilities that the authors' trainer really uses in a step."""
     used = [current]
     for listed in dropouts:
         if listed != _RELEASED_DEFAULT:

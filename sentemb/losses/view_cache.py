@@ -146,14 +146,7 @@ class ViewCache:
 
 
 def batch_keys(features: dict[str, Any]) -> list[bytes]:
-    """One key per sentence, from its tokens without the padding.
-
-    Args:
-        features: Tokenized batch with `input_ids` and `attention_mask` of `(b, t)`.
-
-    Returns:
-        A digest of 16 bytes per row, the same whatever batch a sentence is in.
-    """
+    """One key per sentence, from its tokens without the padding."""
     mask = features["attention_mask"].cpu().numpy().astype(bool)  # (b, t)
     # The mask itself and the segment ids are part of the key: they change what the encoder computes.
     names = [name for name in ("input_ids", "attention_mask", "token_type_ids") if name in features]

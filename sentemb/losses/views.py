@@ -57,37 +57,18 @@ class FrozenEncoder(nn.Module):
         return int(self.transformer.config.get_text_config().hidden_size)  # type: ignore[union-attr, operator]
 
     def identity(self) -> str:
-        """What the views are a function of, besides the text.
-
-        Returns:
-            Checksum of the weights, layer range and pooling.
-        """
+        """What the views are a function of, besides the text."""
         checksum = bytes(fingerprint(self.transformer).tolist()).hex()
         return f"{checksum} {self.layers} {self.pooling}"
 
     def train(self, mode: bool = True) -> FrozenEncoder:
-        """Stay in evaluation mode, unless built with `dropout=True`.
-
-        Args:
-            mode: What was asked for.
-
-        Returns:
-            The module.
-        """
+        """Stay in evaluation mode, unless built with `dropout=True`."""
         super().train(mode and self.dropout)
         return self
 
     @torch.no_grad()
     def forward(self, features: dict[str, Any]) -> Tensor:
-        """The views of a batch.
-
-        Args:
-            features: What the tokenizer gave: `input_ids`, `attention_mask` of `(b, t)` and so on; left
-                unchanged.
-
-        Returns:
-            h, `(b, l, d)`, in float32 or float64.
-        """
+        """The views of a batch."""
         inputs = {name: value for name, value in features.items() if name in self._inputs}
         # Views are made in the encoder's own precision, so that cached ones and those of the step agree.
         with torch.autocast(features["input_ids"].device.type, enabled=False):
@@ -118,12 +99,6 @@ def sample_layer(views: Tensor) -> Tensor:
 
     Processes are seeded alike, so each draws for all of them and takes its own part: what they draw together
     is what one process draws for the whole batch, and it is restored with torch's generator.
-
-    Args:
-        views: h, `(b, l, d)`.
-
-    Returns:
-        `(b, 1, d)`.
     """
     drawn = torch.randint(views.shape[1], (get_world_size(), len(views)))  # (processes, b)
     layer = drawn[get_rank()].view(-1, 1, 1).to(views.device)  # (b, 1, 1)

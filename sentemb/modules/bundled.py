@@ -8,21 +8,10 @@ _FOLDER = Path(__file__).resolve().parents[1] / "models"
 
 
 def bundled_names() -> tuple[str, ...]:
-    """Names of the models that come with the package.
-
-    Returns:
-        The names, sorted.
-    """
+    """Names of the models that come with the package."""
     return tuple(sorted(path.name for path in _FOLDER.iterdir() if (path / "config.json").is_file()))
 
 
 def bundled_folder(name: str) -> Path | None:
-    """Find a model that comes with the package.
-
-    Args:
-        name: Its name.
-
-    Returns:
-        Its folder, which plain transformers and sentence-transformers load as well; None for any other name.
-    """
+    """Find a model that comes with the package."""
     return _FOLDER / name if name in bundled_names() else None

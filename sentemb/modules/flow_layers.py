@@ -28,44 +28,22 @@ class ActNorm(nn.Module):
 
     @torch.no_grad()
     def fit(self, inputs: Tensor) -> None:
-        """Choose shift and scale so that these inputs come out with mean 0 and variance 1.
-
-        Args:
-            inputs: Shape (batch, width), two rows or more.
-        """
+        """Choose shift and scale so that these inputs come out with mean 0 and variance 1."""
         mean = inputs.mean(dim=0)
         deviation = (inputs - mean).square().mean(dim=0).sqrt()
         self.shift.copy_(-mean)
         self.log_scale.copy_(-(deviation + _LEAST_DEVIATION).log() / _LOG_SCALE_FACTOR)
 
     def forward(self, inputs: Tensor) -> Tensor:
-        """Shift and scale.
-
-        Args:
-            inputs: Shape (batch, width).
-
-        Returns:
-            The same shape.
-        """
+        """Shift and scale."""
         return (inputs + self.shift) * (_LOG_SCALE_FACTOR * self.log_scale).exp()
 
     def log_det(self) -> Tensor:
-        """Logarithm of the change of volume, which is the same for every input.
-
-        Returns:
-            A scalar.
-        """
+        """Logarithm of the change of volume, which is the same for every input."""
         return _LOG_SCALE_FACTOR * self.log_scale.sum()
 
     def inverse(self, outputs: Tensor) -> Tensor:
-        """Undo `forward`.
-
-        Args:
-            outputs: Shape (batch, width).
-
-        Returns:
-            The inputs.
-        """
+        """Undo `forward`."""
         return outputs * (-_LOG_SCALE_FACTOR * self.log_scale).exp() - self.shift
 
 
@@ -97,14 +75,7 @@ class Coupling(nn.Module):
         )
 
     def forward(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
-        """Change the second half.
-
-        Args:
-            inputs: Shape (batch, channels).
-
-        Returns:
-            The same shape, and the logarithm of the change of volume, (batch,) or a scalar.
-        """
+        """Change the second half."""
         first, second = inputs[:, : self.first], inputs[:, self.first :]
         shift, log_scale = self._shift_and_log_scale(first)
         if log_scale is None:
@@ -112,14 +83,7 @@ class Coupling(nn.Module):
         return torch.cat([first, (second + shift) * log_scale.exp()], dim=1), log_scale.sum(dim=1)
 
     def inverse(self, outputs: Tensor) -> Tensor:
-        """Undo `forward`.
-
-        Args:
-            outputs: Shape (batch, channels).
-
-        Returns:
-            The inputs.
-        """
+        """Undo `forward`."""
         first, second = outputs[:, : self.first], outputs[:, self.first :]
         shift, log_scale = self._shift_and_log_scale(first)
         if log_scale is not None:
@@ -149,14 +113,7 @@ class ScaledLinear(nn.Module):
         self.log_scale = nn.Parameter(torch.zeros(outputs))
 
     def forward(self, inputs: Tensor) -> Tensor:
-        """Apply the layer.
-
-        Args:
-            inputs: Shape (batch, inputs).
-
-        Returns:
-            Shape (batch, outputs).
-        """
+        """Apply the layer."""
         outputs: Tensor = self.linear(inputs) * (_LOG_SCALE_FACTOR * self.log_scale).exp()
         return outputs
 
@@ -182,26 +139,12 @@ class FlowStep(nn.Module):
         self.coupling = Coupling(channels, width, coupling)
 
     def forward(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
-        """Apply the three layers.
-
-        Args:
-            inputs: Shape (batch, channels).
-
-        Returns:
-            The same shape, and the logarithm of the change of volume, (batch,) or a scalar.
-        """
+        """Apply the three layers."""
         outputs, log_det = self.coupling(self.permutation(self.norm(inputs)))
         return outputs, log_det + self.norm.log_det() + self.permutation.log_det().to(log_det)
 
     def inverse(self, outputs: Tensor) -> Tensor:
-        """Undo `forward`.
-
-        Args:
-            outputs: Shape (batch, channels).
-
-        Returns:
-            The inputs.
-        """
+        """Undo `forward`."""
         return self.norm.inverse(self.permutation.inverse(self.coupling.inverse(outputs)))
 
 

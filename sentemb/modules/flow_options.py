@@ -13,18 +13,7 @@ PermutationKind = Literal["reverse", "learned"]
 
 
 def check_flow_options(*, levels: int, steps: int, width: int, coupling: str, permutation: str) -> None:
-    """Refuse what no flow can be made of.
-
-    Args:
-        levels: Levels.
-        steps: Steps of a level.
-        width: Of the hidden layers.
-        coupling: Kind of the couplings.
-        permutation: Kind of the permutations.
-
-    Raises:
-        InputError: A number is no positive whole one, or a kind is unknown.
-    """
+    """Refuse what no flow can be made of."""
     for name, number in (("levels", levels), ("steps", steps), ("width", width)):
         if not isinstance(number, int) or isinstance(number, bool) or number < 1:
             raise InputError(f"a flow cannot have {name} = {number!r}", "give a whole number from 1")
@@ -37,18 +26,7 @@ def check_flow_options(*, levels: int, steps: int, width: int, coupling: str, pe
 
 
 def channels_of_levels(dimension: int, levels: int) -> list[int]:
-    """Count the channels that each level works on: half of those before, of an odd number the larger half.
-
-    Args:
-        dimension: Channels of the first level.
-        levels: Levels.
-
-    Returns:
-        One number per level, each two or more.
-
-    Raises:
-        InputError: There are too few channels for so many levels.
-    """
+    """Count the channels that each level works on: half of those before, of an odd number the larger half."""
     channels = [dimension]
     for _ in range(levels - 1):
         channels.append(channels[-1] - channels[-1] // 2)

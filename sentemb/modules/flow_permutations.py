@@ -10,33 +10,15 @@ class Reversal(nn.Module):
     """The channels in reverse order."""
 
     def forward(self, inputs: Tensor) -> Tensor:
-        """Reverse.
-
-        Args:
-            inputs: Shape (batch, width).
-
-        Returns:
-            The same shape.
-        """
+        """Reverse."""
         return inputs.flip(1)
 
     def log_det(self) -> Tensor:
-        """Logarithm of the change of volume.
-
-        Returns:
-            Zero.
-        """
+        """Logarithm of the change of volume."""
         return torch.zeros(())
 
     def inverse(self, outputs: Tensor) -> Tensor:
-        """Undo `forward`.
-
-        Args:
-            outputs: Shape (batch, width).
-
-        Returns:
-            The inputs.
-        """
+        """Undo `forward`."""
         return outputs.flip(1)
 
 
@@ -65,34 +47,16 @@ class LearnedPermutation(nn.Module):
         self.log_diagonal = nn.Parameter(diagonal.abs().log().float())
 
     def forward(self, inputs: Tensor) -> Tensor:
-        """Multiply every row by the matrix.
-
-        Args:
-            inputs: Shape (batch, width).
-
-        Returns:
-            The same shape.
-        """
+        """Multiply every row by the matrix."""
         lower, upper = self._factors()
         return (inputs @ upper.T @ lower.T)[:, self.order]
 
     def log_det(self) -> Tensor:
-        """Logarithm of the change of volume.
-
-        Returns:
-            A scalar.
-        """
+        """Logarithm of the change of volume."""
         return self.log_diagonal.sum()
 
     def inverse(self, outputs: Tensor) -> Tensor:
-        """Undo `forward`.
-
-        Args:
-            outputs: Shape (batch, width).
-
-        Returns:
-            The inputs.
-        """
+        """Undo `forward`."""
         lower, upper = self._factors()
         columns = outputs[:, self.order.argsort()].T  # (width, batch)
         columns = torch.linalg.solve_triangular(lower, columns, upper=False, unitriangular=True)

@@ -16,26 +16,12 @@ CONFIG_FILE = "config.json"
 
 
 def save_weights(heads: nn.Module, path: Path) -> None:
-    """Write the weights of heads.
-
-    Args:
-        heads: The module.
-        path: The safetensors file.
-    """
+    """Write the weights of heads."""
     save_file({name: tensor.detach().cpu().contiguous() for name, tensor in heads.state_dict().items()}, path)
 
 
 def load_weights(heads: nn.Module, path: Path, *, hint: str) -> None:
-    """Load what `save_weights` wrote.
-
-    Args:
-        heads: A module like the one that was saved.
-        path: The safetensors file.
-        hint: The next step for who has a damaged file.
-
-    Raises:
-        InputError: The file is absent or damaged, or holds the weights of another module.
-    """
+    """Load what `save_weights` wrote."""
     try:
         weights = load_file(path)
     except (OSError, SafetensorError) as error:
@@ -46,30 +32,12 @@ def load_weights(heads: nn.Module, path: Path, *, hint: str) -> None:
 
 
 def write_config(path: Path, config: dict[str, Any], *, version: int) -> None:
-    """Write a configuration with the version of its format.
-
-    Args:
-        path: The file.
-        config: JSON values.
-        version: The format's.
-    """
+    """Write a configuration with the version of its format."""
     write_json(path, {"version": version, **config})
 
 
 def read_config(path: Path, *, version: int, hint: str) -> dict[str, Any]:
-    """Read what `write_config` wrote.
-
-    Args:
-        path: The file.
-        version: The format that is understood.
-        hint: The next step for who has a damaged file.
-
-    Returns:
-        The configuration, its version included.
-
-    Raises:
-        InputError: The file is no configuration, or of another version.
-    """
+    """Read what `write_config` wrote."""
     config = read_json(path)
     found = config.get("version") if isinstance(config, dict) else None
     if isinstance(found, int) and found > version:

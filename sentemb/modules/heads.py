@@ -149,15 +149,7 @@ def build_head(config: Mapping[str, Any]) -> ClassificationHead:
 
 
 def linear_layer(width: int, outputs: int) -> nn.Linear:
-    """A linear layer as BERT initialises one: weights from N(0, 0.02), biases 0.
-
-    Args:
-        width: Dimensions that it takes.
-        outputs: Dimensions that it gives.
-
-    Returns:
-        The layer.
-    """
+    """A linear layer as BERT initialises one: weights from N(0, 0.02), biases 0."""
     layer = nn.Linear(width, outputs)
     nn.init.normal_(layer.weight, std=INITIAL_DEVIATION)
     nn.init.zeros_(layer.bias)
@@ -165,15 +157,7 @@ def linear_layer(width: int, outputs: int) -> nn.Linear:
 
 
 def check_width(vectors: Tensor, width: int) -> None:
-    """Refuse vectors of an encoder that the head was not built for.
-
-    Args:
-        vectors: `(..., d)`.
-        width: Dimensions that the head takes.
-
-    Raises:
-        InputError: d is another number.
-    """
+    """Refuse vectors of an encoder that the head was not built for."""
     if vectors.shape[-1] != width:
         raise InputError(
             f"the encoder's vectors have {vectors.shape[-1]} dimensions, the head takes {width}",
@@ -182,16 +166,7 @@ def check_width(vectors: Tensor, width: int) -> None:
 
 
 def check_count(option: str, value: Any, *, least: int = 1) -> None:
-    """Refuse what is no whole number of at least `least`.
-
-    Args:
-        option: Name for the message.
-        value: What the user gave.
-        least: The smallest that will do.
-
-    Raises:
-        InputError: It is something else.
-    """
+    """Refuse what is no whole number of at least `least`."""
     if not isinstance(value, int) or isinstance(value, bool) or value < least:
         raise InputError(
             f"{option} of a classification head is {value!r}", f"give a whole number of at least {least}"
@@ -199,43 +174,20 @@ def check_count(option: str, value: Any, *, least: int = 1) -> None:
 
 
 def check_flag(option: str, value: Any) -> None:
-    """Refuse what is neither true nor false, such as a word of a configuration file.
-
-    Args:
-        option: Name for the message.
-        value: What the user gave.
-
-    Raises:
-        InputError: It is something else.
-    """
+    """Refuse what is neither true nor false, such as a word of a configuration file."""
     if not isinstance(value, bool):
         raise InputError(f"{option} of a classification head is {value!r}", "give true or false")
 
 
 def check_temperature(value: Any) -> None:
-    """Refuse what is no finite number above 0.
-
-    Args:
-        value: What the user gave.
-
-    Raises:
-        InputError: It is something else.
-    """
+    """Refuse what is no finite number above 0."""
     number = isinstance(value, int | float) and not isinstance(value, bool)
     if not (number and math.isfinite(value) and value > 0):
         raise InputError(f"temperature of a classification head is {value!r}", "give a finite number above 0")
 
 
 def check_probability(option: str, value: Any) -> None:
-    """Refuse what is no dropout probability.
-
-    Args:
-        option: Name for the message.
-        value: What the user gave.
-
-    Raises:
-        InputError: It is no number of at least 0 and below 1.
-    """
+    """Refuse what is no dropout probability."""
     number = isinstance(value, int | float) and not isinstance(value, bool)
     if not (number and math.isfinite(value) and 0 <= value < 1):
         raise InputError(

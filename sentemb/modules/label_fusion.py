@@ -50,16 +50,7 @@ class LabelAttention(nn.Module):
         nn.init.zeros_(self.convolution.bias)  # type: ignore[arg-type]
 
     def forward(self, states: Tensor, inside: Tensor, label_vectors: Tensor) -> Tensor:
-        """Pool tokens.
-
-        Args:
-            states: E, `(b, t, d)`, 0 at padding.
-            inside: Where there is no padding, `(b, t)`.
-            label_vectors: L, `(classes, d)`.
-
-        Returns:
-            z, `(b, d)`; zero for a text without a single token.
-        """
+        """Pool tokens."""
         similarity = cosine_similarity(states, label_vectors).mT  # (b, classes, t)
         scores = self.convolution(similarity.to(self.convolution.weight.dtype))  # (b, classes, t)
         strongest = full_precision(scores.relu() if self.relu else scores).amax(1)  # (b, t)
@@ -226,14 +217,6 @@ class LeamHead(ClassificationHead):
 
 
 def masked_softmax(scores: Tensor, inside: Tensor) -> Tensor:
-    """Softmax over the last dimension, without padding.
-
-    Args:
-        scores: `(..., t)`.
-        inside: Where there is no padding, broadcastable to `scores`.
-
-    Returns:
-        `(..., t)`, 0 at padding and in rows that are nothing else.
-    """
+    """Softmax over the last dimension, without padding."""
     lowest = torch.finfo(scores.dtype).min
     return scores.masked_fill(~inside, lowest).softmax(-1).masked_fill(~inside, 0)

@@ -138,37 +138,14 @@ class LabelHead(ClassificationHead):
 
 
 def label_table(classes: int, width: int) -> nn.Parameter:
-    """Label vectors, freshly drawn.
-
-    Args:
-        classes: How many.
-        width: Dimensions of each.
-
-    Returns:
-        `(classes, width)`, from N(0, 0.02).
-
-    Raises:
-        InputError: A number is out of range.
-    """
+    """Label vectors, freshly drawn."""
     check_count("width", width)
     check_count("classes", classes)
     return nn.Parameter(INITIAL_DEVIATION * torch.randn(classes, width))
 
 
 def token_states(features: Mapping[str, Any], *, width: int) -> tuple[Tensor, Tensor]:
-    """The hidden states that a head attends to.
-
-    Args:
-        features: What a SentenceTransformer returns.
-        width: Width that the head takes.
-
-    Returns:
-        States of all tokens, `[CLS]` and `[SEP]` among them, `(b, t, d)` in float32 or float64, 0 at padding;
-        and where they are no padding, `(b, t)`.
-
-    Raises:
-        InputError: There are none, they are not padded, or of another width.
-    """
+    """The hidden states that a head attends to."""
     states, mask = features.get("token_embeddings"), features.get("attention_mask")
     if not (isinstance(states, Tensor) and isinstance(mask, Tensor) and states.ndim == 3):
         raise InputError(

@@ -39,17 +39,7 @@ class LayerPooling(Module):
         self._pooling = Pooling(embedding_dimension, tuple(poolings))
 
     def forward(self, features: dict[str, Any]) -> dict[str, Any]:
-        """Pool every layer.
-
-        Args:
-            features: With `all_layer_embeddings`, l + 1 times `(b, t, d)`, and `attention_mask` `(b, t)`.
-
-        Returns:
-            The same, with `sentence_embedding` `(b, (l + 1) * poolings * d)`, layer by layer.
-
-        Raises:
-            InputError: The transformer does not return all its hidden states.
-        """
+        """Pool every layer."""
         states = features.get("all_layer_embeddings")
         if states is None or len(states) != self.num_hidden_layers + 1:
             raise InputError(
@@ -71,11 +61,5 @@ class LayerPooling(Module):
         return (self.num_hidden_layers + 1) * len(self.poolings) * self.embedding_dimension
 
     def save(self, output_path: str, *args: Any, **kwargs: Any) -> None:
-        """Write the configuration; there are no weights.
-
-        Args:
-            output_path: The module's folder.
-            args: Ignored.
-            kwargs: Ignored.
-        """
+        """Write the configuration; there are no weights."""
         self.save_config(output_path)

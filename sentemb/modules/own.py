@@ -21,14 +21,6 @@ OWN_MODULES: tuple[type[nn.Module], ...] = (FlowModule, LayerPooling, WKPooling)
 
 
 def open_model(address: str, **options: Any) -> SentenceTransformer:
-    """Load a sentence-transformers model that may hold modules of sentemb.
-
-    Args:
-        address: Folder or hub id.
-        **options: For `SentenceTransformer`.
-
-    Returns:
-        The model.
-    """
+    """Load a sentence-transformers model that may hold modules of sentemb."""
     classes = {f"{module.__module__}.{module.__qualname__}": module for module in OWN_MODULES}
     return load_with_module_classes(address, classes, **options)

@@ -29,30 +29,12 @@ _WK_START, _WK_PART = 4, 3
 
 
 def needs_hidden_states(pooling: Poolings) -> bool:
-    """Whether a pooling reads more than the last layer.
-
-    Args:
-        pooling: The pooling.
-
-    Returns:
-        True where the transformer has to return every hidden state.
-    """
+    """Whether a pooling reads more than the last layer."""
     return pooling in _LAYER_MEANS or pooling == "wk"
 
 
 def pooling_modules(transformer: Transformer, pooling: Poolings) -> list[nn.Module]:
-    """Make the modules that follow the transformer.
-
-    Args:
-        transformer: The transformer module; its width and depth are read.
-        pooling: The pooling.
-
-    Returns:
-        Modules in order, ready for `SentenceTransformer(modules=[transformer, *these])`.
-
-    Raises:
-        InputError: The transformer has too few layers for the pooling.
-    """
+    """Make the modules that follow the transformer."""
     width = transformer.get_embedding_dimension()
     if pooling == "cls-mlp":
         return [Pooling(width, "cls"), _head(transformer, width)]
@@ -65,14 +47,7 @@ def pooling_modules(transformer: Transformer, pooling: Poolings) -> list[nn.Modu
 
 
 def has_cls_mlp(modules: Sequence[nn.Module]) -> bool:
-    """Whether the modules of a model are, or begin with, those of `cls-mlp`.
-
-    Args:
-        modules: What follows the transformer.
-
-    Returns:
-        True for a CLS pooling and a Dense with tanh.
-    """
+    """Whether the modules of a model are, or begin with, those of `cls-mlp`."""
     if len(modules) < 2:
         return False
     pooling, dense = modules[:2]
@@ -90,9 +65,6 @@ def freeze_fixed_layer_weights(model: nn.Module) -> None:
     sentence-transformers loads the layer weights of a saved folder as trainable. Weights that are exactly 0
     or 1 are a choice of layers, not something learnt, and stay what they are when the model is trained
     further.
-
-    Args:
-        model: A sentence-transformers model.
     """
     for module in model.children():
         if isinstance(module, WeightedLayerPooling):

@@ -22,17 +22,7 @@ logger = logging.getLogger(__name__)
 
 
 def published_pooling(source: ModelSource) -> Poolings:
-    """Choose the pooling of a raw transformer where its own publication settles it.
-
-    Args:
-        source: The raw transformer.
-
-    Returns:
-        `cls` for `unsup-simcse-*` and `cls-mlp` for `sup-simcse-*`.
-
-    Raises:
-        InputError: Nothing settles it, so the user has to.
-    """
+    """Choose the pooling of a raw transformer where its own publication settles it."""
     name = Path(source.address).name
     if "unsup-simcse" in name:
         return "cls"
@@ -50,40 +40,19 @@ def published_pooling(source: ModelSource) -> Poolings:
 
 
 def head_key_mapping(source: ModelSource) -> dict[str, str]:
-    """Name under which transformers should load the MLP of a folder from SimCSE's training script.
-
-    Args:
-        source: The raw transformer.
-
-    Returns:
-        A `key_mapping` for `from_pretrained`; empty for every other model.
-    """
+    """Name under which transformers should load the MLP of a folder from SimCSE's training script."""
     if not _is_training_output(source):
         return {}
     return {r"^mlp\.dense\.": f"{source.config.get('model_type', 'bert')}.pooler.dense."}
 
 
 def has_published_head(source: ModelSource) -> bool:
-    """Whether a raw transformer carries an MLP of SimCSE, which is then loaded as its pooler.
-
-    Args:
-        source: The raw transformer.
-
-    Returns:
-        True for the published checkpoints and for folders from SimCSE's training script.
-    """
+    """Whether a raw transformer carries an MLP of SimCSE, which is then loaded as its pooler."""
     return _is_training_output(source) or "sup-simcse" in Path(source.address).name  # also in unsup-simcse
 
 
 def load_head(head: Dense, transformer: Transformer, source: ModelSource) -> None:
-    """Give the Dense + tanh of `cls-mlp` the weights that the checkpoint has for it.
-
-    Args:
-        head: The new head.
-        transformer: The loaded transformer.
-        source: Where it came from. Anything but a SimCSE checkpoint leaves the head as initialised: BERT's
-            pretrained pooler is another network, which supervised SimCSE does not start from.
-    """
+    """Give the Dense + tanh of `cls-mlp` the weights that the checkpoint has for it."""
     pooler = getattr(transformer.model, "pooler", None)
     if pooler is None or not has_published_head(source):
         logger.warning("cls-mlp: the Dense + tanh head of %s is new and has to be trained", source.address)

@@ -56,18 +56,7 @@ class ModelSource:
 
 
 def find_source(base: str, *, revision: str | None = None) -> ModelSource:
-    """Look at a folder or a hub id without loading any weights.
-
-    Args:
-        base: The folder, the name of a bundled model, or the hub id; `~` is expanded. A folder comes first.
-        revision: Branch, tag or commit of a hub id.
-
-    Returns:
-        What is there.
-
-    Raises:
-        InputError: Nothing is there, it is no model, or the hub cannot be reached.
-    """
+    """Look at a folder or a hub id without loading any weights."""
     path = Path(base).expanduser()
     if not path.exists() and (bundled := bundled_folder(base)) is not None:
         path = bundled
@@ -93,14 +82,6 @@ def loading(address: str, *, needs_pooler: bool = False) -> Iterator[None]:
     What every encoder made of a masked language model lacks or leaves over is not reported; see `weights`.
 
     Wrap nothing but the loading call: the same exceptions from elsewhere are bugs.
-
-    Args:
-        address: The folder or hub id being loaded, for the message.
-        needs_pooler: The transformer's pooler is part of the sentence embedding.
-
-    Raises:
-        InputError: A file or a weight is missing or damaged, or the architecture is unknown or would run its
-            own code.
     """
     bars = transformers_logging.is_progress_bar_enabled()
     transformers_logging.disable_progress_bar()

@@ -30,18 +30,7 @@ _POOLER = "pooler."
 
 
 def expected_differences(address: str, *, needs_pooler: bool) -> Callable[[Any, Any], Any]:
-    """Make the judge of what differs between a checkpoint and the encoder that it is loaded into.
-
-    Args:
-        address: The folder or hub id, for the message.
-        needs_pooler: The pooler is part of the sentence embedding.
-
-    Returns:
-        A function of the model and transformers' account of the differences, for
-        `_compat.load_reports_through`. It takes out the head of pre-training and the pooler, which becomes
-        zero, and raises InputError for any other weight that is missing: transformers would put random
-        numbers in its place.
-    """
+    """Make the judge of what differs between a checkpoint and the encoder that it is loaded into."""
 
     def judge(model: Any, differences: Any) -> Any:
         missing = {name for name in differences.missing_keys if needs_pooler or not name.startswith(_POOLER)}

@@ -142,18 +142,7 @@ class WKPooling(Module):
 
 
 def wk_pooling(layers: Sequence[Tensor], mask: Tensor, *, window: int = 2, clip_left: bool = False) -> Tensor:
-    """Pool hidden states; see `WKPooling`.
-
-    Args:
-        layers: K times `(b, t, d)`, the lowest layer first.
-        mask: `(b, t)`, 0 at padding on either side.
-        window: States on either side of a layer that make its context.
-        clip_left: Whether the first `window` layers have a left context.
-
-    Returns:
-        `(b, d)` in the type of `layers`; zero for a text without a single token. Autocast is switched off
-        inside.
-    """
+    """Pool hidden states; see `WKPooling`."""
     with torch.autocast(layers[0].device.type, enabled=False):
         cosines = _cosines(layers)  # (K, K, b t)
         contexts = _contexts(len(layers), window=window, clip_left=clip_left)
@@ -217,14 +206,6 @@ def _residuals(cosines: Tensor, contexts: Sequence[Sequence[int]]) -> tuple[Tens
     Gaussian elimination on the cosines of a context, bordered by the state's, for all layers and tokens at
     once: each pivot is what the context vectors so far leave of the next, and the last entry what all of them
     leave of the state.
-
-    Args:
-        cosines: (K, K, tokens).
-        contexts: K lists of layers.
-
-    Returns:
-        Shares between 0 and 1, (K, tokens), and whether all contexts of a token are linearly independent,
-        (tokens).
     """
     width = max(map(len, contexts))
     # A shorter context is filled up with unit vectors that are orthogonal to all else, layer -1.

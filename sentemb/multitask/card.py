@@ -10,16 +10,7 @@ from sentemb.training.card import Card
 
 
 def model_card(config: MultiTaskConfig, record: dict[str, Any], *, citation: str) -> str:
-    """Make the text of a card.
-
-    Args:
-        config: The run's configuration.
-        record: The run's record.
-        citation: BibTeX of the method.
-
-    Returns:
-        Markdown with the hub's front matter.
-    """
+    """Make the text of a card."""
     name = Path(config.output).name
     sets = ", ".join(f"{one['set']} ({one['rows']} rows)" for one in record["data"]["train"].values())
     rows = {

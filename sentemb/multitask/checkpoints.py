@@ -48,11 +48,7 @@ class Progress:
     latest: dict[str, float] = field(default_factory=dict)
 
     def judge(self, metrics: dict[str, float]) -> None:
-        """Note the scores of an epoch; of equal ones the earlier stays the best.
-
-        Args:
-            metrics: Scores by metric.
-        """
+        """Note the scores of an epoch; of equal ones the earlier stays the best."""
         self.scores.append(metrics[OVERALL])
         self.latest = dict(metrics)
         for name, score in metrics.items():
@@ -68,14 +64,7 @@ class Progress:
 def save_checkpoint(
     folder: Path, progress: Progress, state: dict[str, Any], model: MultiTaskModel | None
 ) -> None:
-    """Write a checkpoint, which appears when it is complete, and remove what it makes needless.
-
-    Args:
-        folder: Folder of the checkpoints.
-        progress: Where the run stands.
-        state: Everything else that resumption needs.
-        model: The model, where it was judged.
-    """
+    """Write a checkpoint, which appears when it is complete, and remove what it makes needless."""
     final = folder / checkpoint_name(progress.steps)
     partial = folder / f".{final.name}.partial"
     remove_folder(partial)
@@ -95,17 +84,7 @@ def save_checkpoint(
 
 
 def newest_checkpoint(folder: Path) -> tuple[Progress, dict[str, Any]] | None:
-    """Read the checkpoint to go on from.
-
-    Args:
-        folder: Folder of the checkpoints; it may be absent.
-
-    Returns:
-        Where the run stands and the rest of its state; None where there is none.
-
-    Raises:
-        InputError: It is damaged.
-    """
+    """Read the checkpoint to go on from."""
     saved = [path for _, path in checkpoints(folder) if (path / STATE_FILE).is_file()]
     if not saved:
         return None
@@ -114,24 +93,13 @@ def newest_checkpoint(folder: Path) -> tuple[Progress, dict[str, Any]] | None:
 
 
 def copy_model(checkpoint: Path, target: Path) -> None:
-    """Copy the model of a checkpoint, without what resumption needs.
-
-    Args:
-        checkpoint: The checkpoint.
-        target: Where to; replaced where it exists.
-    """
+    """Copy the model of a checkpoint, without what resumption needs."""
     remove_folder(target)
     shutil.copytree(checkpoint, target, ignore=shutil.ignore_patterns(STATE_FILE))
 
 
 def keep_best(folder: Path, progress: Progress, *, published: int) -> None:
-    """Leave only the models that are best by some metric and not published already.
-
-    Args:
-        folder: Folder of the checkpoints.
-        progress: Where the run stands at its end.
-        published: Step of the model at the top of the run's folder.
-    """
+    """Leave only the models that are best by some metric and not published already."""
     for step, path in checkpoints(folder):
         if step not in progress.best_steps or step == published:
             remove_folder(path)
@@ -140,15 +108,7 @@ def keep_best(folder: Path, progress: Progress, *, published: int) -> None:
 
 
 def best_places(progress: Progress, *, published: int) -> dict[str, dict[str, Any]]:
-    """Where the best model by each metric lies once a run is finished.
-
-    Args:
-        progress: Where the run stands at its end.
-        published: Step of the model at the top of the run's folder.
-
-    Returns:
-        For each metric `score`, `step` and `path`, relative to the run's folder.
-    """
+    """Where the best model by each metric lies once a run is finished."""
     places = {}
     for metric, best in progress.best.items():
         step = int(best["step"])

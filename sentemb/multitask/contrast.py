@@ -31,16 +31,7 @@ class Contrast(nn.Module):
         self.views = SimCSELoss(pairs.model, temperature=pairs.temperature, head=None)
 
     def forward(self, columns: Sequence[Sequence[str]], labels: Tensor | None = None) -> Tensor:
-        """Loss of a batch.
-
-        Args:
-            columns: One list of texts; two for pairs, with or without labels; three for triples of anchor,
-                positive and hard negative.
-            labels: 1 for a paraphrase, 0 for none, `(n,)`; None for pairs without.
-
-        Returns:
-            A scalar.
-        """
+        """Loss of a batch."""
         if labels is not None:
             return self.pairs.compute_loss_from_embeddings(self._embed(columns), labels)
         if len(columns) == 3:
@@ -59,15 +50,7 @@ class Contrast(nn.Module):
 
 
 def embed(encoder: SentenceTransformer, texts: Sequence[str]) -> Tensor:
-    """Sentence vectors in training; of equal texts each has a dropout mask of its own.
-
-    Args:
-        encoder: The encoder.
-        texts: Texts.
-
-    Returns:
-        `(len(texts), d)`, with gradients.
-    """
+    """Sentence vectors in training; of equal texts each has a dropout mask of its own."""
     features = {
         name: value.to(encoder.device) if isinstance(value, Tensor) else value
         for name, value in encoder.preprocess(list(texts)).items()

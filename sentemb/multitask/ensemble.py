@@ -91,17 +91,7 @@ class TaskEnsemble:
 
 
 def best_checkpoints(runs: Sequence[Path]) -> dict[Task, Path]:
-    """Find the model of each task among finished runs.
-
-    Args:
-        runs: Folders of runs.
-
-    Returns:
-        The folder of each task's best model.
-
-    Raises:
-        InputError: There is no run, one is not finished, or they were judged on different dev sets.
-    """
+    """Find the model of each task among finished runs."""
     if not runs:
         raise InputError("an ensemble of no runs", "name the folders of one or more finished runs")
     records = [_finished(run) for run in runs]

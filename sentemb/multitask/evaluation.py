@@ -41,15 +41,7 @@ def evaluate_tasks(model: MultiTaskModel | TaskEnsemble, sets: TaskSets) -> dict
 
 
 def predict_tasks(model: MultiTaskModel | TaskEnsemble, sets: TaskSets) -> dict[Task, Floats]:
-    """Answer every row of the sets; each model encodes every different text of its tasks once.
-
-    Args:
-        model: A model, or an ensemble.
-        sets: Texts of each task.
-
-    Returns:
-        What `MultiTaskModel.answer` says of each task's rows, `(n,)`.
-    """
+    """Answer every row of the sets; each model encodes every different text of its tasks once."""
     models = {task: model for task in TASKS} if isinstance(model, MultiTaskModel) else model.models
     predicted: dict[Task, Floats] = {}
     for member in dict.fromkeys(models.values()):
@@ -65,28 +57,13 @@ def predict_tasks(model: MultiTaskModel | TaskEnsemble, sets: TaskSets) -> dict[
 
 
 def score_tasks(predicted: Mapping[Task, Floats], sets: TaskSets) -> dict[str, float]:
-    """Score predictions.
-
-    Args:
-        predicted: From `predict_tasks`.
-        sets: Labelled texts of each task.
-
-    Returns:
-        See `evaluate_tasks`.
-    """
+    """Score predictions."""
     scores = {METRICS[task]: _score(task, predicted[task], sets[task]) for task in TASKS}
     return scores | {OVERALL: float(np.mean(list(scores.values())))}
 
 
 def columns_of(data: LabelledTexts) -> list[list[str]]:
-    """The text columns of a set.
-
-    Args:
-        data: The set.
-
-    Returns:
-        One list, or two for pairs.
-    """
+    """The text columns of a set."""
     return [data.texts] if data.pairs is None else [data.texts, data.pairs]
 
 

@@ -120,14 +120,6 @@ class TaskHeads(nn.Module):
 
 
 def pair_cosines(first: Tensor, second: Tensor) -> Tensor:
-    """Cosine of every vector with its counterpart.
-
-    Args:
-        first: `(n, d)`.
-        second: `(n, d)`.
-
-    Returns:
-        `(n,)`, float32 or float64; 0 where a vector is zero.
-    """
+    """Cosine of every vector with its counterpart."""
     with torch.autocast(first.device.type, enabled=False):
         return (unit_vectors(first) * unit_vectors(full_precision(second))).sum(dim=1)

@@ -26,18 +26,6 @@ def task_loss(
     """Loss of a batch of one task: cross-entropy, binary cross-entropy or squared error.
 
     The paper does not name the loss of similarity.
-
-    Args:
-        task: The task.
-        predicted: What `TaskHeads` gives for it.
-        labels: Class numbers, or scores from 0 to 5, `(n,)`.
-        similarity_target: See `SimilarityTarget`.
-        nominal_rows: Divide the summed cross-entropy of sentiment by this, the batch size, also where the
-            last batch of an epoch is smaller (the starter code that the paper builds on); None takes the
-            mean.
-
-    Returns:
-        A scalar.
     """
     with torch.autocast(predicted.device.type, enabled=False):
         predicted = full_precision(predicted)
@@ -53,13 +41,5 @@ def task_loss(
 
 
 def scores_of(cosines: Tensor, *, shifted: bool) -> Tensor:
-    """Scores that cosines stand for.
-
-    Args:
-        cosines: Of any shape.
-        shifted: Whether the cosine -1 stands for 0, instead of the cosine 0.
-
-    Returns:
-        The same shape; negative for negative cosines that are not shifted.
-    """
+    """Scores that cosines stand for."""
     return HIGHEST_SCORE * ((cosines + 1) / 2 if shifted else cosines)

@@ -95,17 +95,7 @@ ROWS: Mapping[str, Mapping[str, Any]] = {
 
 
 def multitask_recipe(row: str) -> Recipe:
-    """The recipe of a row.
-
-    Args:
-        row: A name of `ROWS`.
-
-    Returns:
-        The recipe.
-
-    Raises:
-        InputError: There is no such row.
-    """
+    """The recipe of a row."""
     if row not in ROWS:
         raise unknown("row", row, ROWS)
     table = row.partition("-")[0].replace("table", "table ")

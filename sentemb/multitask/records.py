@@ -64,15 +64,7 @@ class RowRecord:
 
 
 def write_row(record: RowRecord, path: Path) -> None:
-    """Write a record, the predictions first.
-
-    Args:
-        record: The record.
-        path: The JSON file.
-
-    Raises:
-        OSError: The folder cannot be written.
-    """
+    """Write a record, the predictions first."""
     tensors = {
         f"{kind}.{task}": values[task]
         for kind, values in (("gold", record.gold), ("predictions", record.predictions))
@@ -83,17 +75,7 @@ def write_row(record: RowRecord, path: Path) -> None:
 
 
 def read_row(path: Path) -> RowRecord:
-    """Read a record and its predictions.
-
-    Args:
-        path: The JSON file.
-
-    Returns:
-        The record.
-
-    Raises:
-        InputError: A file is absent or damaged, or a field is missing or wrong; names the file and the field.
-    """
+    """Read a record and its predictions."""
     fields = open_record(path, format=FORMAT, version=FORMAT_VERSION, hint=_HINT)
     scores, best = fields.numbers("scores"), fields.numbers("best")
     wanted = {*METRICS.values(), OVERALL}
@@ -122,17 +104,7 @@ def read_row(path: Path) -> RowRecord:
 
 
 def read_rows(folder: Path) -> list[RowRecord]:
-    """Read every record of a folder.
-
-    Args:
-        folder: The folder.
-
-    Returns:
-        The records, by file name.
-
-    Raises:
-        InputError: The folder is absent or holds no record, or a `.json` file in it is not a sound one.
-    """
+    """Read every record of a folder."""
     paths = record_paths(folder, "*.json", maker="python eval/multitask.py --output FOLDER")
     return [read_row(path) for path in paths]
 

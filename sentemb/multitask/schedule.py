@@ -68,17 +68,6 @@ def task_epoch(
 
     With `average` and `batch-round-robin` all sets are brought down to the size of the smallest among the
     trained tasks, without replacement (Chen, section 4.2). `epoch-round-robin` takes each set whole.
-
-    Args:
-        sets: The training sets.
-        tasks: The tasks to train.
-        schedule: See `TaskSchedule`.
-        resampling: See `Resampling`; scores have no classes and are drawn uniformly.
-        batch_size: Rows of a batch.
-        generator: Draws rows and their order.
-
-    Returns:
-        The steps.
     """
     sizes = {task: len(sets[task]) for task in tasks}
     size = min(sizes.values())
@@ -107,17 +96,7 @@ def contrast_epoch(
     batch_size: int,
     generator: np.random.Generator,
 ) -> list[Step]:
-    """An epoch of contrastive training, one set after the other.
-
-    Args:
-        rows: Rows of each set that may be used, in the order of the sets.
-        shares: Of a set only so large a part, drawn anew for every epoch; the others are used whole.
-        batch_size: Rows of a batch; a last batch of one row, which contrasts with nothing, is left out.
-        generator: Draws rows and their order.
-
-    Returns:
-        The steps.
-    """
+    """An epoch of contrastive training, one set after the other."""
     steps = []
     for name, usable in rows.items():
         count = max(1, round(shares.get(name, 1.0) * len(usable)))
@@ -136,18 +115,7 @@ def fused_epoch(
     batch_size: int,
     generator: np.random.Generator,
 ) -> list[Step]:
-    """An epoch in which every batch is trained on its task and on contrast (Chen, section 4.2).
-
-    Args:
-        sets: The training sets.
-        task: The task.
-        fusion: See `Fusion`.
-        batch_size: Rows of a batch.
-        generator: Draws the order.
-
-    Returns:
-        The steps.
-    """
+    """An epoch in which every batch is trained on its task and on contrast (Chen, section 4.2)."""
     steps = []
     for batch in _batches(generator.permutation(len(sets[task])), batch_size):
         parts = [Part("task", task, batch)]

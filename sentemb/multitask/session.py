@@ -96,18 +96,7 @@ class MultiTaskSession:
         self._logged: dict[str, list[Tensor]] = {}
 
     def run(self, *, resume: bool) -> Run:
-        """Train, or go on training, and publish the model.
-
-        Args:
-            resume: Whether an interrupted run may go on.
-
-        Returns:
-            The finished run.
-
-        Raises:
-            InputError: The folder is not this run's, or its data has changed.
-            Interrupted: The user stopped the run.
-        """
+        """Train, or go on training, and publish the model."""
         with self.folder.claimed(self.config, resume=resume):
             remove_remains(self.folder.checkpoints)
             self._restore()
@@ -251,14 +240,7 @@ class MultiTaskSession:
 
 
 def describe_set(data: LabelledTexts) -> dict[str, Any]:
-    """What a run's record says of a set.
-
-    Args:
-        data: The set.
-
-    Returns:
-        Its name, split, source, rows, classes and the checksum of its rows.
-    """
+    """What a run's record says of a set."""
     content = [data.texts, data.pairs, data.labels.tolist()]
     return {
         "set": data.name,
@@ -271,14 +253,7 @@ def describe_set(data: LabelledTexts) -> dict[str, Any]:
 
 
 def checksum(content: Any) -> str:
-    """SHA-256 of JSON values.
-
-    Args:
-        content: The values.
-
-    Returns:
-        Hexadecimal digits.
-    """
+    """SHA-256 of JSON values."""
     return hashlib.sha256(json.dumps(content, ensure_ascii=False).encode()).hexdigest()
 
 

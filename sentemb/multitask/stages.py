@@ -32,16 +32,7 @@ class Stage:
 
 
 def stages_of(config: MultiTaskConfig, sets: TaskSets, *, nli_rows: int = 0) -> list[Stage]:
-    """The stages of a configuration, in order.
-
-    Args:
-        config: The configuration.
-        sets: The training sets.
-        nli_rows: Number of NLI triples.
-
-    Returns:
-        One or more stages; the last one's epochs are judged.
-    """
+    """The stages of a configuration, in order."""
     tasks = Stage("tasks", config.epochs, config.learning_rate, _tasks(config, sets))
     if config.contrast == "none":
         return [tasks]
@@ -52,14 +43,7 @@ def stages_of(config: MultiTaskConfig, sets: TaskSets, *, nli_rows: int = 0) -> 
 
 
 def uses_nli(config: MultiTaskConfig) -> bool:
-    """Whether a configuration trains on NLI triples.
-
-    Args:
-        config: The configuration.
-
-    Returns:
-        True where they must be given.
-    """
+    """Whether a configuration trains on NLI triples."""
     return config.contrast != "none" and "nli" in config.contrast_data
 
 

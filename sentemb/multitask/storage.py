@@ -33,12 +33,7 @@ _HINT = "give the folder that save or fit_multitask wrote, and copy it whole"
 
 
 def write_model(model: MultiTaskModel, folder: Path) -> None:
-    """Write a model into a folder.
-
-    Args:
-        model: The model.
-        folder: The folder; made where it is absent.
-    """
+    """Write a model into a folder."""
     model.encoder.save_pretrained(str(folder), create_model_card=False)
     (folder / FOLDER).mkdir()
     save_weights(model.heads, folder / FOLDER / HEADS_FILE)
@@ -48,18 +43,7 @@ def write_model(model: MultiTaskModel, folder: Path) -> None:
 
 
 def read_model(folder: Path, *, device: str | None = None) -> MultiTaskModel:
-    """Read what `write_model` wrote.
-
-    Args:
-        folder: The folder.
-        device: Where to put the model.
-
-    Returns:
-        The model.
-
-    Raises:
-        InputError: There is no such model, or it is damaged.
-    """
+    """Read what `write_model` wrote."""
     path = folder / FOLDER / CONFIG_FILE
     if not path.is_file():
         raise InputError(
@@ -82,12 +66,7 @@ def read_model(folder: Path, *, device: str | None = None) -> MultiTaskModel:
 
 
 def write_ensemble(models: Mapping[Task, MultiTaskModel], folder: Path) -> None:
-    """Write models and which task each answers; one that answers several is written once.
-
-    Args:
-        models: The model of each task.
-        folder: An existing folder.
-    """
+    """Write models and which task each answers; one that answers several is written once."""
     places: dict[int, str] = {}
     for model in models.values():
         if id(model) not in places:
@@ -98,18 +77,7 @@ def write_ensemble(models: Mapping[Task, MultiTaskModel], folder: Path) -> None:
 
 
 def read_ensemble(folder: Path, *, device: str | None = None) -> dict[Task, MultiTaskModel]:
-    """Read what `write_ensemble` wrote.
-
-    Args:
-        folder: The folder.
-        device: Where to put the models.
-
-    Returns:
-        The model of each task.
-
-    Raises:
-        InputError: There is no ensemble, or it is damaged.
-    """
+    """Read what `write_ensemble` wrote."""
     path = folder / ENSEMBLE_FILE
     if not path.is_file():
         raise InputError(f"{folder} holds no ensemble: there is no {ENSEMBLE_FILE} in it", _HINT)

@@ -58,14 +58,7 @@ def rows_of_tables(tables: Sequence[int]) -> list[str]:
 
 
 def first_alike(row: str) -> str:
-    """The first row with the settings of a row: several tables repeat the same run.
-
-    Args:
-        row: A name of `ROWS`.
-
-    Returns:
-        A name of `ROWS`.
-    """
+    """The first row with the settings of a row: several tables repeat the same run."""
     return next(name for name, settings in ROWS.items() if settings == ROWS[row])
 
 

@@ -58,11 +58,7 @@ class MultiTaskTrainer:
         self.optimizer = self.fresh_optimizer()
 
     def fresh_optimizer(self) -> torch.optim.AdamW:
-        """Make an optimizer without a history.
-
-        Returns:
-            AdamW, whose decay leaves biases and normalisation out.
-        """
+        """Make an optimizer without a history."""
         trained = [parameter for parameter in self.weights.parameters() if parameter.requires_grad]
         groups = [
             {"params": [p for p in trained if p.dim() > 1], "weight_decay": self.config.weight_decay},
@@ -71,16 +67,7 @@ class MultiTaskTrainer:
         return torch.optim.AdamW(groups, betas=self.config.betas, eps=self.config.epsilon, fused=True)
 
     def take(self, step: Step, *, learning_rate: float, number: int) -> dict[str, Tensor]:
-        """Take one optimizer step.
-
-        Args:
-            step: What on.
-            learning_rate: The learning rate.
-            number: Number of the step in the run; draws the visits of gradient surgery.
-
-        Returns:
-            The detached loss of each part by name.
-        """
+        """Take one optimizer step."""
         self.weights.train()
         self.optimizer.zero_grad(set_to_none=True)
         with torch.autocast(
@@ -102,14 +89,7 @@ class MultiTaskTrainer:
         return {name: loss.detach() for name, loss in losses.items()}
 
     def loss(self, part: Part) -> Tensor:
-        """Loss of a batch.
-
-        Args:
-            part: The batch.
-
-        Returns:
-            A scalar.
-        """
+        """Loss of a batch."""
         columns = [[column[row] for row in part.rows] for column in self.columns[part.data]]
         if part.objective == "contrast":
             labelled = part.data == "paraphrase" and self.config.contrast_supervised
@@ -128,19 +108,11 @@ class MultiTaskTrainer:
         )
 
     def state(self) -> dict[str, Any]:
-        """Weights and optimizer, for a checkpoint.
-
-        Returns:
-            A nested state.
-        """
+        """Weights and optimizer, for a checkpoint."""
         return {"weights": dict(self.weights.state_dict()), "optimizer": self.optimizer.state_dict()}
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Put back what `state` took.
-
-        Args:
-            state: The state.
-        """
+        """Put back what `state` took."""
         self.weights.load_state_dict(state["weights"])
         self.optimizer.load_state_dict(state["optimizer"])
 
@@ -149,17 +121,7 @@ class MultiTaskTrainer:
 
 
 def learning_rate_at(config: MultiTaskConfig, peak: float, *, step: int, steps: int) -> float:
-    """The learning rate of a step: a linear rise over the warm-up, then constant or linear to 0.
-
-    Args:
-        config: Schedule and share of the warm-up.
-        peak: Highest learning rate.
-        step: Number of the step in its stage, from 0.
-        steps: Steps of the stage.
-
-    Returns:
-        The learning rate.
-    """
+    """The learning rate of a step: a linear rise over the warm-up, then constant or linear to 0."""
     warm = round(config.warmup * steps)
     if step < warm:
         return peak * step / warm
@@ -167,15 +129,7 @@ def learning_rate_at(config: MultiTaskConfig, peak: float, *, step: int, steps: 
 
 
 def check_finite(losses: dict[str, float], *, step: int) -> None:
-    """Stop a run whose loss is not finite.
-
-    Args:
-        losses: Loss by name.
-        step: Number of the step, for the message.
-
-    Raises:
-        InputError: A loss is NaN or infinite.
-    """
+    """Stop a run whose loss is not finite."""
     for name, value in losses.items():
         if not abs(value) < float("inf"):
             raise InputError(

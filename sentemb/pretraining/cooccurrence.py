@@ -19,16 +19,7 @@ _CHUNK = 4_000_000
 
 
 def count_cooccurrences(store: TokenStore, vocabulary_size: int, *, window: int = 8) -> sparse.csr_matrix:
-    """Count how often two tokens stand near each other inside a document, nearer ones for more.
-
-    Args:
-        store: The tokenised corpus.
-        vocabulary_size: Ids run below it.
-        window: Furthest distance; a pair at distance k counts 1/k, as in GloVe.
-
-    Returns:
-        A symmetric matrix, float32 (vocabulary, vocabulary).
-    """
+    """Count how often two tokens stand near each other inside a document, nearer ones for more."""
     shape = (vocabulary_size, vocabulary_size)
     counts = sparse.csr_matrix(shape, dtype=np.float32)
     documents = np.zeros(len(store.tokens), dtype=np.int32)
@@ -48,15 +39,7 @@ def count_cooccurrences(store: TokenStore, vocabulary_size: int, *, window: int 
 
 
 def positive_pmi(counts: sparse.csr_matrix, *, least: float = 0.0) -> sparse.csr_matrix:
-    """Positive pointwise mutual information with smoothed contexts.
-
-    Args:
-        counts: Symmetric co-occurrence counts, (vocabulary, vocabulary).
-        least: Pairs counted less are dropped as noise.
-
-    Returns:
-        max(0, log p(a, b) / (p(a) p_smoothed(b))), of the same shape.
-    """
+    """Positive pointwise mutual information with smoothed contexts."""
     table = counts.tocoo()
     totals = np.asarray(counts.sum(axis=1)).ravel()  # (vocabulary,)
     smoothed = totals**_SMOOTHING
@@ -73,21 +56,7 @@ def positive_pmi(counts: sparse.csr_matrix, *, least: float = 0.0) -> sparse.csr
 def cooccurrence_embeddings(
     store: TokenStore, vocabulary_size: int, width: int, *, window: int = 8, seed: int = 0
 ) -> np.ndarray:
-    """Vectors of all tokens, of unit length; a token that never occurs has the zero vector.
-
-    Args:
-        store: The tokenised corpus.
-        vocabulary_size: Ids run below it.
-        width: Dimension of the vectors.
-        window: See `count_cooccurrences`.
-        seed: Of the randomised decomposition.
-
-    Returns:
-        float32 (vocabulary, width).
-
-    Raises:
-        InputError: The corpus has too few different tokens for so many dimensions.
-    """
+    """Vectors of all tokens, of unit length; a token that never occurs has the zero vector."""
     information = positive_pmi(count_cooccurrences(store, vocabulary_size, window=window), least=1.0)
     if np.count_nonzero(information.getnnz(axis=1)) <= width:
         raise InputError(
@@ -103,14 +72,6 @@ def cooccurrence_embeddings(
 
 
 def token_frequencies(store: TokenStore, vocabulary_size: int) -> np.ndarray:
-    """Relative frequency of every token, with one added to each count so that none is zero.
-
-    Args:
-        store: The tokenised corpus.
-        vocabulary_size: Ids run below it.
-
-    Returns:
-        float64 (vocabulary,), summing to 1.
-    """
+    """Relative frequency of every token, with one added to each count so that none is zero."""
     counts = np.bincount(store.tokens, minlength=vocabulary_size) + 1.0
     return np.asarray(counts / counts.sum())

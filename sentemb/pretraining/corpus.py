@@ -34,19 +34,7 @@ class Corpus:
 
     @classmethod
     def scan(cls, sources: Sequence[Path], exclude: Sequence[Path], *, validation_share: float) -> Corpus:
-        """Read the corpus once and find the lines to leave out.
-
-        Args:
-            sources: Text files and folders of them.
-            exclude: Files of sentences that no line may contain.
-            validation_share: Share of the remaining lines to hold out.
-
-        Returns:
-            The corpus.
-
-        Raises:
-            InputError: A file cannot be used, or nothing remains.
-        """
+        """Read the corpus once and find the lines to leave out."""
         files = corpus_files(sources)
         excluded = SentenceFilter.from_files(exclude)
         leaks, kept = set(), 0
@@ -65,14 +53,7 @@ class Corpus:
         return cls(tuple(files), frozenset(leaks), kept, len(excluded), validation_share)
 
     def texts(self, part: str | None = None) -> Iterator[str]:
-        """Stream the lines that remain.
-
-        Args:
-            part: `train`, `validation` or None for both.
-
-        Yields:
-            Their text.
-        """
+        """Stream the lines that remain."""
         for document in read_documents(self.files):
             if (document.path, document.line) in self.leaks:
                 continue

@@ -33,17 +33,7 @@ class Document:
 
 
 def corpus_files(sources: Sequence[Path]) -> list[Path]:
-    """The text files that files and folders stand for.
-
-    Args:
-        sources: Files ending in .txt, .txt.gz or .txt.xz, or folders that hold such files.
-
-    Returns:
-        Files in the given order, those of a folder by name.
-
-    Raises:
-        InputError: A source is absent, is no text file, or is a folder without any.
-    """
+    """The text files that files and folders stand for."""
     files: list[Path] = []
     for source in sources:
         if source.is_dir():
@@ -105,17 +95,7 @@ class SentenceFilter:
 
     @classmethod
     def from_files(cls, files: Sequence[Path]) -> SentenceFilter:
-        """Read sentences from text or tab-separated files: every field of three words or more is one.
-
-        Args:
-            files: Of any name; UTF-8.
-
-        Returns:
-            The filter.
-
-        Raises:
-            InputError: A file is absent or not UTF-8.
-        """
+        """Read sentences from text or tab-separated files: every field of three words or more is one."""
         fields = (field for path in files for _, line in read_lines(path) for field in line.split("\t"))
         return cls(fields)
 
@@ -123,14 +103,7 @@ class SentenceFilter:
         return len(self._whole) + sum(len(group) for group in self._by_start.values())
 
     def matches(self, text: str) -> bool:
-        """Whether a line contains one of the sentences.
-
-        Args:
-            text: The line.
-
-        Returns:
-            True when the line must be left out.
-        """
+        """Whether a line contains one of the sentences."""
         words = tuple(_WORD.findall(text.lower()))
         if words in self._whole:
             return True

@@ -49,16 +49,7 @@ class WholeWordMasking:
         object.__setattr__(self, "_ordinary", ordinary)
 
     def __call__(self, rows: Sequence[Row]) -> dict[str, torch.Tensor]:
-        """Mask and stack.
-
-        Args:
-            rows: Of any lengths; shorter ones are padded at their end.
-
-        Returns:
-            `input_ids` (batch, length); `attention_mask`, (batch, length), or with `isolate` a boolean
-            (batch, 1, length, length) and `position_ids`; `masked_index` (masked,) into the flattened batch
-            and `masked_labels` (masked,), the ids to predict there.
-        """
+        """Mask and stack."""
         length = max(len(row["tokens"]) for row in rows)
         input_ids = np.full((len(rows), length), self.tokenizer.pad_token_id, dtype=np.int64)
         lengths = np.array([len(row["tokens"]) for row in rows])
@@ -79,15 +70,7 @@ class WholeWordMasking:
         return batch | {"attention_mask": torch.from_numpy(present.astype(np.int64))}
 
     def mask(self, row: Row) -> tuple[np.ndarray, np.ndarray]:
-        """Choose and hide words of one row.
-
-        Args:
-            row: The row.
-
-        Returns:
-            The ids with words hidden, int32 (length,), and the positions to predict, int64 (chosen,),
-            ascending.
-        """
+        """Choose and hide words of one row."""
         generator = np.random.default_rng((self.seed, row["visit"]))
         tokens = np.array(row["tokens"])
         # A row may begin inside a word: what is left of it counts as a word.

@@ -35,24 +35,7 @@ def new_bert(
     dropout: float = 0.1,
     seed: int = 0,
 ) -> BertForMaskedLM:
-    """A randomly initialised BERT with a tied decoder.
-
-    Args:
-        tokenizer: Sets the vocabulary.
-        layers: Transformer layers.
-        width: Of the hidden states; BERT's small siblings use 64 per head.
-        heads: Attention heads.
-        inner_width: Of the feed-forward layers, by custom 4 x `width`.
-        positions: Longest input in tokens.
-        dropout: Written to the configuration, for training that follows.
-        seed: Of the initialisation.
-
-    Returns:
-        The model, on the CPU.
-
-    Raises:
-        InputError: The width is no multiple of the heads.
-    """
+    """A randomly initialised BERT with a tied decoder."""
     if width % heads:
         raise InputError(f"a width of {width} does not divide by {heads} heads", "change --width or --heads")
     config = BertConfig(
@@ -72,18 +55,7 @@ def new_bert(
 
 
 def load_base(base: str | Path, *, seed: int = 0) -> PreTrainedModel:
-    """An existing base model with its masked-language-model head, a new one where it has none.
-
-    Args:
-        base: Folder or hub id.
-        seed: Of a new head.
-
-    Returns:
-        The model in float32, on the CPU.
-
-    Raises:
-        InputError: There is no such model, or its kind has no masked-language-model form.
-    """
+    """An existing base model with its masked-language-model head, a new one where it has none."""
     try:
         with torch.random.fork_rng():
             torch.manual_seed(seed)
@@ -102,12 +74,6 @@ def start_from_cooccurrence(
 
     A vector's length falls with its token's frequency, as in a frequency-weighted mean. The decoder is tied,
     so its rows change too, and with the bias the untrained model already predicts each token's frequency.
-
-    Args:
-        model: A new BERT.
-        vectors: Of unit or zero length, (vocabulary, width). A token with a zero vector keeps its random one.
-        frequencies: Relative frequencies, (vocabulary,).
-        scale: Standard deviation of the entries of a rare token's vector.
     """
     weights = _SMOOTH_FREQUENCY / (_SMOOTH_FREQUENCY + frequencies)  # (vocabulary,)
     known = torch.from_numpy(np.linalg.norm(vectors, axis=1) > 0)
@@ -123,16 +89,6 @@ def stack_layers(model: PreTrainedModel, layers: int) -> PreTrainedModel:
 
     Training the shallow model first and going on from the stack costs less than training the deep one
     throughout (Gong et al., Efficient Training of BERT by Progressively Stacking, ICML 2019).
-
-    Args:
-        model: BERT or a relative whose layers are `encoder.layer`.
-        layers: A multiple of its layers.
-
-    Returns:
-        The deeper model; everything but the layers is as before.
-
-    Raises:
-        InputError: The layers are elsewhere, or `layers` is no multiple.
     """
     shallow = getattr(getattr(model.base_model, "encoder", None), "layer", None)
     if not isinstance(shallow, nn.ModuleList):
@@ -150,15 +106,7 @@ def stack_layers(model: PreTrainedModel, layers: int) -> PreTrainedModel:
 
 
 def first_position(model: PreTrainedModel) -> int | None:
-    """The position id of a first token, when the model lets a caller set positions.
-
-    Args:
-        model: Any masked language model.
-
-    Returns:
-        0 for BERT, 2 for RoBERTa and its kin, which count from the id after padding's; None for models with
-        relative positions or none to set.
-    """
+    """The position id of a first token, when the model lets a caller set positions."""
     embeddings = getattr(model.base_model, "embeddings", None)
     table = getattr(embeddings, "position_embeddings", None)
     if (
@@ -170,27 +118,12 @@ def first_position(model: PreTrainedModel) -> int | None:
 
 
 def longest_input(model: PreTrainedModel) -> int:
-    """Most tokens that the model takes.
-
-    Args:
-        model: Any masked language model.
-
-    Returns:
-        The number of its positions.
-    """
+    """Most tokens that the model takes."""
     return int(model.config.max_position_embeddings) - (first_position(model) or 0)
 
 
 def masked_loss(model: PreTrainedModel, batch: dict[str, Tensor]) -> Tensor:
-    """Mean cross-entropy at the hidden positions, with the vocabulary projected there only.
-
-    Args:
-        model: BERT, RoBERTa or another model whose head is one module; the rest decode every position.
-        batch: From `WholeWordMasking`.
-
-    Returns:
-        A scalar, in float32.
-    """
+    """Mean cross-entropy at the hidden positions, with the vocabulary projected there only."""
     inputs = {name: batch[name] for name in ("input_ids", "attention_mask", "position_ids") if name in batch}
     head = getattr(model, "cls", None) or getattr(model, "lm_head", None)
     if head is None:

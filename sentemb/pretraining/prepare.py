@@ -27,18 +27,7 @@ logger = logging.getLogger(__name__)
 
 
 def prepare_tokenizer(config: PretrainConfig, corpus: Corpus) -> PreTrainedTokenizerFast:
-    """The base's tokenizer, or one trained on the corpus and kept in the run folder.
-
-    Args:
-        config: Names the base, or the size of a new vocabulary.
-        corpus: Both parts are read, without the lines left out.
-
-    Returns:
-        The tokenizer.
-
-    Raises:
-        InputError: The base has none that can be used.
-    """
+    """The base's tokenizer, or one trained on the corpus and kept in the run folder."""
     folder = config.output / "tokenizer"
     if config.base is not None:
         return load_tokenizer(config.base)
@@ -55,19 +44,7 @@ def prepare_tokenizer(config: PretrainConfig, corpus: Corpus) -> PreTrainedToken
 def prepare_stores(
     config: PretrainConfig, corpus: Corpus, tokenizer: PreTrainedTokenizerFast
 ) -> tuple[TokenStore, TokenStore]:
-    """The tokenised parts of the corpus, made once for each corpus, tokenizer and split.
-
-    Args:
-        config: Names the cache.
-        corpus: The text.
-        tokenizer: From `prepare_tokenizer`.
-
-    Returns:
-        What is trained on and what is held out.
-
-    Raises:
-        InputError: One part is empty.
-    """
+    """The tokenised parts of the corpus, made once for each corpus, tokenizer and split."""
     key = store_key(
         [
             tokenizer.backend_tokenizer.to_str(),
@@ -92,20 +69,7 @@ def prepare_stores(
 def prepare_model(
     config: PretrainConfig, tokenizer: PreTrainedTokenizerFast, store: TokenStore, *, resumed: bool
 ) -> PreTrainedModel:
-    """The base, stacked if so wanted, or a new BERT with its starting vectors.
-
-    Args:
-        config: Says which.
-        tokenizer: From `prepare_tokenizer`.
-        store: What is trained on; starting vectors are counted on it.
-        resumed: The weights will come from a checkpoint.
-
-    Returns:
-        The model, with the dropout of pre-training.
-
-    Raises:
-        InputError: The base cannot be used, or takes no rows of the length asked for.
-    """
+    """The base, stacked if so wanted, or a new BERT with its starting vectors."""
     if config.base is not None:
         model = load_base(config.base, seed=config.seed)
         if len(tokenizer) > model.config.vocab_size:

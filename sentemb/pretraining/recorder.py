@@ -97,14 +97,7 @@ class Recorder(TrainerCallback):
 
 
 def latest_checkpoint(folder: Path) -> tuple[Path, float] | None:
-    """The last complete checkpoint.
-
-    Args:
-        folder: Of the checkpoints.
-
-    Returns:
-        Its folder and the seconds of training before it, or None. One cut short by a kill is passed over.
-    """
+    """The last complete checkpoint."""
     for path in sorted(folder.glob("checkpoint-*"), key=_step, reverse=True):
         if (path / _PROGRESS_FILE).exists():
             return path, float(read_json(path / _PROGRESS_FILE)["seconds"])

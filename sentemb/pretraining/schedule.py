@@ -42,29 +42,14 @@ class Budget:
         return self.elapsed + (0.0 if self._started is None else time.monotonic() - self._started)
 
     def progress(self, step: int) -> float:
-        """Share of the run that is over.
-
-        Args:
-            step: Optimiser steps done.
-
-        Returns:
-            Between 0 and 1; 1 at the end.
-        """
+        """Share of the run that is over."""
         by_step = step / self.max_steps if self.max_steps else 0.0
         by_clock = self.seconds() / (60 * self.max_minutes) if self.max_minutes else 0.0
         return min(1.0, max(by_step, by_clock))
 
 
 def learning_rate_factor(progress: float, warmup: float) -> float:
-    """Linear warm-up from zero, then linear decay to zero at the end of the run.
-
-    Args:
-        progress: Share of the run that is over, in [0, 1].
-        warmup: Share of the run in which the rate rises.
-
-    Returns:
-        Factor of the peak learning rate, in [0, 1].
-    """
+    """Linear warm-up from zero, then linear decay to zero at the end of the run."""
     if progress < warmup:
         return progress / warmup
     return (1.0 - progress) / (1.0 - warmup)

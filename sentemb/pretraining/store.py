@@ -36,17 +36,7 @@ class TokenStore:
 
     @classmethod
     def open(cls, folder: Path) -> TokenStore:
-        """Map a store into memory.
-
-        Args:
-            folder: Written by `build_store`.
-
-        Returns:
-            The store.
-
-        Raises:
-            InputError: Files are missing or have another size than its manifest says.
-        """
+        """Map a store into memory."""
         manifest = read_json(folder / "store.json")
         arrays = {}
         for name in _NAMES:
@@ -60,19 +50,7 @@ class TokenStore:
 
 
 def build_store(folder: Path, texts: Iterable[str], tokenizer: PreTrainedTokenizerFast) -> TokenStore:
-    """Tokenise documents into a new store.
-
-    Args:
-        folder: Where to write; it appears only when complete.
-        texts: The documents.
-        tokenizer: A fast tokenizer with [CLS] and [SEP] or their like. Documents are never truncated.
-
-    Returns:
-        The store, opened.
-
-    Raises:
-        InputError: There is no document, or `folder` is taken.
-    """
+    """Tokenise documents into a new store."""
     with new_folder(folder) as partial:
         lengths = [0]
         with (partial / "tokens.raw").open("wb") as tokens, (partial / "starts.raw").open("wb") as starts:
@@ -92,14 +70,7 @@ def build_store(folder: Path, texts: Iterable[str], tokenizer: PreTrainedTokeniz
 
 
 def store_key(parts: Iterable[str]) -> str:
-    """A short name for what a store was made from, so that another corpus or tokenizer never reuses it.
-
-    Args:
-        parts: Checksums and settings.
-
-    Returns:
-        Sixteen hexadecimal digits.
-    """
+    """A short name for what a store was made from, so that another corpus or tokenizer never reuses it."""
     return hashlib.sha256("\0".join(parts).encode("utf-8")).hexdigest()[:16]
 
 

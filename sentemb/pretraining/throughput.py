@@ -15,15 +15,7 @@ _SECONDS = 0.5
 
 
 def matmul_rate(dtype: torch.dtype, device: torch.device) -> float:
-    """Measured rate of square matrix products, for about half a second.
-
-    Args:
-        dtype: Of the factors.
-        device: Where to multiply.
-
-    Returns:
-        Floating-point operations per second.
-    """
+    """Measured rate of square matrix products, for about half a second."""
     side = _SIDES.get(device.type, 1024)
     left = torch.randn(side, side, device=device).to(dtype)
     right = torch.randn(side, side, device=device).to(dtype)
@@ -37,15 +29,7 @@ def matmul_rate(dtype: torch.dtype, device: torch.device) -> float:
 
 
 def choose_dtype(precision: Precision, device: torch.device) -> torch.dtype:
-    """The type to multiply in: bfloat16 where the hardware is faster at it, which many processors are not.
-
-    Args:
-        precision: `auto` measures both; the others are taken as they are.
-        device: Where training runs.
-
-    Returns:
-        `torch.float32` or `torch.bfloat16`.
-    """
+    """The type to multiply in: bfloat16 where the hardware is faster at it, which many processors are not."""
     if precision != "auto":
         return torch.float32 if precision == "float32" else torch.bfloat16
     rates = {dtype: matmul_rate(dtype, device) for dtype in (torch.float32, torch.bfloat16)}
@@ -58,14 +42,6 @@ def operations_per_token(model: PreTrainedModel, length: int, masked_share: floa
     Two operations per weight and token forward, four backward; the vocabulary is projected at the masked
     share of positions only; attention adds its two products over `length` positions. Element-wise work is not
     counted.
-
-    Args:
-        model: A BERT-like masked language model.
-        length: Tokens per row.
-        masked_share: Share of positions that are predicted.
-
-    Returns:
-        Floating-point operations per token.
     """
     config = model.config
     inner = sum(p.numel() for name, p in model.base_model.named_parameters() if "embeddings" not in name)
@@ -83,19 +59,7 @@ def throughput_record(
     masked_share: float,
     dtype: torch.dtype,
 ) -> dict[str, float | str]:
-    """Speed of a run beside what the machine multiplies at, measured now.
-
-    Args:
-        model: The trained model, where it was trained.
-        tokens: Positions processed, validation not counted.
-        seconds: Wall time, validation and checkpoints counted in.
-        length: Tokens per row.
-        masked_share: Share of positions that were predicted.
-        dtype: Multiplied in.
-
-    Returns:
-        Names and numbers.
-    """
+    """Speed of a run beside what the machine multiplies at, measured now."""
     needed = operations_per_token(model, length, masked_share)
     peak = matmul_rate(dtype, model.device)
     return {

@@ -21,19 +21,7 @@ SMALLEST_VOCABULARY = 300
 
 
 def train_wordpiece(texts: Iterable[str], vocabulary_size: int = 16_000) -> PreTrainedTokenizerFast:
-    """Train BERT's uncased tokenizer: lower case, accents stripped, split at punctuation, WordPiece.
-
-    Args:
-        texts: The corpus.
-        vocabulary_size: Pieces, special tokens included. 16,000 is half of BERT's 30,522, so that the
-            embeddings of a small encoder do not outweigh its layers.
-
-    Returns:
-        A tokenizer that transformers and sentence-transformers load without further code.
-
-    Raises:
-        InputError: The vocabulary is too small to hold an alphabet.
-    """
+    """Train BERT's uncased tokenizer: lower case, accents stripped, split at punctuation, WordPiece."""
     if vocabulary_size < SMALLEST_VOCABULARY:
         raise InputError(f"a vocabulary of {vocabulary_size} pieces is too small", "use 300 or more")
     tokenizer = Tokenizer(WordPiece(unk_token="[UNK]"))
@@ -68,17 +56,7 @@ def train_wordpiece(texts: Iterable[str], vocabulary_size: int = 16_000) -> PreT
 
 
 def load_tokenizer(base: str | Path) -> PreTrainedTokenizerFast:
-    """The tokenizer of an existing base model.
-
-    Args:
-        base: Folder or hub id.
-
-    Returns:
-        Its fast tokenizer.
-
-    Raises:
-        InputError: There is none, it is a slow one, or it lacks a token that masked training needs.
-    """
+    """The tokenizer of an existing base model."""
     try:
         tokenizer = AutoTokenizer.from_pretrained(str(base))
     except (OSError, ValueError, KeyError) as error:

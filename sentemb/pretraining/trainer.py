@@ -143,19 +143,7 @@ class MaskedTrainer(Trainer):
 def training_arguments(
     folder: Path, *, batch_size: int, learning_rate: float, max_steps: int | None, log_steps: int, seed: int
 ) -> TrainingArguments:
-    """The Trainer's settings that do not change between runs, and the few that do.
-
-    Args:
-        folder: Of the checkpoints.
-        batch_size: Rows per step.
-        learning_rate: At its peak.
-        max_steps: End of the run, if steps end it.
-        log_steps: Steps between lines of metrics.
-        seed: Of dropout.
-
-    Returns:
-        The settings.
-    """
+    """The Trainer's settings that do not change between runs, and the few that do."""
     return TrainingArguments(
         output_dir=str(folder),
         per_device_train_batch_size=batch_size,

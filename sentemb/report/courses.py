@@ -14,15 +14,7 @@ Course = Mapping[int, float]
 
 
 def course_figure(runs: Mapping[str, Sequence[Course]], *, y_label: str) -> Figure:
-    """Draw a line for each run: the mean over its seeds at the steps that all of them reached.
-
-    Args:
-        runs: Name to the courses of its seeds, at least one each.
-        y_label: What the vertical axis shows, with its unit.
-
-    Returns:
-        The figure; the band is one standard deviation over seeds.
-    """
+    """Draw a line for each run: the mean over its seeds at the steps that all of them reached."""
     figure = Figure(figsize=(6.4, 3.8), layout="constrained")
     axes = figure.subplots()
     for place, (name, courses) in enumerate(runs.items()):

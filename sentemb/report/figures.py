@@ -26,16 +26,7 @@ _ONE_DIRECTION = 1e-6
 def curve_figure(
     curves: Mapping[str, tuple[Sequence[float], Sequence[float]]], *, x_label: str, y_label: str
 ) -> Figure:
-    """Draw one line per named curve.
-
-    Args:
-        curves: Name → (x values, y values) of equal lengths.
-        x_label: What the horizontal axis shows, with its unit.
-        y_label: What the vertical axis shows, with its unit.
-
-    Returns:
-        The figure.
-    """
+    """Draw one line per named curve."""
     figure = Figure(figsize=(6.4, 3.4), layout="constrained")
     axes = figure.subplots()
     for position, (name, (x, y)) in enumerate(curves.items()):
@@ -52,14 +43,6 @@ def heat_map_figure(values: NDArray[np.floating], labels: Sequence[str], *, titl
     """Draw the similarities of some texts with each other as colours, each value written in its cell.
 
     The diagonal, every text with itself, stays blank: its ones would take up half of the colours.
-
-    Args:
-        values: The similarities (n, n), n at least 2; the colours span their range.
-        labels: The texts (n), numbered at the columns.
-        title: Above the map.
-
-    Returns:
-        The figure.
     """
     count = len(labels)
     margin = 0.6 + 0.075 * max(map(len, labels))  # inches that the longest label takes
@@ -88,17 +71,7 @@ def map_figure(
     links: Sequence[tuple[int, int]] = (),
     labels: Sequence[str] = (),
 ) -> Figure:
-    """Draw two-dimensional maps of the same texts side by side.
-
-    Args:
-        panels: Title → coordinates (n, 2) of the n texts.
-        groups: The group of each text (n), shown by colour.
-        links: Pairs of texts joined by a line, as positions among the n.
-        labels: What stands in the dot of each text (n), such as its number; empty for small dots.
-
-    Returns:
-        The figure.
-    """
+    """Draw two-dimensional maps of the same texts side by side."""
     names = sorted(set(groups))
     figure = Figure(figsize=(5.2 * len(panels), 5.4), layout="constrained")
     all_axes = figure.subplots(1, len(panels), squeeze=False)[0]
@@ -136,16 +109,6 @@ def project_to_plane(vectors: NDArray[np.float32], *, seed: int = 0) -> NDArray[
 
     It starts from the first two principal components, as scikit-learn does, so that what lies on the two
     sides of the whole mostly stays there; a random start places groups anywhere.
-
-    Args:
-        vectors: Embeddings (n, dim), n at least 3.
-        seed: Of what is random in the components and in the descent.
-
-    Returns:
-        Coordinates (n, 2); zeros where all vectors have one direction.
-
-    Raises:
-        InputError: There are fewer than three vectors.
     """
     from sklearn.manifold import TSNE
 
@@ -162,29 +125,14 @@ def project_to_plane(vectors: NDArray[np.float32], *, seed: int = 0) -> NDArray[
 
 
 def png_of(figure: Figure, *, dots_per_inch: int = 130) -> bytes:
-    """Render a figure.
-
-    Args:
-        figure: The figure.
-        dots_per_inch: Resolution.
-
-    Returns:
-        The bytes of a PNG file.
-    """
+    """Render a figure."""
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", dpi=dots_per_inch)
     return buffer.getvalue()
 
 
 def svg_of(figure: Figure) -> bytes:
-    """Draw a figure as lines, sharp at any size; the same figure gives the same bytes.
-
-    Args:
-        figure: The figure.
-
-    Returns:
-        The bytes of an SVG file.
-    """
+    """Draw a figure as lines, sharp at any size; the same figure gives the same bytes."""
     buffer = io.BytesIO()
     with rc_context({"svg.hashsalt": "sentemb"}):
         figure.savefig(buffer, format="svg", metadata={"Date": None})
@@ -192,35 +140,17 @@ def svg_of(figure: Figure) -> bytes:
 
 
 def data_uri(picture: bytes) -> str:
-    """A picture as a URI, so that a page needs no second file.
-
-    Args:
-        picture: The bytes of a PNG or SVG file.
-
-    Returns:
-        A `data:` URI.
-    """
+    """A picture as a URI, so that a page needs no second file."""
     kind = "png" if picture.startswith(b"\x89PNG") else "svg+xml"
     return f"data:image/{kind};base64," + base64.b64encode(picture).decode("ascii")
 
 
 def plain(name: str) -> str:
-    """A name as a figure's label: matplotlib reads what stands between two dollar signs as mathematics.
-
-    Args:
-        name: Any text.
-
-    Returns:
-        The text with its dollar signs escaped.
-    """
+    """A name as a figure's label: matplotlib reads what stands between two dollar signs as mathematics."""
     return name.replace("$", r"\$")
 
 
 def plain_frame(axes: Axes) -> None:
-    """Leave out the upper and the right line of the frame.
-
-    Args:
-        axes: The axes.
-    """
+    """Leave out the upper and the right line of the frame."""
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)

@@ -22,16 +22,7 @@ _UNUSED = 1e-9
 
 
 def alignment_figure(points: Mapping[str, Point], paths: Mapping[str, Sequence[Point]]) -> Figure:
-    """Draw encoders by uniformity and alignment, with the way that training took them (SimCSE, figure 2).
-
-    Args:
-        points: Encoder → (uniformity, alignment), drawn as a star.
-        paths: Encoder of `points` → the same two at each evaluation while it was trained, drawn as arrows
-            from a ring, the base model.
-
-    Returns:
-        The figure; lower left is best.
-    """
+    """Draw encoders by uniformity and alignment, with the way that training took them (SimCSE, figure 2)."""
     figure = Figure(figsize=(6.4, 4.4), layout="constrained")
     axes = figure.subplots()
     for position, (name, point) in enumerate(points.items()):
@@ -57,15 +48,7 @@ def alignment_figure(points: Mapping[str, Point], paths: Mapping[str, Sequence[P
 
 
 def spectrum_figure(spectra: Mapping[str, NDArray[np.float64]], ranks: Mapping[str, float]) -> Figure:
-    """Draw the share of the variance along each principal direction, on a logarithmic axis.
-
-    Args:
-        spectra: Encoder → eigenvalues in descending order, (dim,); directions that are not used are left out.
-        ranks: Encoder → effective rank, which the legend names.
-
-    Returns:
-        The figure; a flat line is a space that is used evenly.
-    """
+    """Draw the share of the variance along each principal direction, on a logarithmic axis."""
     figure = Figure(figsize=(6.4, 4.0), layout="constrained")
     axes = figure.subplots()
     axes.set_yscale("log")

@@ -19,36 +19,14 @@ _PART = re.compile(
 
 
 def put_into(path: Path, texts: Mapping[str, str]) -> list[str]:
-    """Replace what lies between `<!-- report:NAME -->` and `<!-- /report:NAME -->` in a markdown file.
-
-    Args:
-        path: The file.
-        texts: A part's name to its markdown.
-
-    Returns:
-        The names of the parts that the file has.
-
-    Raises:
-        InputError: The file is absent or no text, has no mark, or one that is not closed or of no such part.
-    """
+    """Replace what lies between `<!-- report:NAME -->` and `<!-- /report:NAME -->` in a markdown file."""
     new, names = filled(path, texts)
     write_text(path, new)
     return names
 
 
 def filled(path: Path, texts: Mapping[str, str]) -> tuple[str, list[str]]:
-    """What `put_into` would write.
-
-    Args:
-        path: The file.
-        texts: A part's name to its markdown.
-
-    Returns:
-        The file's new text, and the names of its parts.
-
-    Raises:
-        InputError: As for `put_into`.
-    """
+    """What `put_into` would write."""
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:

@@ -35,17 +35,7 @@ class Label:
 
 
 def read_labels(folder: Path) -> dict[str, Label]:
-    """Read `labels.toml`, which may lie beside records: a table for each model, in the order of the rows.
-
-    Args:
-        folder: The folder of records.
-
-    Returns:
-        By the model's name in the records, without the ending `-seed-N`; empty where there is no such file.
-
-    Raises:
-        InputError: The file is no TOML, or an entry lacks a field, has another one, or one that is no text.
-    """
+    """Read `labels.toml`, which may lie beside records: a table for each model, in the order of the rows."""
     path = folder / FILE_NAME
     if not path.is_file():
         return {}
@@ -70,15 +60,7 @@ def _label_of(path: Path, name: str, entry: object) -> Label:
 
 
 def label_table(table: Table, labels: Mapping[str, Label]) -> Table:
-    """Call the models of a table by their labels, the bases one after the other.
-
-    Args:
-        table: Names in the first column, numbers of seeds in the second.
-        labels: From `read_labels`; a model that has none follows those that have.
-
-    Returns:
-        The table.
-    """
+    """Call the models of a table by their labels, the bases one after the other."""
     order = {name: place for place, name in enumerate(labels)}
     bases = list(dict.fromkeys(label.base for label in labels.values()))
 
@@ -104,12 +86,6 @@ def mark_best(table: Table) -> Table:
 
     Bold is the best of a base where it has several rows, underlined the best of a column where there are
     several bases, as in SG-BERT's table 1; a table without bases has its best in bold.
-
-    Args:
-        table: Names, numbers of seeds, then scores: more is better.
-
-    Returns:
-        The table with the cells in bold and underlined.
     """
     groups = table.groups or ("",) * len(table.rows)
     members: dict[str, list[int]] = {}

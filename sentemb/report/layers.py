@@ -13,15 +13,7 @@ _MARKERS = ("o", "s", "^", "D", "v", "P")
 
 
 def layer_figure(panels: Mapping[str, Mapping[str, Sequence[float | None]]], *, title: str = "") -> Figure:
-    """Draw a panel per set with a line per pooling; the best point of a panel has a ring and its score.
-
-    Args:
-        panels: Set → pooling → score of every layer from 0 on; None where there is none.
-        title: Above the panels.
-
-    Returns:
-        The figure.
-    """
+    """Draw a panel per set with a line per pooling; the best point of a panel has a ring and its score."""
     figure = Figure(figsize=(max(5.6, 4.6 * len(panels)), 3.8), layout="constrained")
     for axes, (name, curves) in zip(
         figure.subplots(1, len(panels), squeeze=False)[0], panels.items(), strict=True

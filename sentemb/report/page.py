@@ -35,28 +35,15 @@ class Page:
         self._parts: list[dict[str, Any]] = []
 
     def heading(self, text: str) -> None:
-        """Start a section.
-
-        Args:
-            text: The heading.
-        """
+        """Start a section."""
         self._parts.append({"kind": "heading", "text": text, "anchor": f"section-{len(self._parts)}"})
 
     def text(self, text: str, *, note: bool = False) -> None:
-        """Add a paragraph.
-
-        Args:
-            text: Plain text.
-            note: Set it back, for a remark.
-        """
+        """Add a paragraph."""
         self._parts.append({"kind": "text", "text": text, "note": note})
 
     def table(self, table: Table) -> None:
-        """Add a table, its notes below it; a click on a column's name sorts the rows by it.
-
-        Args:
-            table: The table; numbers stand to the right.
-        """
+        """Add a table, its notes below it; a click on a column's name sorts the rows by it."""
         groups = [[_cell(group or ABSENT)] for group in table.groups] or [[] for _ in table.rows]
         rows = [
             before
@@ -79,20 +66,11 @@ class Page:
         )
 
     def picture(self, uri: str, description: str) -> None:
-        """Add a picture.
-
-        Args:
-            uri: A `data:` URI.
-            description: What it shows, for those who cannot see it.
-        """
+        """Add a picture."""
         self._parts.append({"kind": "picture", "uri": uri, "description": description})
 
     def html(self) -> str:
-        """The page so far.
-
-        Returns:
-            A complete HTML document.
-        """
+        """The page so far."""
         script = _source("page.js")
         digest = base64.b64encode(hashlib.sha256(script.encode("utf-8")).digest()).decode("ascii")
         return (

@@ -15,15 +15,6 @@ def pair_map_figure(vectors: Mapping[str, NDArray[np.float32]], *, positives: in
     """Draw each sentence as a dot with its pair's number, the two of a pair joined by a line.
 
     A projection cannot keep all distances, so each panel names the mean cosines that it shows.
-
-    Args:
-        vectors: Encoder → embeddings (2n, dim): the two sentences of each pair one after the other, first the
-            pairs that mean the same.
-        positives: How many pairs mean the same.
-        seed: Of the projection.
-
-    Returns:
-        The figure.
     """
     panels = {
         f"{name}\nmean cosine {_mean_cosine(rows[: 2 * positives]):.2f} of positive, "

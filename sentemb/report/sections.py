@@ -41,38 +41,19 @@ class Section:
     pictures: tuple[Picture, ...] = ()
 
     def markdown(self) -> str:
-        """The sentences as a list, then the tables.
-
-        Returns:
-            Markdown without the heading, ending with a line break.
-        """
+        """The sentences as a list, then the tables."""
         listed = "".join(f"- {sentence}\n" for sentence in self.sentences)
         return "\n".join([*([listed] if listed else []), *(table.markdown() for table in self.tables)])
 
 
 def markdown_report(title: str, sections: Sequence[Section]) -> str:
-    """All sections in markdown.
-
-    Args:
-        title: The title.
-        sections: The sections; one that has only figures is left out.
-
-    Returns:
-        The document.
-    """
+    """All sections in markdown."""
     parts = [f"## {one.heading}\n\n{one.markdown()}" for one in sections if one.sentences or one.tables]
     return "\n".join([f"# {title}\n", *parts])
 
 
 def latex_report(sections: Sequence[Section]) -> str:
-    r"""All sentences and tables in LaTeX, to be read by `\input`.
-
-    Args:
-        sections: The sections.
-
-    Returns:
-        Paragraphs and floating tables, for the package booktabs.
-    """
+    r"""All sentences and tables in LaTeX, to be read by `\input`."""
     parts = ["% \\usepackage{booktabs}\n"]
     for one in sections:
         parts += [escape_latex(sentence) + "\n" for sentence in one.sentences]
@@ -81,15 +62,7 @@ def latex_report(sections: Sequence[Section]) -> str:
 
 
 def html_report(title: str, sections: Sequence[Section]) -> str:
-    """All sections as one page.
-
-    Args:
-        title: The title.
-        sections: The sections.
-
-    Returns:
-        A complete HTML document.
-    """
+    """All sections as one page."""
     page = Page(title)
     if any(one.tables for one in sections):
         page.text("A click on a column's name sorts by it, another one turns the order round.", note=True)

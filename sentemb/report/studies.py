@@ -19,16 +19,7 @@ Curve = tuple[Sequence[float], Sequence[float], Sequence[float]]
 
 
 def band_figure(curves: Mapping[str, Curve], *, x_label: str, y_label: str) -> Figure:
-    """Draw one line per method with a band of one standard deviation (LaCon, figures 2, 3 and 6).
-
-    Args:
-        curves: Name → (x values in ascending order, means, standard deviations) of equal lengths.
-        x_label: What the horizontal axis shows, with its unit.
-        y_label: What the vertical axis shows, with its unit.
-
-    Returns:
-        The figure; the horizontal axis is logarithmic where its values span a factor of ten or more.
-    """
+    """Draw one line per method with a band of one standard deviation (LaCon, figures 2, 3 and 6)."""
     figure = Figure(figsize=(6.4, 3.8), layout="constrained")
     axes = figure.subplots()
     values = sorted({value for x, _, _ in curves.values() for value in x})
@@ -61,16 +52,6 @@ def label_map_figure(
 
     Texts and labels of a panel are projected together, so that the nearness of a star to the dots of its
     class means something.
-
-    Args:
-        panels: Title → embeddings (n, dim) of the n texts, and label vectors (classes, dim) or None where the
-            method has none.
-        classes: (n,) class number of each text.
-        names: The classes' names.
-        seed: Of the projection's random start.
-
-    Returns:
-        The figure.
     """
     figure = Figure(figsize=(4.8 * len(panels), 5.0), layout="constrained")
     all_axes = figure.subplots(1, len(panels), squeeze=False)[0]

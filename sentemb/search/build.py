@@ -40,25 +40,7 @@ def build_in(
     memory_budget: int | None,
     progress: Progress,
 ) -> tuple[Manifest, VectorIndex, DocumentStore]:
-    """Build an index in a work folder.
-
-    Args:
-        folder: Work folder; shards of an interrupted build that lie there are used again.
-        documents: As for `SearchIndex.build`.
-        encoder: The encoder.
-        facts: What the manifest says of it.
-        kind: As for `SearchIndex.build`.
-        metric: As for `SearchIndex.build`.
-        memory_budget: As for `SearchIndex.build`.
-        progress: As for `SearchIndex.build`.
-
-    Returns:
-        The manifest without files, the vectors, and the documents in the work folder.
-
-    Raises:
-        InputError: Nothing to index, a bad document, no suitable index, too little disk, or another process
-            builds in the folder.
-    """
+    """Build an index in a work folder."""
     try:
         with FileLock(folder / "lock", timeout=0):
             path = folder / "documents.sqlite"

@@ -32,17 +32,7 @@ class Document:
 
 
 def as_documents(items: Iterable[Any]) -> Iterator[Document]:
-    """Bring every accepted form of a document into one, with an id and a location.
-
-    Args:
-        items: `Document`, a text, `(id, text)` or `(id, text, metadata)`, in any mixture.
-
-    Yields:
-        Documents whose `id` and `location` are set.
-
-    Raises:
-        InputError: An item has another form, or a text or id another type; the item is named.
-    """
+    """Bring every accepted form of a document into one, with an id and a location."""
     if isinstance(items, (str, bytes, Path)):
         raise InputError(
             f"documents must be a collection of texts, not the single value {str(items)[:60]!r}",

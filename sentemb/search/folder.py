@@ -23,15 +23,7 @@ _SUFFIXES = {"vectors": ".faiss", "documents": ".sqlite"}
 
 
 def check_output(path: Path, *, overwrite: bool) -> None:
-    """Refuse, before any work is done, a place where no index can be saved.
-
-    Args:
-        path: The index folder to be.
-        overwrite: Whether an index there may be replaced.
-
-    Raises:
-        InputError: The place is taken, or cannot be written to.
-    """
+    """Refuse, before any work is done, a place where no index can be saved."""
     if path.exists() and not path.is_dir():
         raise InputError(f"{path} is a file", "choose another output folder")
     if (path / NAME).exists():
@@ -55,20 +47,7 @@ def save_folder(
     write_vectors: Callable[[Path], None],
     write_documents: Callable[[Path], None],
 ) -> Manifest:
-    """Write an index.
-
-    Args:
-        path: The index folder; made when absent.
-        manifest: The manifest, whose `files` are filled in.
-        write_vectors: Writes the faiss index to the file it is given.
-        write_documents: Writes the document store to the file it is given.
-
-    Returns:
-        The manifest as it was written.
-
-    Raises:
-        OSError: The disk is full, or the folder cannot be written to; what was there is unchanged.
-    """
+    """Write an index."""
     made = not path.exists()
     path.mkdir(parents=True, exist_ok=True)
     try:
@@ -88,18 +67,7 @@ def save_folder(
 
 
 def open_folder(path: Path, *, verify: bool) -> Manifest:
-    """Read an index folder's manifest and check its files.
-
-    Args:
-        path: The index folder.
-        verify: Compare checksums, not sizes only.
-
-    Returns:
-        The manifest.
-
-    Raises:
-        InputError: A file is missing, cut short or changed; it is named.
-    """
+    """Read an index folder's manifest and check its files."""
     manifest = Manifest.read(path)
     for stored in manifest.files.values():
         file = path / stored.name

@@ -107,29 +107,12 @@ def estimate_bytes(factory: str, count: int, dimension: int) -> int:
 
 
 def kind_of(factory: str) -> Kind:
-    """The kind that a faiss description belongs to.
-
-    Args:
-        factory: faiss's description, as in `IndexPlan.factory`.
-
-    Returns:
-        The kind.
-    """
+    """The kind that a faiss description belongs to."""
     return "flat" if factory == "Flat" else "hnsw" if factory.startswith("HNSW") else "ivfpq"
 
 
 def parse_bytes(text: str) -> int:
-    """Read a size such as `500MB`, `1.5 GiB` or `2000000`.
-
-    Args:
-        text: The size.
-
-    Returns:
-        Bytes.
-
-    Raises:
-        InputError: The text is no size.
-    """
+    """Read a size such as `500MB`, `1.5 GiB` or `2000000`."""
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmg]i?)?b?\s*", text, flags=re.IGNORECASE | re.ASCII)
     if match is None:
         raise InputError(f"{text!r} is no size", "write it like 500MB or 2GiB")
@@ -137,14 +120,7 @@ def parse_bytes(text: str) -> int:
 
 
 def format_bytes(size: float) -> str:
-    """Write a size for people.
-
-    Args:
-        size: Bytes.
-
-    Returns:
-        The size with three digits and a binary unit.
-    """
+    """Write a size for people."""
     for unit in ("bytes", "KiB", "MiB"):
         if size < 1024:
             return f"{size:.0f} {unit}" if unit == "bytes" else f"{size:.3g} {unit}"

@@ -23,13 +23,6 @@ def hold_out(count: int, *, seed: int = 0) -> Numbers:
 
     Querying with vectors of the index itself flatters it: each finds itself, and the search of a graph starts
     well. Held-out vectors come from the same corpus and are added once the measurement is done.
-
-    Args:
-        count: Number of vectors in the corpus.
-        seed: Seed of the choice.
-
-    Returns:
-        Sorted numbers; empty for a corpus too small to spare any.
     """
     wanted = min(_QUERIES, count // 10)
     if wanted < _FEWEST:
@@ -63,16 +56,7 @@ class ExactNeighbours:
 
 
 def tune_and_measure(index: VectorIndex, queries: Vectors, exact: Numbers) -> Recall:
-    """Set the least effort that reaches the target recall on half of the queries, then measure on the others.
-
-    Args:
-        index: The index; its `effort` is set.
-        queries: Held-out queries, (q, dim).
-        exact: Their exact neighbours, (q, 10).
-
-    Returns:
-        Recall and speed on the queries that took no part in the tuning.
-    """
+    """Set the least effort that reaches the target recall on half of the queries; measure on the rest."""
     for effort in index.efforts():
         index.effort = effort
         if share_found(index.search(queries[::2], K)[1], exact[::2]) >= TARGET:
@@ -86,14 +70,6 @@ def tune_and_measure(index: VectorIndex, queries: Vectors, exact: Numbers) -> Re
 
 
 def share_found(found: Numbers, exact: Numbers) -> float:
-    """recall@10: the share of the exact neighbours that was found, whatever their order.
-
-    Args:
-        found: (q, k).
-        exact: (q, k).
-
-    Returns:
-        Between 0 and 1.
-    """
+    """recall@10: the share of the exact neighbours that was found, whatever their order."""
     hits = sum(len(np.intersect1d(row, true)) for row, true in zip(found, exact, strict=True))
     return hits / exact.size

@@ -71,21 +71,6 @@ def encode_texts(
 
     A shard's name is the checksum of the encoder's fingerprint and its texts, so that it is never taken for
     another, whatever has changed since.
-
-    Args:
-        store: The texts.
-        count: Number of texts.
-        encoder: The encoder.
-        folder: Where the shards are.
-        fingerprint: The encoder's, which may take a while to compute.
-        metric: How vectors will be compared.
-        progress: Told after each shard.
-
-    Returns:
-        The vectors.
-
-    Raises:
-        InputError: The encoder gives vectors of another shape or type than it promises, NaN or infinities.
     """
     paths: list[Path] = []
     encoded = False

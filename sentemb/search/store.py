@@ -52,19 +52,7 @@ class StoreCounts(NamedTuple):
 
 
 def write_store(path: Path, documents: Iterator[Document]) -> StoreCounts:
-    """Stream documents into a new store file.
-
-    Args:
-        path: The SQLite file to make; an old one is replaced.
-        documents: Documents with id and location, as `as_documents` yields them. Blank ones are left out.
-
-    Returns:
-        The number of documents kept, of different texts among them, and of blank documents left out.
-
-    Raises:
-        InputError: Two documents have one id (both places are named), or metadata that JSON cannot hold.
-        OSError: The disk is full.
-    """
+    """Stream documents into a new store file."""
     path.unlink(missing_ok=True)
     with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection, _disk_errors(path):
         # A scratch file until it is copied into an index folder: no journal, no waiting for the disk.
@@ -147,29 +135,13 @@ class DocumentStore:
             ) from None
 
     def texts(self, start: int, stop: int) -> list[str]:
-        """The different texts by number.
-
-        Args:
-            start: First number.
-            stop: One past the last number.
-
-        Returns:
-            The texts in the order of their numbers.
-        """
+        """The different texts by number."""
         query = "SELECT text FROM texts WHERE number >= ? AND number < ? ORDER BY number"
         with self._lock:
             return [text for (text,) in self._connection.execute(query, (start, stop))]
 
     def documents_of(self, numbers: Iterable[int], limit: int) -> dict[int, list[StoredDocument]]:
-        """The documents that have some texts.
-
-        Args:
-            numbers: The texts' numbers.
-            limit: At most so many documents of each text.
-
-        Returns:
-            For each number its documents in the order they were given.
-        """
+        """The documents that have some texts."""
         found: dict[int, list[StoredDocument]] = {}
         with self._lock:
             rows = self._connection.execute(_DOCUMENTS_OF, (json.dumps(list(numbers)), limit)).fetchall()
@@ -179,14 +151,7 @@ class DocumentStore:
         return found
 
     def copy_to(self, path: Path) -> None:
-        """Copy the store to a new file, also when its own has been removed in the meantime.
-
-        Args:
-            path: The file to make.
-
-        Raises:
-            OSError: The disk is full.
-        """
+        """Copy the store to a new file, also when its own has been removed in the meantime."""
         with contextlib.closing(sqlite3.connect(path)) as copy, _disk_errors(path), self._lock:
             # A journal beside the copy would be left there by a kill.
             copy.execute("PRAGMA journal_mode=OFF")

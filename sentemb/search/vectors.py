@@ -41,16 +41,7 @@ class VectorIndex:
 
     @classmethod
     def empty(cls, factory: str, kind: Kind, dimension: int) -> VectorIndex:
-        """Make an index without vectors; similarities are inner products.
-
-        Args:
-            factory: faiss's description.
-            kind: Its kind.
-            dimension: Length of a vector.
-
-        Returns:
-            The index.
-        """
+        """Make an index without vectors; similarities are inner products."""
         return cls(
             faiss.IndexIDMap(faiss.index_factory(dimension, factory, faiss.METRIC_INNER_PRODUCT)), kind
         )
@@ -88,16 +79,7 @@ class VectorIndex:
         return [0]
 
     def search(self, queries: Vectors, k: int) -> tuple[Vectors, Numbers]:
-        """The nearest vectors of each query.
-
-        Args:
-            queries: (q, dim), normalised as the index's vectors are.
-            k: How many; no more than there are vectors.
-
-        Returns:
-            Scores and numbers, (q, k) each, best first. Where an approximate search leaves places empty, it
-            is repeated with more effort.
-        """
+        """The nearest vectors of each query."""
         most = _ivf(self._index).nlist if self.kind == "ivfpq" else len(self)
         effort = self.effort
         while True:
@@ -118,32 +100,13 @@ class VectorIndex:
         return None
 
     def write(self, path: Path) -> None:
-        """Write the index to a new file.
-
-        Args:
-            path: The file.
-
-        Raises:
-            OSError: The disk is full; faiss's own writer would report that as a bug.
-        """
+        """Write the index to a new file."""
         with path.open("wb") as file:
             faiss.write_index(self._index, faiss.PyCallbackIOWriter(file.write))
 
     @classmethod
     def read(cls, path: Path, kind: Kind, effort: int) -> VectorIndex:
-        """Map a file that `write` made into memory; pages are read when a search needs them.
-
-        Args:
-            path: The file, whose checksum has been verified: faiss trusts what it reads.
-            kind: Kind of the index.
-            effort: As for the constructor.
-
-        Returns:
-            The index.
-
-        Raises:
-            InputError: faiss cannot read it.
-        """
+        """Map a file that `write` made into memory; pages are read when a search needs them."""
         try:
             index = faiss.read_index(str(path), faiss.IO_FLAG_MMAP_IFC)
         except RuntimeError as error:
@@ -152,14 +115,7 @@ class VectorIndex:
 
 
 def normalised(vectors: Vectors) -> Vectors:
-    """Vectors of length 1, so that their inner product is the cosine; a zero vector stays zero.
-
-    Args:
-        vectors: (n, dim).
-
-    Returns:
-        (n, dim), a copy.
-    """
+    """Vectors of length 1, so that their inner product is the cosine; a zero vector stays zero."""
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     unit: Vectors = np.divide(vectors, lengths, out=np.zeros_like(vectors), where=lengths > 0)
     return unit

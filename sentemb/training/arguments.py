@@ -16,18 +16,7 @@ _KEPT_CHECKPOINTS = 2
 def training_arguments(
     config: RunConfig, checkpoints: Path, *, eval_steps: int, metric: str | None, eval_on_start: bool
 ) -> SentenceTransformerTrainingArguments:
-    """Translate a configuration for the trainer.
-
-    Args:
-        config: The configuration, with one seed.
-        checkpoints: Folder of the checkpoints.
-        eval_steps: Optimizer steps between two evaluations, and between two checkpoints.
-        metric: Key of the dev score; `None` without a dev set.
-        eval_on_start: Evaluate before the first step, where there is a dev set.
-
-    Returns:
-        The arguments.
-    """
+    """Translate a configuration for the trainer."""
     warm = "constant_with_warmup" if config.warmup else "constant"
     return SentenceTransformerTrainingArguments(
         output_dir=str(checkpoints),

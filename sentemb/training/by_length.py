@@ -31,14 +31,7 @@ class ByLength(nn.Module):
         self.module = module  # where upstream's wrappers have it too
 
     def forward(self, features: dict[str, Any]) -> dict[str, Any]:
-        """Encode a batch.
-
-        Args:
-            features: Tokenized batch; left unchanged where it is divided.
-
-        Returns:
-            The encoder's output, rows in the order of the batch.
-        """
+        """Encode a batch."""
         mask = features.get("attention_mask")
         if not isinstance(mask, Tensor) or mask.ndim != 2 or (mask[:, 1:] > mask[:, :-1]).any():
             whole: dict[str, Any] = self.module(features)
@@ -60,28 +53,13 @@ class ByLength(nn.Module):
 
 
 def in_parts(encoder: SentenceTransformer) -> nn.Module:
-    """What a loss is to run in training, so that a step takes as little time as it can.
-
-    Args:
-        encoder: The encoder that is trained.
-
-    Returns:
-        The encoder in parts of similar length on a CPU; on a GPU the encoder itself, and in one of several
-        processes, where the trainer puts its own wrapper into the loss.
-    """
+    """What a loss is to run in training, so that a step takes as little time as it can."""
     alone = ranks().num_processes == 1
     return ByLength(encoder) if alone and encoder.device.type == "cpu" else encoder
 
 
 def division(lengths: list[int]) -> list[int]:
-    """Divide rows so that tokens with padding, and a price for every part, are least.
-
-    Args:
-        lengths: Tokens of each row, longest first.
-
-    Returns:
-        Rows of each part.
-    """
+    """Divide rows so that tokens with padding, and a price for every part, are least."""
     least, first = [0.0], [0]  # of the rows up to here: the price, and where the last part begins
     for end in range(1, len(lengths) + 1):
         price, start = min(

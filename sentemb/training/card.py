@@ -18,12 +18,7 @@ logger = logging.getLogger(__name__)
 
 
 def write_card(path: Path, make_text: Callable[[], str]) -> None:
-    """Write a `README.md`. A card that cannot be made is a warning: it never costs the trained model.
-
-    Args:
-        path: The file.
-        make_text: Makes the text.
-    """
+    """Write a `README.md`. A card that cannot be made is a warning: it never costs the trained model."""
     try:
         path.write_text(make_text(), encoding="utf-8")
     except Exception as error:  # whatever it is, the model matters more
@@ -57,11 +52,7 @@ class Card:
     after_code: str = ""
 
     def text(self) -> str:
-        """The card.
-
-        Returns:
-            Markdown with the hub's front matter.
-        """
+        """The card."""
         front = ["library_name: sentence-transformers", f"pipeline_tag: {self.pipeline}"]
         # Only a hub id may stand here: a path or the name of a bundled model would point to nowhere.
         if not Path(self.base).exists() and bundled_folder(self.base) is None:
@@ -85,15 +76,7 @@ ENCODER_TAGS = ("sentence-similarity", "feature-extraction")
 
 
 def encoder_code(name: str, model: SentenceTransformer) -> list[str]:
-    """Python that loads an encoder and encodes two sentences.
-
-    Args:
-        name: The encoder's name.
-        model: The encoder: one with modules that plain sentence-transformers lacks is loaded by sentemb.
-
-    Returns:
-        The lines.
-    """
+    """Python that loads an encoder and encodes two sentences."""
     if any(isinstance(module, OWN_MODULES) for module in model):
         loading = ["import sentemb", "", f'encoder = sentemb.load("{name}")']
     else:
@@ -105,17 +88,7 @@ def encoder_code(name: str, model: SentenceTransformer) -> list[str]:
 def model_card(
     config: TrainConfig, model: SentenceTransformer, record: dict[str, Any], *, citation: str
 ) -> str:
-    """Make the text of the card of a trained encoder.
-
-    Args:
-        config: The run's configuration.
-        model: The encoder.
-        record: The run's record.
-        citation: BibTeX of the method.
-
-    Returns:
-        Markdown with the hub's front matter.
-    """
+    """Make the text of the card of a trained encoder."""
     name = Path(config.output).name
     rows = {
         "Recipe": f"{config.recipe} ({config.preset})",

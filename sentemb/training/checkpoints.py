@@ -11,26 +11,12 @@ _NAME = re.compile(r"checkpoint-(\d+)")
 
 
 def checkpoint_name(step: int) -> str:
-    """Folder name of the checkpoint after `step` optimizer steps, the one that transformers uses.
-
-    Args:
-        step: Number of optimizer steps; 0 is the untrained state.
-
-    Returns:
-        The name.
-    """
+    """Folder name of the checkpoint after `step` optimizer steps, the one that transformers uses."""
     return f"checkpoint-{step}"
 
 
 def checkpoints(folder: Path) -> list[tuple[int, Path]]:
-    """Complete checkpoints in a folder.
-
-    Args:
-        folder: Where the checkpoints lie; it may be absent.
-
-    Returns:
-        Pairs of step and path, by step.
-    """
+    """Complete checkpoints in a folder."""
     if not folder.is_dir():
         return []
     named = ((_NAME.fullmatch(path.name), path) for path in folder.iterdir() if path.is_dir())
@@ -38,11 +24,7 @@ def checkpoints(folder: Path) -> list[tuple[int, Path]]:
 
 
 def remove_folder(path: Path) -> None:
-    """Remove a folder so that a kill midway leaves nothing under its name.
-
-    Args:
-        path: The folder; nothing happens when it is absent.
-    """
+    """Remove a folder so that a kill midway leaves nothing under its name."""
     if not path.exists():
         return
     doomed = path.with_name(f".{path.name}.removed")
@@ -52,23 +34,13 @@ def remove_folder(path: Path) -> None:
 
 
 def remove_remains(folder: Path) -> None:
-    """Remove what kills left behind: folders half written and folders half removed.
-
-    Args:
-        folder: Where the checkpoints lie; it may be absent.
-    """
+    """Remove what kills left behind: folders half written and folders half removed."""
     for path in folder.glob(".checkpoint-*") if folder.is_dir() else ():
         shutil.rmtree(path, ignore_errors=True)
 
 
 def rotate(folder: Path, *, keep: int | None, protected: Iterable[int]) -> None:
-    """Remove the oldest checkpoints, but never the newest one nor a protected one.
-
-    Args:
-        folder: Where the checkpoints lie.
-        keep: How many may stay; `None` keeps all.
-        protected: Steps whose checkpoints stay whatever `keep` says.
-    """
+    """Remove the oldest checkpoints, but never the newest one nor a protected one."""
     present = checkpoints(folder)
     if keep is None or keep <= 0 or not present:
         return

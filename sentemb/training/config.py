@@ -103,23 +103,12 @@ class RunConfig:
         return _remake, (type(self), self.values())
 
     def values(self) -> dict[str, Any]:
-        """The fields as plain values, for TOML and JSON.
-
-        Returns:
-            Field name to value; tuples are lists, options dicts.
-        """
+        """The fields as plain values, for TOML and JSON."""
         plain = {item.name: getattr(self, item.name) for item in dataclasses.fields(self)}
         return {name: _plain(value) for name, value in plain.items()}
 
     def replace(self, **changes: Any) -> Self:
-        """A copy with some fields changed, checked like a new one.
-
-        Args:
-            **changes: Field name to new value.
-
-        Returns:
-            The copy.
-        """
+        """A copy with some fields changed, checked like a new one."""
         return dataclasses.replace(self, **changes)
 
 
@@ -161,29 +150,12 @@ class TrainConfig(RunConfig):
 
 
 def field_types(kind: type[RunConfig] = TrainConfig) -> dict[str, Any]:
-    """Types of the fields of a configuration.
-
-    Args:
-        kind: The configuration's class.
-
-    Returns:
-        Field name to type.
-    """
+    """Types of the fields of a configuration."""
     return get_type_hints(kind)
 
 
 def require(name: str, value: float | None, *, at_least: float, at_most: float | None = None) -> None:
-    """Refuse a number outside its range.
-
-    Args:
-        name: What the value is called, for the message.
-        value: The value; `None` stands for a field that is not set.
-        at_least: The smallest value.
-        at_most: The largest value.
-
-    Raises:
-        InputError: The value lies outside, or is NaN.
-    """
+    """Refuse a number outside its range."""
     # Written so that NaN fails as well.
     if value is None or (value >= at_least and (at_most is None or value <= at_most)):
         return

@@ -50,11 +50,7 @@ class EncoderSession(Session):
             self.remarks += ("computing the views of the frozen encoder before the first step",)
 
     def describe(self) -> dict[str, Any]:
-        """Say for the record what the run is trained on.
-
-        Returns:
-            The data with its checksums, and the number of negatives.
-        """
+        """Say for the record what the run is trained on."""
         config = self.config
         return {
             "data": describe_source(config.data, data_dir=config.data_dir, rows=len(self.rows)),
@@ -62,15 +58,7 @@ class EncoderSession(Session):
         }
 
     def describe_score(self, kept: Run, scores: list[float]) -> dict[str, Any]:
-        """Say for the record how the weights were chosen.
-
-        Args:
-            kept: The run.
-            scores: All dev scores in order, that of the base model first.
-
-        Returns:
-            The dev set, the metric and the base model's score.
-        """
+        """Say for the record how the weights were chosen."""
         return {
             "set": self.config.dev,
             "metric": "Spearman of cosines, protocol all",
@@ -78,12 +66,7 @@ class EncoderSession(Session):
         }
 
     def write_model(self, folder: Path, record: dict[str, Any]) -> None:
-        """Write the encoder and its card.
-
-        Args:
-            folder: Where; it does not exist yet.
-            record: The run's record.
-        """
+        """Write the encoder and its card."""
         self.model.save_pretrained(str(folder), create_model_card=False)
         write_card(
             folder / "README.md",

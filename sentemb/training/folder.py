@@ -45,16 +45,7 @@ class RunFolder:
         self.checkpoints = self.run / "checkpoints"
 
     def check(self, config: RunConfig, *, resume: bool) -> None:
-        """Refuse a folder that this run may not have. Nothing is written.
-
-        Args:
-            config: The run's configuration.
-            resume: Whether an interrupted run may go on. An empty folder begins one either way.
-
-        Raises:
-            InputError: The folder holds something else: a finished run, an interrupted one without `resume`,
-                one of another configuration, or no run at all.
-        """
+        """Refuse a folder that this run may not have. Nothing is written."""
         if not self.config.exists():
             if self.path.exists() and (not self.path.is_dir() or _holds_more_than_a_lock(self.path)):
                 raise InputError(f"{self.path} already exists and holds no run", "choose another --output")
@@ -74,15 +65,7 @@ class RunFolder:
 
     @contextlib.contextmanager
     def claimed(self, config: RunConfig, *, resume: bool) -> Iterator[None]:
-        """Take the folder for a run and keep other processes out while it goes on.
-
-        Args:
-            config: The run's configuration.
-            resume: Whether an interrupted run may go on.
-
-        Raises:
-            InputError: As for `check`, or another process has the folder.
-        """
+        """Take the folder for a run and keep other processes out while it goes on."""
         self.check(config, resume=resume)
         self.run.mkdir(parents=True, exist_ok=True)
         lock = FileLock(self.run / "lock")
@@ -101,51 +84,28 @@ class RunFolder:
             lock.release()
 
     def status(self) -> str | None:
-        """State of the run.
-
-        Returns:
-            `running` (also after a kill), `finished`, or `None` before the first record.
-        """
+        """State of the run."""
         status: str | None = self.read_record().get("status")
         return status
 
     def read_record(self) -> dict[str, Any]:
-        """The record so far.
-
-        Returns:
-            Plain values; empty before the first.
-        """
+        """The record so far."""
         record: dict[str, Any] = read_json(self.record) if self.record.exists() else {}
         return record
 
     def update_record(self, **values: Any) -> dict[str, Any]:
-        """Add to the record.
-
-        Args:
-            **values: Plain values by name.
-
-        Returns:
-            The whole record.
-        """
+        """Add to the record."""
         record = self.read_record() | values
         write_json(self.record, record)
         return record
 
     def append_metrics(self, entry: dict[str, Any]) -> None:
-        """Add a line to the metrics.
-
-        Args:
-            entry: Plain values.
-        """
+        """Add a line to the metrics."""
         with self.metrics.open("a", encoding="utf-8") as file:
             file.write(json.dumps(entry) + "\n")
 
     def rewind_metrics(self, step: int) -> None:
-        """Drop the metrics after a step, which a resumed run is about to write again.
-
-        Args:
-            step: The last step to keep.
-        """
+        """Drop the metrics after a step, which a resumed run is about to write again."""
         if not self.metrics.exists():
             return
         kept = []
@@ -161,9 +121,6 @@ class RunFolder:
 
         `modules.json` comes first and the weights last: between the two every loader fails, so that none can
         take a part for the whole.
-
-        Args:
-            model: The saved model; it is gone afterwards.
         """
         entries = sorted(
             model.iterdir(),
@@ -177,14 +134,7 @@ class RunFolder:
         model.rmdir()
 
     def differing(self, config: RunConfig) -> list[str]:
-        """Fields in which a configuration departs from the one that began the run.
-
-        Args:
-            config: The configuration.
-
-        Returns:
-            Their names; where the output and the data lie does not count.
-        """
+        """Fields in which a configuration departs from the one that began the run."""
         before = read_toml(self.config)
         # Through TOML, so that both sides say "none" and have lists.
         now = tomllib.loads(to_toml(config.values()))

@@ -18,17 +18,7 @@ _NOT_AN_OPTION = "view_cache"  # which cannot be written in a file
 
 
 def loss_class(name: str) -> type[nn.Module]:
-    """Look a loss up.
-
-    Args:
-        name: Class name in `sentemb.losses`.
-
-    Returns:
-        The class.
-
-    Raises:
-        InputError: There is no such loss, or it has no gradient cache.
-    """
+    """Look a loss up."""
     if name == "CachedSelfGuidedLoss":
         raise InputError(
             "SelfGuidedLoss has no gradient cache: it compares a batch with the views of all layers of its "
@@ -43,17 +33,7 @@ def loss_class(name: str) -> type[nn.Module]:
 
 
 def check_loss_options(config: RunConfig) -> dict[str, Any]:
-    """Check the options of a configuration's loss by name and type.
-
-    Args:
-        config: The configuration.
-
-    Returns:
-        The options, ready for the constructor.
-
-    Raises:
-        InputError: Unknown loss or option, or a value of the wrong type.
-    """
+    """Check the options of a configuration's loss by name and type."""
     chosen = loss_class(config.loss)
     # What has no default, the model and a classification head, is the run's own.
     parameters = inspect.signature(chosen).parameters.values()
@@ -74,21 +54,7 @@ def build_loss(
     view_cache: ViewCache | None = None,
     whole_pass: bool = True,
 ) -> nn.Module:
-    """Build the loss of a configuration.
-
-    Args:
-        config: The configuration.
-        model: The encoder with the base model's weights, possibly wrapped.
-        view_cache: Cache to share between the runs of several seeds; losses without views ignore it.
-        whole_pass: Whether training sees every row; if not, views are computed as they are needed, unless the
-            configuration asks for a cache.
-
-    Returns:
-        The loss.
-
-    Raises:
-        InputError: Unknown loss or option, or a value that the loss refuses.
-    """
+    """Build the loss of a configuration."""
     chosen = loss_class(config.loss)
     options = check_loss_options(config)
     if issubclass(chosen, SelfGuidedLoss):
@@ -100,19 +66,7 @@ def build_loss(
 
 
 def negatives_per_anchor(loss: nn.Module, *, batch_size: int, columns: int) -> int:
-    """How many negatives an anchor of a full batch meets.
-
-    Args:
-        loss: The loss.
-        batch_size: Rows per process.
-        columns: Text columns per row.
-
-    Returns:
-        The number, over all processes where the loss gathers.
-
-    Raises:
-        InputError: The batch leaves an anchor without any.
-    """
+    """How many negatives an anchor of a full batch meets."""
     gathered = getattr(loss, "gather_across_devices", False)
     rows = batch_size * (get_world_size() if gathered else 1)
     if isinstance(loss, SelfGuidedLoss):

@@ -44,20 +44,12 @@ class OwnedByLoss:
                     self._others[f"{prefix}.{name}" if prefix else name] = parameter
 
     def parameters(self) -> list[nn.Parameter]:
-        """Trainable weights, each once, in a fixed order.
-
-        Returns:
-            The parameters.
-        """
+        """Trainable weights, each once, in a fixed order."""
         owned = [p for module in self._modules.values() for p in module.owned_parameters() if p.requires_grad]
         return list({id(p): p for p in [*owned, *self._others.values()]}.values())
 
     def state(self) -> dict[str, Tensor]:
-        """Copies of all owned weights and buffers by name.
-
-        Returns:
-            Name to tensor, on the CPU.
-        """
+        """Copies of all owned weights and buffers by name."""
         tensors = {
             f"{path}.{name}" if path else name: tensor
             for path, module in self._modules.items()
@@ -67,14 +59,7 @@ class OwnedByLoss:
         return {name: tensor.detach().to("cpu", copy=True).contiguous() for name, tensor in tensors.items()}
 
     def load(self, state: Mapping[str, Tensor]) -> None:
-        """Put back what `state` took.
-
-        Args:
-            state: Name to tensor.
-
-        Raises:
-            InputError: The names are not those of this loss.
-        """
+        """Put back what `state` took."""
         expected = self.state().keys()
         if set(state) != set(expected):
             odd = ", ".join(sorted(set(state) ^ set(expected)))

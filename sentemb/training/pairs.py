@@ -15,18 +15,7 @@ logger = logging.getLogger(__name__)
 
 
 def load_pair_rows(config: TrainConfig) -> Dataset:
-    """Load labelled pairs, without those that contradict or repeat each other.
-
-    Args:
-        config: The configuration, with a label column.
-
-    Returns:
-        `sentence1`, `sentence2`, and as `label` 1 or 0 and the components of both texts, as
-        `ParaphraseContrastLoss` takes them.
-
-    Raises:
-        InputError: The data cannot be read, or are no labelled pairs.
-    """
+    """Load labelled pairs, without those that contradict or repeat each other."""
     pairs = load_pairs(
         config.data, columns=config.columns, label=config.label or LABEL, data_dir=config.data_dir
     )

@@ -14,15 +14,7 @@ Result = TypeVar("Result")
 
 
 def base_parser(description: str | None, *, base: str | None) -> argparse.ArgumentParser:
-    """Make a parser with the options of every program, whatever it trains.
-
-    Args:
-        description: The program's docstring.
-        base: Base model of the paper, None where it depends on other options.
-
-    Returns:
-        The parser, to be given the program's own options.
-    """
+    """Make a parser with the options of every program, whatever it trains."""
     parser = argparse.ArgumentParser(
         description=description, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -36,16 +28,7 @@ def base_parser(description: str | None, *, base: str | None) -> argparse.Argume
 
 
 def program_parser(description: str | None, *, data: str | None, seeds: str) -> argparse.ArgumentParser:
-    """Make a parser with the options of the programs that train encoders on text.
-
-    Args:
-        description: The program's docstring.
-        data: The method's training data; None leaves it to the recipe.
-        seeds: The method's seeds.
-
-    Returns:
-        The parser, to be given the method's own options.
-    """
+    """Make a parser with the options of the programs that train encoders on text."""
     parser = base_parser(description, base="bert-base-uncased")
     parser.add_argument(
         "--data", default=data, help="file, folder, hub id or catalogue name; the paper's data by default"
@@ -60,15 +43,7 @@ def program_parser(description: str | None, *, data: str | None, seeds: str) -> 
 def run_program(
     parser: argparse.ArgumentParser, configure: Callable[[argparse.Namespace], TrainConfig]
 ) -> Run | dict[str, Any]:
-    """Read the command line and train an encoder.
-
-    Args:
-        parser: The program's parser.
-        configure: From the command line to the configuration.
-
-    Returns:
-        The run, or the statistics of several seeds.
-    """
+    """Read the command line and train an encoder."""
 
     def run(options: argparse.Namespace) -> Run | dict[str, Any]:
         config = configure(options)
@@ -82,15 +57,7 @@ def run_program(
 def run_with_options(
     parser: argparse.ArgumentParser, action: Callable[[argparse.Namespace], Result]
 ) -> Result:
-    """Read the command line and do something; a mistake is one line and exit code 2, Ctrl-C one line and 130.
-
-    Args:
-        parser: The program's parser.
-        action: What to do with the command line.
-
-    Returns:
-        What the action returns.
-    """
+    """Read the command line and run; a user error is one line and exit code 2, Ctrl-C one line and 130."""
     options = parser.parse_args()
     try:
         return action(options)

@@ -36,20 +36,11 @@ class ConsoleProgress(TrainerCallback):
         self._task: Any = None
 
     def announce(self, text: str) -> None:
-        """Print a line above the live one.
-
-        Args:
-            text: The line.
-        """
+        """Print a line above the live one."""
         self.console.print(text, markup=False, highlight=False, soft_wrap=True)
 
     def begin(self, total: int, done: int = 0) -> None:
-        """Open the live line.
-
-        Args:
-            total: Steps of the run.
-            done: Those that are over.
-        """
+        """Open the live line."""
         self._total = total
         if self.console.is_terminal:
             columns = (
@@ -63,21 +54,12 @@ class ConsoleProgress(TrainerCallback):
             self._task = self._live.add_task("", total=total, completed=done)
 
     def advance(self, done: int) -> None:
-        """Move the live line.
-
-        Args:
-            done: Steps that are over.
-        """
+        """Move the live line."""
         if self._live is not None:
             self._live.update(self._task, completed=done)
 
     def show(self, values: dict[str, float], done: int) -> None:
-        """Show the newest values.
-
-        Args:
-            values: By name; those of earlier calls stay on the live line.
-            done: Steps that are over.
-        """
+        """Show the newest values."""
         self._latest |= values
         if self._live is not None:
             self._live.update(self._task, description=self._described(self._latest))

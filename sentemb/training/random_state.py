@@ -10,11 +10,7 @@ import torch
 
 
 def random_state() -> dict[str, Any]:
-    """Take the state of every global random generator of this process.
-
-    Returns:
-        A state for `set_random_state`, made of plain values and tensors.
-    """
+    """Take the state of every global random generator of this process."""
     kind, keys, position, has_gauss, cached_gaussian = np.random.get_state()  # noqa: NPY002 - the global generator
     return {
         "python": random.getstate(),
@@ -25,11 +21,7 @@ def random_state() -> dict[str, Any]:
 
 
 def set_random_state(state: dict[str, Any]) -> None:
-    """Put every global random generator back to a state that `random_state` took.
-
-    Args:
-        state: The state. Accelerators that this machine lacks are passed over.
-    """
+    """Put every global random generator back to a state that `random_state` took."""
     random.setstate(state["python"])
     np.random.set_state(state["numpy"])  # noqa: NPY002 - the global generator
     torch.set_rng_state(state["torch"])

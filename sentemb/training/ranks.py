@@ -14,11 +14,7 @@ from sentemb.errors import InputError
 
 
 def ranks() -> PartialState:
-    """Which process this is, and how many there are.
-
-    Returns:
-        accelerate's state. The first call joins the processes.
-    """
+    """Which process this is, and how many there are."""
     # Without the flag, processes on a machine without an accelerator do not find each other.
     state = PartialState(cpu=not torch.accelerator.is_available())
     _part_at_exit()
@@ -32,15 +28,7 @@ def _part_at_exit() -> None:
 
 
 def on_main(action: Callable[[], None]) -> None:
-    """Do something on the first process only; its mistakes end all of them.
-
-    Args:
-        action: What to do.
-
-    Raises:
-        InputError: The action raised it.
-        OSError: The action raised it.
-    """
+    """Do something on the first process only; its mistakes end all of them."""
     problem: list[Exception | None] = [None]
     if ranks().is_main_process:
         try:

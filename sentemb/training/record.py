@@ -12,11 +12,7 @@ from sentemb.evaluation.environment import hardware, library_versions
 
 
 def describe_environment() -> dict[str, Any]:
-    """Versions, commit, hardware and threads.
-
-    Returns:
-        Plain values for JSON; a commit that cannot be told is `None`.
-    """
+    """Versions, commit, hardware and threads."""
     return {
         "versions": library_versions(),
         "commit": _commit(Path(__file__).parent),

@@ -47,21 +47,7 @@ def fill(
     overrides: Mapping[str, Any] | None = None,
     assignments: Mapping[str, str] | None = None,
 ) -> Config:
-    """Fill a configuration of any kind; see `resolve`.
-
-    Args:
-        kind: The configuration's class.
-        recipe: The recipe.
-        file: TOML file with fields of the class; its options are tables.
-        overrides: Field name to value; `None` means "not given".
-        assignments: Field name, or `TABLE.NAME`, to text as the user wrote it.
-
-    Returns:
-        The configuration.
-
-    Raises:
-        InputError: Unknown field or preset, a value of the wrong type, or no output.
-    """
+    """Fill a configuration of any kind; see `resolve`."""
     given = _read(kind, Path(file), recipe.name) if file is not None else {}
     layers = [given, {key: value for key, value in (overrides or {}).items() if value is not None}]
     layers.append(parse_settings(assignments or {}, kind))

@@ -17,17 +17,7 @@ logger = logging.getLogger(__name__)
 
 
 def load_rows(config: TrainConfig) -> Dataset:
-    """Load the training rows.
-
-    Args:
-        config: The configuration.
-
-    Returns:
-        Text columns in the order of the loss's inputs, and the labels of labelled pairs.
-
-    Raises:
-        InputError: The data cannot be read, or holds nothing to contrast.
-    """
+    """Load the training rows."""
     if config.label is not None:
         return load_pair_rows(config)
     rows = load_columns(config.data, config.columns, data_dir=config.data_dir)
@@ -53,17 +43,7 @@ def load_rows(config: TrainConfig) -> Dataset:
 
 
 def dev_evaluator(config: TrainConfig) -> STSEvaluator | None:
-    """Make the evaluator that chooses the best checkpoint.
-
-    Args:
-        config: The configuration.
-
-    Returns:
-        The evaluator; `None` where the configuration wants none.
-
-    Raises:
-        InputError: The dev set is not there or cannot be read.
-    """
+    """Make the evaluator that chooses the best checkpoint."""
     if config.dev == "none":
         return None
     try:

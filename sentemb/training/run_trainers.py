@@ -15,22 +15,10 @@ class RunTrainer(SentembTrainer):
     """Leaves upstream's model card out: the run writes one of its own."""
 
     def add_model_card_callback(self, default_args_dict: dict[str, Any]) -> None:
-        """Add nothing.
-
-        Args:
-            default_args_dict: Not used.
-        """
+        """Add nothing."""
 
     def override_model_in_loss(self, loss: nn.Module, model: nn.Module) -> nn.Module:
-        """Put upstream's wrapper of the model into the loss, unless the loss runs the model in parts.
-
-        Args:
-            loss: The loss.
-            model: The model as the trainer calls it.
-
-        Returns:
-            The loss.
-        """
+        """Put upstream's wrapper of the model into the loss, unless the loss runs the model in parts."""
         if isinstance(getattr(loss, "model", None), ByLength):
             return loss
         changed: nn.Module = super().override_model_in_loss(loss, model)
@@ -49,11 +37,7 @@ class MemoryTrainer(RunTrainer):
             self._best = _copied(self.model.state_dict()), _copied(self.owned.state())
 
     def restore(self, checkpoint: Path) -> None:
-        """Load the weights of the best evaluation.
-
-        Args:
-            checkpoint: Not used: there is one state only.
-        """
+        """Load the weights of the best evaluation."""
         if self._best is not None:
             model, owned = self._best
             self.model.load_state_dict(model)

@@ -79,71 +79,28 @@ class Session(ABC):
 
     @abstractmethod
     def describe(self) -> dict[str, Any]:
-        """Say for the record what the run is trained on.
-
-        Returns:
-            Plain values; `data` among them, which must be the same when a run goes on.
-        """
+        """Say for the record what the run is trained on."""
 
     @abstractmethod
     def describe_score(self, kept: Run, scores: list[float]) -> dict[str, Any]:
-        """Say for the record how the weights were chosen.
-
-        Args:
-            kept: The run.
-            scores: All dev scores in order.
-
-        Returns:
-            Plain values, kept as `dev`.
-        """
+        """Say for the record how the weights were chosen."""
 
     @abstractmethod
     def write_model(self, folder: Path, record: dict[str, Any]) -> None:
-        """Write the model with its kept weights, and its card.
-
-        Args:
-            folder: Where; it does not exist yet.
-            record: The run's record.
-        """
+        """Write the model with its kept weights, and its card."""
 
     def finish(self, kept: Run) -> Run:
-        """What remains to be computed once the kept weights are loaded.
-
-        Args:
-            kept: The run so far.
-
-        Returns:
-            The run.
-        """
+        """What remains to be computed once the kept weights are loaded."""
         return kept
 
     def run(self, *, resume: bool) -> Run:
-        """Train, or go on training, and publish the model.
-
-        Args:
-            resume: Whether an interrupted run may go on.
-
-        Returns:
-            The finished run.
-
-        Raises:
-            InputError: The folder is not this run's, or its data has changed.
-            Interrupted: The user stopped the run.
-        """
+        """Train, or go on training, and publish the model."""
         with ExitStack() as stack:
             on_main(lambda: stack.enter_context(self.folder.claimed(self.config, resume=resume)))
             return self._run()
 
     def run_in_memory(self) -> Run:
-        """Train without a record, checkpoints and a published model: for weights that are used and forgotten.
-
-        Returns:
-            The finished run; its folder is absent, or empty.
-
-        Raises:
-            InputError: The loss or a score is not a number.
-            Interrupted: The user stopped the run.
-        """
+        """Train without a record, checkpoints and a saved model: for weights that are used and dropped."""
         trainer = self._trainer(fresh=True, kind=MemoryTrainer)
         self._train(trainer, None)
         return self.finish(self._keep(trainer))
@@ -299,11 +256,7 @@ class Session(ABC):
                 remove_folder(path)
 
     def announce(self, text: str) -> None:
-        """Say something to the user, once however many processes there are.
-
-        Args:
-            text: A line.
-        """
+        """Say something to the user, once however many processes there are."""
         if not ranks().is_main_process:
             return
         if self.progress is None:

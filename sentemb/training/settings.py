@@ -63,14 +63,7 @@ def parse_settings(assignments: Mapping[str, str], kind: type[RunConfig] = Train
 
 
 def option_tables(kind: type[RunConfig]) -> list[str]:
-    """Fields that hold the options of something.
-
-    Args:
-        kind: The configuration's class.
-
-    Returns:
-        Their names.
-    """
+    """Fields that hold the options of something."""
     return [name for name, inner in field_types(kind).items() if get_origin(inner) is Mapping]
 
 

@@ -21,32 +21,14 @@ _HEADER = "sentemb.state"
 
 
 def save_state(path: Path, state: Any) -> None:
-    """Write a nested state of dicts, lists, tuples, tensors and plain values.
-
-    Args:
-        path: The file; its folder must exist.
-        state: The state. Keys of dicts are strings or integers.
-
-    Raises:
-        TypeError: Something in `state` is neither a container, a tensor nor a plain value.
-    """
+    """Write a nested state of dicts, lists, tuples, tensors and plain values."""
     tensors: dict[str, torch.Tensor] = {}
     header = json.dumps(_encode(state, tensors))
     save_file(tensors, path, metadata={_HEADER: header})
 
 
 def load_state(path: Path) -> Any:
-    """Read what `save_state` wrote; tensors are on the CPU.
-
-    Args:
-        path: The file.
-
-    Returns:
-        The state.
-
-    Raises:
-        InputError: The file is absent, damaged or of another kind.
-    """
+    """Read what `save_state` wrote; tensors are on the CPU."""
     try:
         with safe_open(path, framework="pt", device="cpu") as file:
             header = (file.metadata() or {})[_HEADER]

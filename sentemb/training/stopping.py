@@ -59,15 +59,7 @@ class StoppingRule:
 
 
 def dev_scores(history: Sequence[dict[str, Any]], metric: str) -> list[float]:
-    """Dev scores in a trainer's log history.
-
-    Args:
-        history: `TrainerState.log_history`.
-        metric: The metric's key.
-
-    Returns:
-        The scores in order.
-    """
+    """Dev scores in a trainer's log history."""
     return [float(entry[metric]) for entry in history if metric in entry]
 
 

@@ -49,20 +49,7 @@ class Row:
 def recipe_row(
     name: str, recipe: str, overrides: Mapping[str, Any], *, view_cache: ViewCache | None = None
 ) -> Row:
-    """A row that trains a recipe.
-
-    Args:
-        name: The row's name.
-        recipe: Name of the recipe.
-        overrides: Fields of `TrainConfig` that differ from it; None means "not given".
-        view_cache: Shared by rows with the same base, data and views.
-
-    Returns:
-        The row.
-
-    Raises:
-        InputError: Unknown recipe or field, or a value of the wrong type.
-    """
+    """A row that trains a recipe."""
 
     def configured(folder: str, seed: int) -> TrainConfig:
         return resolve(recipe, overrides={**overrides, "output": folder, "seeds": (seed,)})
@@ -90,23 +77,6 @@ def judge_rows(
 
     `ROW-seed-N.SUITE.PROTOCOL.seed-N.json` is the record, its settings lie in `settings/`. An interrupted run
     goes on from its checkpoint; a model is removed when its record is written.
-
-    Args:
-        rows: The rows; a seed of all rows comes before the next seed, so that an early stop leaves a table.
-        seeds: The seeds.
-        pairs: The sets to judge on.
-        folder: Where everything goes.
-        suite: What the sets are judged as.
-        models: Where models are trained; `models` in the folder by default.
-        keep_models: Leave the models there.
-        progress: Where to show progress.
-
-    Returns:
-        The records of all rows and seeds, by row.
-
-    Raises:
-        InputError: The folder holds a row of this name with other settings, or a row cannot be trained.
-        Interrupted: The user stopped a run, which can be resumed.
     """
     prepare_folder(folder)
     sets = [f"{one.name} {one.split}, {len(one)} pairs" for one in pairs]

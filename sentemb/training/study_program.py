@@ -20,16 +20,7 @@ from sentemb.training.values import parsed, unknown
 
 
 def study_parser(description: str | None, *, rows: Sequence[str], seeds: str) -> argparse.ArgumentParser:
-    """Make a parser with the options of all of them.
-
-    Args:
-        description: The program's docstring.
-        rows: Names of all rows.
-        seeds: The paper's seeds.
-
-    Returns:
-        The parser, to be given the program's own options.
-    """
+    """Make a parser with the options of all of them."""
     parser = argparse.ArgumentParser(
         description=description, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -50,18 +41,7 @@ def study_parser(description: str | None, *, rows: Sequence[str], seeds: str) ->
 
 
 def recipe_settings(options: argparse.Namespace, *names: str) -> dict[str, Any]:
-    """Read what the command line says of every row that trains a recipe.
-
-    Args:
-        options: The command line.
-        *names: The program's own options that are settings.
-
-    Returns:
-        Fields of `TrainConfig`; None means "not given".
-
-    Raises:
-        InputError: `--set` names no setting, or its value is of the wrong type.
-    """
+    """Read what the command line says of every row that trains a recipe."""
     given = {name: getattr(options, name) for name in ("base", "dev", "data_dir", "max_steps", *names)}
     return {**given, **parse_settings(split_settings(options.set))}
 
@@ -72,16 +52,7 @@ def run_study(
     *,
     suite: StsSuite = STS,
 ) -> list[ResultRecord]:
-    """Read the command line, train the rows that it asks for, and judge them.
-
-    Args:
-        parser: The program's parser.
-        rows_of: From the command line to what makes each row, by name; only the rows asked for are made.
-        suite: What the sets are judged as.
-
-    Returns:
-        The records of all rows and seeds, by row.
-    """
+    """Read the command line, train the rows that it asks for, and judge them."""
 
     def run(options: argparse.Namespace) -> list[ResultRecord]:
         makers = rows_of(options)
@@ -102,18 +73,7 @@ def run_study(
 
 
 def rows_and_seeds(options: argparse.Namespace, known: Collection[str]) -> tuple[list[str], tuple[int, ...]]:
-    """Read `--rows` and `--seeds`.
-
-    Args:
-        options: The command line.
-        known: Names of all rows.
-
-    Returns:
-        The names of the rows asked for, and the seeds.
-
-    Raises:
-        InputError: There is no such row, a seed is no number, or one is named twice.
-    """
+    """Read `--rows` and `--seeds`."""
     names = options.rows.split(",")
     for name in names:
         if name not in known:

@@ -31,18 +31,7 @@ class Trace(NamedTuple):
 
 
 def read_trace(folder: Path, measures: Sequence[str]) -> Trace | None:
-    """Read measures from the metrics of a run.
-
-    Args:
-        folder: A run's folder, or any other place.
-        measures: Such as `spearman_cosine`, `alignment`, `uniformity`, `anisotropy`, `effective_rank`.
-
-    Returns:
-        The steps at which all of them are there; None where the folder holds no run of an encoder.
-
-    Raises:
-        InputError: The run never measured them, or a line of its metrics is broken.
-    """
+    """Read measures from the metrics of a run."""
     run = RunFolder(folder)
     if not (run.config.is_file() and run.metrics.is_file()):
         return None

@@ -29,14 +29,7 @@ OPTIMIZER_FILE = "optimizer.safetensors"
 
 
 def random_file(rank: int) -> str:
-    """Name of the file with the random generators of one process.
-
-    Args:
-        rank: The process.
-
-    Returns:
-        The file's name inside a checkpoint.
-    """
+    """Name of the file with the random generators of one process."""
     return f"random-{rank}.safetensors"
 
 

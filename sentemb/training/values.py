@@ -15,19 +15,7 @@ from sentemb.errors import InputError
 
 
 def checked(name: str, value: Any, kind: Any) -> Any:
-    """Check a value against a type; whole numbers pass as floats, lists as tuples, "none" as `None`.
-
-    Args:
-        name: What the value is called, for the message.
-        value: The value.
-        kind: A plain type, a `Literal`, a union, a tuple type or a `Mapping`.
-
-    Returns:
-        The value, as the type.
-
-    Raises:
-        InputError: The value is of another type.
-    """
+    """Check a value against a type; whole numbers pass as floats, lists as tuples, "none" as `None`."""
     origin = get_origin(kind)
     if origin in (Union, types.UnionType):
         return _checked_union(name, value, get_args(kind))
@@ -53,20 +41,7 @@ def checked(name: str, value: Any, kind: Any) -> Any:
 
 
 def parsed(name: str, text: str, kind: Any) -> Any:
-    """Read a value from the command line, where everything is text.
-
-    Args:
-        name: What the value is called, for the message.
-        text: What the user wrote; a TOML value, or a bare word for a string; commas make a list, also
-            without brackets.
-        kind: The type that it must have.
-
-    Returns:
-        The value, as the type.
-
-    Raises:
-        InputError: The text is no such value.
-    """
+    """Read a value from the command line, where everything is text."""
     kinds = get_args(kind) if get_origin(kind) in (Union, types.UnionType) else (kind,)
     if any(get_origin(inner) is tuple for inner in kinds):
         entry = next(get_args(inner)[0] for inner in kinds if get_origin(inner) is tuple)
@@ -80,14 +55,7 @@ def parsed(name: str, text: str, kind: Any) -> Any:
 
 
 def toml_or_text(text: str) -> Any:
-    """Read a value of TOML; what is none is a bare word.
-
-    Args:
-        text: What the user wrote.
-
-    Returns:
-        The value, or the text.
-    """
+    """Read a value of TOML; what is none is a bare word."""
     try:
         return tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:
@@ -95,17 +63,7 @@ def toml_or_text(text: str) -> Any:
 
 
 def read_toml(path: Path) -> dict[str, Any]:
-    """Read a TOML file.
-
-    Args:
-        path: The file.
-
-    Returns:
-        Its content.
-
-    Raises:
-        InputError: The file is absent or no TOML.
-    """
+    """Read a TOML file."""
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -115,14 +73,7 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 
 def to_toml(values: Mapping[str, Any]) -> str:
-    """Write plain values as TOML; `None`, which TOML lacks, becomes the "none" that `checked` understands.
-
-    Args:
-        values: Key to string, number, boolean, list of these, or a dict of these (one table).
-
-    Returns:
-        The text.
-    """
+    """Write plain values as TOML; `None`, which TOML lacks, becomes the "none" that `checked` understands."""
     tables = {key: value for key, value in values.items() if isinstance(value, Mapping)}
     lines = [f"{key} = {_toml(value)}" for key, value in values.items() if key not in tables]
     for name, table in tables.items():
@@ -132,16 +83,7 @@ def to_toml(values: Mapping[str, Any]) -> str:
 
 
 def unknown(what: str, name: object, known: Collection[object]) -> InputError:
-    """The error for a name that does not exist, with the closest one that does.
-
-    Args:
-        what: Kind of thing that was named.
-        name: What the user wrote.
-        known: What exists.
-
-    Returns:
-        The error, to be raised.
-    """
+    """The error for a name that does not exist, with the closest one that does."""
     names = [str(item) for item in known]
     close = difflib.get_close_matches(str(name), names, n=1)
     hint = f"did you mean {close[0]}?" if close else f"choose among {', '.join(names)}"

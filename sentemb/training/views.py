@@ -33,16 +33,7 @@ def fill_view_caches(
     rows: Rows,
     features_of: Callable[[list[dict[str, Any]]], Sequence[dict[str, Any]]],
 ) -> int:
-    """Compute the views of every row for each loss that caches them.
-
-    Args:
-        losses: The losses; those without a cache are passed over.
-        rows: The training rows.
-        features_of: Collates rows into one feature dict per text column, as in training.
-
-    Returns:
-        The number of cached sentences.
-    """
+    """Compute the views of every row for each loss that caches them."""
     cached = [loss for loss in losses if isinstance(loss, SelfGuidedLoss) and loss.view_cache is not None]
     for loss in cached:
         _fill(loss, rows, features_of)

@@ -39,11 +39,7 @@ class BertAdam(Optimizer):
 
     @torch.no_grad()
     def step(self, closure: Any = None) -> None:  # type: ignore[override]
-        """Change the weights by their gradients.
-
-        Args:
-            closure: Not used.
-        """
+        """Change the weights by their gradients."""
         for group in self.param_groups:
             beta1, beta2 = group["betas"]
             for weight in group["params"]:

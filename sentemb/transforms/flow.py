@@ -78,19 +78,7 @@ def fit_flow(
 def fit_flow_to_epochs(
     pairs_of_epoch: PairsOfEpoch, config: FlowConfig, *, on_step: OnStep | None = None
 ) -> FlowModule:
-    """Fit a flow on vectors that may be made anew in every epoch.
-
-    Args:
-        pairs_of_epoch: Gives an epoch's vectors; called once per epoch, from 0.
-        config: The flow and its training.
-        on_step: Told after every step.
-
-    Returns:
-        The fitted flow.
-
-    Raises:
-        InputError: The vectors are too short or too few, or the training diverged.
-    """
+    """Fit a flow on vectors that may be made anew in every epoch."""
     first, second = pairs_of_epoch(0)
     flow = _new_flow(first.shape[1], config)
     optimizer = _optimizer(flow, config)

@@ -54,14 +54,7 @@ Fit = Callable[[argparse.Namespace, SentenceTransformer, Sentences], Fitted]
 
 
 def program_parser(description: str | None) -> argparse.ArgumentParser:
-    """Make a parser with the options of both programs.
-
-    Args:
-        description: The program's docstring.
-
-    Returns:
-        The parser, to be given the program's own options.
-    """
+    """Make a parser with the options of both programs."""
     parser = argparse.ArgumentParser(
         description=description, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -88,16 +81,7 @@ def program_parser(description: str | None) -> argparse.ArgumentParser:
 def run_program(
     parser: argparse.ArgumentParser, fit: Fit, *, pooling: Callable[[argparse.Namespace], str]
 ) -> Path:
-    """Read the command line, fit, and write the model folder, all of it or nothing.
-
-    Args:
-        parser: The program's parser.
-        fit: Fits on the sentences.
-        pooling: The method's pooling for a raw transformer.
-
-    Returns:
-        The folder.
-    """
+    """Read the command line, fit, and write the model folder, all of it or nothing."""
 
     def run(options: argparse.Namespace) -> Path:
         output = Path(options.output)
@@ -120,17 +104,7 @@ def run_program(
 
 
 def flow_settings(arguments: list[str]) -> dict[str, Any]:
-    """Read `--set KEY=VALUE` for a flow.
-
-    Args:
-        arguments: Such as `coupling=affine`.
-
-    Returns:
-        Fields of `FlowConfig` to their values.
-
-    Raises:
-        InputError: There is no such setting, or the text is no value of its type.
-    """
+    """Read `--set KEY=VALUE` for a flow."""
     kinds = get_type_hints(FlowConfig)
     values = {}
     for name, text in split_settings(arguments).items():
@@ -147,11 +121,7 @@ class Stopwatch:
         self._mark = time.perf_counter()
 
     def lap(self) -> float:
-        """Read and restart.
-
-        Returns:
-            The seconds.
-        """
+        """Read and restart."""
         now = time.perf_counter()
         self._mark, before = now, self._mark
         return round(now - before, 3)

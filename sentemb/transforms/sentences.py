@@ -31,20 +31,7 @@ def load_sentences(
     *,
     data_dir: str | os.PathLike[str] | None = None,
 ) -> Sentences:
-    """Load sentences or pairs.
-
-    Args:
-        source: A file, a folder, a hub id, or a data set of the catalogue; `stsb-sentences` are the 8,628
-            pairs of STS-B train, dev and test.
-        columns: One text column, or the two of pairs; those of the source by default.
-        data_dir: Where the catalogue's sets lie; `SENTEMB_DATA` by default.
-
-    Returns:
-        The sentences, repeats kept.
-
-    Raises:
-        InputError: The source cannot be read, or has more than two text columns.
-    """
+    """Load sentences or pairs."""
     base = get(source).derived_from if kind_of(source) == "entry" else None
     if base is not None and columns is None:
         parts = [load_scored_pairs(base, split=split, data_dir=data_dir) for split in get(base).splits]

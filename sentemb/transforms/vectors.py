@@ -9,18 +9,7 @@ from sentemb.errors import InputError
 
 
 def checked_vectors(name: str, vectors: npt.ArrayLike) -> npt.NDArray[np.float64]:
-    """Check an array of vectors.
-
-    Args:
-        name: What the caller calls them, for the message.
-        vectors: Shape (n, dimension).
-
-    Returns:
-        The vectors in float64.
-
-    Raises:
-        InputError: It is no matrix of numbers, has no column, or a number is not finite.
-    """
+    """Check an array of vectors."""
     try:
         matrix = np.asarray(vectors, dtype=np.float64)
     except (TypeError, ValueError) as error:

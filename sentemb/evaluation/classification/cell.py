@@ -169,18 +169,7 @@ Describe = Callable[[str, Mapping[str, Any]], Mapping[str, Any]]
 
 
 def checked(outcome: Outcome, splits: Splits) -> Outcome:
-    """Check what a method returned.
-
-    Args:
-        outcome: The outcome.
-        splits: The data it was made of.
-
-    Returns:
-        The outcome, its predictions int64 or float64, its probabilities float32.
-
-    Raises:
-        ValueError: The predictions are not one finite value, or one class of the set, for each test row.
-    """
+    """Check what a method returned."""
     test = splits.test
     predictions = np.asarray(outcome.predictions, dtype=test.labels.dtype)
     if predictions.shape != test.labels.shape:

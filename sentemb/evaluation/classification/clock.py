@@ -24,24 +24,12 @@ class Clock:
             self.note(cell, one)
 
     def note(self, cell: Cell, seconds: float) -> None:
-        """Take a finished cell into account.
-
-        Args:
-            cell: The cell.
-            seconds: Its wall time.
-        """
+        """Take a finished cell into account."""
         for kind in _kinds(cell):
             self._seconds[kind].append(seconds)
 
     def remaining(self, cells: Sequence[Cell]) -> str:
-        """How long cells will take.
-
-        Args:
-            cells: Those that are left.
-
-        Returns:
-            The end of a line, empty where nothing is left or nothing is known.
-        """
+        """How long cells will take."""
         if not cells or not self._seconds:
             return ""
         expected = sum(
@@ -52,14 +40,7 @@ class Clock:
 
 
 def duration(seconds: float) -> str:
-    """A wall time in words.
-
-    Args:
-        seconds: The time.
-
-    Returns:
-        Such as `12 s`, `34 min` or `2 h 5 min`.
-    """
+    """A wall time in words."""
     if seconds < 60:
         return f"{seconds:.3g} s"
     minutes = round(seconds / 60)

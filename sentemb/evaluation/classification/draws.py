@@ -65,12 +65,7 @@ class Pool:
         return self.train.labels[self.usable].astype(np.int64)
 
     def reserved(self) -> Pool:
-        """The pool with validation rows of its own.
-
-        Returns:
-            The same pool where it has some; else 5 % of its usable rows, at most 500, become validation rows,
-            the same ones for every seed.
-        """
+        """The pool with validation rows of its own."""
         if self.validation is not None:
             return self
         size = min(_LARGEST, max(1, round(_RESERVED * len(self.usable))))
@@ -79,15 +74,7 @@ class Pool:
         return replace(self, usable=np.setdiff1d(self.usable, chosen), validation=validation)
 
     def splits(self, train: Rows | LabelledTexts, validation: Rows | None = None) -> Splits:
-        """The data of a cell.
-
-        Args:
-            train: Rows of the training split, or what was made of them.
-            validation: Rows of the training split; the pool's own by default.
-
-        Returns:
-            The data.
-        """
+        """The data of a cell."""
         chosen = self.validation if validation is None else self.train.select(validation, split="validation")
         if chosen is None:
             raise ValueError(f"{self.name}: no validation rows were drawn")
@@ -96,20 +83,7 @@ class Pool:
 
 
 def draw(pool: Pool, point: Point, seed: int) -> Splits:
-    """Draw the data of a cell.
-
-    Args:
-        pool: The set.
-        point: A point of a protocol.
-        seed: The cell's seed.
-
-    Returns:
-        Training, validation and test rows.
-
-    Raises:
-        InputError: There is no such protocol, or its figure is none.
-        ImpossibleDraw: The set has not the rows that the point needs, or all drawn are of one class.
-    """
+    """Draw the data of a cell."""
     if point.protocol not in _DRAWS:
         raise InputError(f"no protocol is called {point.protocol!r}")
     if point.protocol not in ("full", "noise"):
@@ -124,15 +98,7 @@ def draw(pool: Pool, point: Point, seed: int) -> Splits:
 
 
 def noise_rows(pool: Pool, seeds: Iterable[int]) -> Rows:
-    """The rows that the points of `noise` are drawn from, which alone need noisy copies.
-
-    Args:
-        pool: The set.
-        seeds: The seeds of the experiment.
-
-    Returns:
-        Numbers of rows of its training split, ascending.
-    """
+    """The rows that the points of `noise` are drawn from, which alone need noisy copies."""
     pool = pool.reserved()
     return np.unique(np.concatenate([_training_set(pool, NOISE_ROWS, seed) for seed in seeds]))
 

@@ -27,26 +27,12 @@ _RESERVED = ("metric", "seeds", "output", "recipe")
 
 
 def shared_settings(paper: Paper | None) -> Mapping[str, Any]:
-    """The optimization that all methods of a study have, unless a method's own options say otherwise.
-
-    Args:
-        paper: Whose table is made.
-
-    Returns:
-        SCL's for its tables, else LaCon's, the paper that compares most of the methods.
-    """
+    """The optimization that all methods of a study have, unless a method's own options say otherwise."""
     return _SCL if paper == "scl" else _LACON
 
 
 def check_options(method: Method) -> None:
-    """Refuse options that the study decides.
-
-    Args:
-        method: The method.
-
-    Raises:
-        InputError: It has one.
-    """
+    """Refuse options that the study decides."""
     if taken := [name for name in _RESERVED if name in method.options]:
         hints = {"metric": "name the paper with --paper", "seeds": "give --seeds", "output": "give --output"}
         raise InputError(f"{method.name}: the study decides {taken[0]}", hints.get(taken[0], "leave it out"))

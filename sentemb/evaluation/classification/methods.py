@@ -34,19 +34,7 @@ GROUPS: Mapping[str, tuple[Method, ...]] = {
 
 
 def find_methods(names: Iterable[str], file: Path | None = None) -> list[Method]:
-    """The methods of a study.
-
-    Args:
-        names: Names of groups, of methods in the file, or of recipes, which are methods with their defaults.
-        file: A TOML file with a table for each method: its options, and `recipe` unless the method has a
-            recipe's name.
-
-    Returns:
-        The methods in their order.
-
-    Raises:
-        InputError: The file is absent or broken, or two methods have one name.
-    """
+    """The methods of a study."""
     own = {} if file is None else _read(file)
     methods: list[Method] = []
     for name in names:
@@ -57,27 +45,12 @@ def find_methods(names: Iterable[str], file: Path | None = None) -> list[Method]
 
 
 def with_options(methods: Iterable[Method], options: Mapping[str, Any]) -> list[Method]:
-    """Give all methods some options, below those that they have.
-
-    Args:
-        methods: The methods.
-        options: The options; tables of options are joined.
-
-    Returns:
-        The methods.
-    """
+    """Give all methods some options, below those that they have."""
     return [Method(one.name, one.recipe, joined(options, one.options)) for one in methods]
 
 
 def nested(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Options whose names say in which table they are.
-
-    Args:
-        settings: Such as `{"loss_options.temperature": 0.1}`.
-
-    Returns:
-        Such as `{"loss_options": {"temperature": 0.1}}`.
-    """
+    """Options whose names say in which table they are."""
     options: dict[str, Any] = {}
     for name, value in settings.items():
         *tables, key = name.split(".")
@@ -105,15 +78,7 @@ def _read(file: Path) -> dict[str, Method]:
 
 
 def joined(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
-    """Lay options over others.
-
-    Args:
-        below: Options.
-        above: Options that come first.
-
-    Returns:
-        All of them; tables of options are joined.
-    """
+    """Lay options over others."""
     both = dict(below)
     for key, value in above.items():
         tables = isinstance(value, Mapping) and isinstance(both.get(key), Mapping)

@@ -127,16 +127,7 @@ class Task:
 
 
 def f1_per_class(gold: npt.ArrayLike, predictions: npt.ArrayLike, *, classes: int) -> list[float]:
-    """The F1 of each class, as LaCon's table 5 has it for the minority and the majority.
-
-    Args:
-        gold: (n,) class numbers.
-        predictions: (n,) class numbers.
-        classes: How many classes there are; one that neither array has counts as 0.
-
-    Returns:
-        Fractions in the order of the classes.
-    """
+    """The F1 of each class, as LaCon's table 5 has it for the minority and the majority."""
     each = f1_score(gold, predictions, labels=range(classes), average=None, zero_division=0)
     return [float(value) for value in each]
 
@@ -160,16 +151,6 @@ def headline_of(name: str, paper: Paper | None = None) -> Metric:
 
     SCL reports and chooses by accuracy throughout (section 4.1), LaCon has accuracy for MRPC and QQP
     (table 1).
-
-    Args:
-        name: A labelled set of the catalogue.
-        paper: The paper.
-
-    Returns:
-        The metric.
-
-    Raises:
-        InputError: There is no such set.
     """
     if name not in TASKS:
         raise InputError(f"no labelled set is called {name!r}", "see `sentemb data list`")
@@ -177,14 +158,7 @@ def headline_of(name: str, paper: Paper | None = None) -> Metric:
 
 
 def paper_of(rule: str | None) -> Paper | None:
-    """The paper whose metrics go with a rule for validation and test rows.
-
-    Args:
-        rule: The rule, None where each set has its own.
-
-    Returns:
-        SCL or LaCon for their rules; None for others, where the sets' own metrics are the papers' too.
-    """
+    """The paper whose metrics go with a rule for validation and test rows."""
     return next((paper for paper in _PAPERS if paper == rule), None)
 
 

@@ -31,17 +31,7 @@ _SHARED: Mapping[str, str] = {
 def study_notes(
     summaries: Sequence[Summary], verdicts: Mapping[Key, Verdict], *, baseline: str, best: int | None
 ) -> list[str]:
-    """The notes below a study's table.
-
-    Args:
-        summaries: The summaries.
-        verdicts: From `judge`.
-        baseline: Label of the baseline.
-        best: How many seeds are reported, None for all.
-
-    Returns:
-        What is reported, what is missing, the settings, the rows of each set.
-    """
+    """The notes below a study's table."""
     runs = max(len(one.records) for one in summaries)
     reported = f"the best {best} of {runs} by validation" if best is not None else f"{runs} seeds"
     notes = [f"x 100, mean ± sample standard deviation over {reported}"]

@@ -127,14 +127,7 @@ class Protocol:
 
 
 def full(train_sizes: Sequence[int] = ()) -> Protocol:
-    """All training rows, or stratified subsets that are the same for every method and seed.
-
-    Args:
-        train_sizes: Rows of each subset; all rows by default.
-
-    Returns:
-        The experiment.
-    """
+    """All training rows, or stratified subsets that are the same for every method and seed."""
     return Protocol(
         name="full",
         title="Classification" if train_sizes else "Classification, all training rows",
@@ -143,14 +136,7 @@ def full(train_sizes: Sequence[int] = ()) -> Protocol:
 
 
 def few_shot_scl(shots: Sequence[int] = (20, 100, 1000)) -> Protocol:
-    """So many examples in all, ten training sets, the best three by validation (SCL, table 4).
-
-    Args:
-        shots: The paper's by default.
-
-    Returns:
-        The experiment.
-    """
+    """So many examples in all, ten training sets, the best three by validation (SCL, table 4)."""
     return Protocol(
         name="few-shot",
         title="Few-shot classification, by the number of examples",
@@ -163,14 +149,7 @@ def few_shot_scl(shots: Sequence[int] = (20, 100, 1000)) -> Protocol:
 
 
 def few_shot_lacon(shots: Sequence[int] = (20,)) -> Protocol:
-    """So many examples of each class and as many to validate on, 20 epochs (LaCon, section 4.1).
-
-    Args:
-        shots: 20 by default, as in table 4; figure 2 has 10, 20, 50 and 100.
-
-    Returns:
-        The experiment.
-    """
+    """So many examples of each class and as many to validate on, 20 epochs (LaCon, section 4.1)."""
     return Protocol(
         name="few-shot-per-class",
         title="Few-shot classification, by the number of examples of each class",
@@ -186,12 +165,6 @@ def transfer(shots: Sequence[int] = (20,)) -> Protocol:
     """A model tuned on one task, tuned on few examples of a related one (SCL, section 5.4).
 
     The base of each method is the model that it was tuned to on the first task.
-
-    Args:
-        shots: Examples of each class, 20 by default.
-
-    Returns:
-        The experiment.
     """
     return Protocol(
         name="transfer",
@@ -204,14 +177,7 @@ def transfer(shots: Sequence[int] = (20,)) -> Protocol:
 
 
 def imbalance(ratios: Sequence[int] = (1, 3, 5, 10, 20)) -> Protocol:
-    """32 rows of the rarest class and rho times as many of the others (LaCon, figure 3 and table 5).
-
-    Args:
-        ratios: Values of rho, the paper's by default.
-
-    Returns:
-        The experiment.
-    """
+    """32 rows of the rarest class and rho times as many of the others (LaCon, figure 3 and table 5)."""
     return Protocol(
         name="imbalance",
         title="Classification, by the imbalance of the training set",
@@ -223,14 +189,7 @@ def imbalance(ratios: Sequence[int] = (1, 3, 5, 10, 20)) -> Protocol:
 
 
 def noise(temperatures: Sequence[float] = (0, 0.3, 0.5, 0.7, 0.9)) -> Protocol:
-    """100 examples with three noisy copies each, ten sets, the best three (SCL, table 5).
-
-    Args:
-        temperatures: Of the back-translations, the paper's by default; 0 is the examples alone.
-
-    Returns:
-        The experiment.
-    """
+    """100 examples with three noisy copies each, ten sets, the best three (SCL, table 5)."""
     return Protocol(
         name="noise",
         title="Classification, by the temperature of noisy copies",
@@ -244,14 +203,7 @@ def noise(temperatures: Sequence[float] = (0, 0.3, 0.5, 0.7, 0.9)) -> Protocol:
 
 
 def growing_classes(counts: Sequence[int] = tuple(range(2, 15))) -> Protocol:
-    """The first so many classes of a set, 1,000 training rows each (LaCon, figure 6).
-
-    Args:
-        counts: 2 to 14 by default, as of DBpedia.
-
-    Returns:
-        The experiment.
-    """
+    """The first so many classes of a set, 1,000 training rows each (LaCon, figure 6)."""
     return Protocol(
         name="classes",
         title="Classification, by the number of classes",
@@ -286,20 +238,7 @@ _EXPERIMENTS = {
 def write_tables(
     protocol: Protocol, records: Sequence[CellRecord], folder: Path, *, baseline: str = "ce"
 ) -> Path:
-    """Make the tables of an experiment anew, of all its records.
-
-    Args:
-        protocol: The experiment.
-        records: Records, also of other experiments.
-        folder: Gets a markdown and a LaTeX file of the experiment's name.
-        baseline: The method that the others are compared with.
-
-    Returns:
-        The markdown file.
-
-    Raises:
-        InputError: There is no record of the experiment, or two of one seed that differ in their data.
-    """
+    """Make the tables of an experiment anew, of all its records."""
     tables = protocol.tables(protocol.own(records), baseline=baseline)
     path = folder / f"{protocol.name}.md"
     write_text(path, "\n".join(table.markdown() for table in tables))
@@ -308,14 +247,7 @@ def write_tables(
 
 
 def experiments_of(records: Iterable[CellRecord]) -> list[str]:
-    """The experiments that records are of.
-
-    Args:
-        records: The records.
-
-    Returns:
-        Their names, in the order of `PROTOCOLS`.
-    """
+    """The experiments that records are of."""
     found = {_EXPERIMENTS[one.cell.point.protocol] for one in records}
     return [name for name in PROTOCOLS if name in found]
 

@@ -85,19 +85,7 @@ def record_of(
     scores: Mapping[str, float],
     total_seconds: float,
 ) -> CellRecord:
-    """Make the record of a cell, with this machine and this moment.
-
-    Args:
-        cell: What was run.
-        splits: Its data.
-        outcome: What came of it.
-        settings: All settings of the training.
-        scores: All metrics of the task.
-        total_seconds: Wall time of the whole cell.
-
-    Returns:
-        The record.
-    """
+    """Make the record of a cell, with this machine and this moment."""
     return CellRecord(
         cell=cell,
         scores=scores,
@@ -120,15 +108,7 @@ def record_of(
 
 
 def write_cell(record: CellRecord, path: Path) -> None:
-    """Write a record, the predictions first.
-
-    Args:
-        record: The record.
-        path: The JSON file.
-
-    Raises:
-        OSError: The folder cannot be written.
-    """
+    """Write a record, the predictions first."""
     tensors: dict[str, npt.NDArray[Any]] = {"gold": record.gold, "predictions": record.predictions}
     if record.probabilities is not None:
         tensors["probabilities"] = record.probabilities

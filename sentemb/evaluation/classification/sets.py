@@ -80,18 +80,7 @@ class ProtocolData:
         self._pools: dict[str, Pool] = {}
 
     def __call__(self, cell: Cell) -> Splits:
-        """The data of one cell.
-
-        Args:
-            cell: The cell; its set may name the split to train on: `ocnli/train-3k`, `agnews/test`.
-
-        Returns:
-            Training, validation and test rows.
-
-        Raises:
-            InputError: A set or split is not there.
-            ImpossibleDraw: The set has not the rows that the point needs.
-        """
+        """The data of one cell."""
         pool = self.pool(cell.data)
         if cell.point.protocol == "noise" and cell.point.value:
             pool = replace(pool, copies=self._copies_of(cell.data))

@@ -85,15 +85,7 @@ def compare(
 
 
 def scores_of_counts(metric: Metric, counts: npt.NDArray[np.floating]) -> npt.NDArray[np.float64]:
-    """Metrics of many confusion matrices at once, as `Task.scores` has them for one.
-
-    Args:
-        metric: A metric of classes.
-        counts: (..., classes, classes) rows by label and prediction.
-
-    Returns:
-        (...) fractions.
-    """
+    """Metrics of many confusion matrices at once, as `Task.scores` has them for one."""
     hits = np.diagonal(counts, axis1=-2, axis2=-1).astype(np.float64)  # (..., classes)
     labels, predicted = counts.sum(axis=-1), counts.sum(axis=-2)  # (..., classes)
     total = labels.sum(axis=-1)  # (...)

@@ -144,14 +144,7 @@ def class_table(summaries: Sequence[Summary]) -> Table:
 
 
 def average_table(summaries: Sequence[Summary]) -> Table:
-    """Methods and sets by points, with the average over the points that change something (SCL, table 5).
-
-    Args:
-        summaries: The summaries of one protocol with several points.
-
-    Returns:
-        Means x 100; the average leaves the point 0 out, and is a dash where a point is missing.
-    """
+    """Methods and sets by points, with the average over the points that change something (SCL, table 5)."""
     points = sorted({one.point for one in summaries}, key=lambda point: point.value or 0.0)
     means = {_key(one): 100 * one.mean for one in summaries}
     rows = []
@@ -171,14 +164,7 @@ def average_table(summaries: Sequence[Summary]) -> Table:
 
 
 def figure_name(point: Point) -> str:
-    """What the figure of a protocol counts.
-
-    Args:
-        point: One of its points.
-
-    Returns:
-        The name, for the head of a column or the axis of a drawing.
-    """
+    """What the figure of a protocol counts."""
     return _FIGURES.get(point.protocol, point.protocol)
 
 

@@ -72,25 +72,6 @@ def tune(
 
     What was tried is kept in a journal, from which the same search goes on; a search of other settings, or on
     other rows, is another one in the same journal. One process at a time may search.
-
-    Args:
-        fit_predict: Trains and predicts; it is given the validation rows to predict, and no test rows.
-        describe: All settings of a training; refuses a point that cannot be trained before any is.
-        method: The method and its other settings.
-        splits: The data.
-        grid: The values; LaCon tries temperatures of 0.05 to 0.5 and weights of 0.1 to 1.
-        journal: The file of the journal.
-        metric: What is maximized.
-        seeds: One training each at every point.
-        trials: How many points are tried, chosen by optuna's TPE sampler; the whole grid by default.
-        say: Takes a line on each point.
-
-    Returns:
-        The best settings and everything that was tried.
-
-    Raises:
-        InputError: The grid is empty, the number of trials or seeds is, or a point cannot be trained.
-        ModuleNotFoundError: optuna is not installed; it comes with the extra `tune`.
     """
     import optuna
     from optuna.storages import JournalStorage

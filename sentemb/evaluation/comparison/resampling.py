@@ -23,18 +23,7 @@ _BLOCK = 1 << 21
 def bootstrap_scores(
     one: SetRuns, other: SetRuns, measure: Measure, *, draws: int, generator: np.random.Generator
 ) -> tuple[Double, Double]:
-    """Mean score over the runs of two systems on the same resamples of the items.
-
-    Args:
-        one: The runs of a system.
-        other: The runs of another on the same items.
-        measure: What they are judged by.
-        draws: Number of resamples.
-        generator: Draws the items.
-
-    Returns:
-        `(draws,)` for each system; resamples without a score, whose items are all alike, are left out.
-    """
+    """Mean score over the runs of two systems on the same resamples of the items."""
     sides: tuple[list[Double], list[Double]] = ([], [])
     for counts in _resamples(len(one.gold), draws, generator):
         for side, runs in zip(sides, (one, other), strict=True):
@@ -45,16 +34,7 @@ def bootstrap_scores(
 
 
 def weighted_scores(runs: SetRuns, measure: Measure, counts: Double) -> Double:
-    """Score of every run on resamples.
-
-    Args:
-        runs: The runs.
-        measure: What they are judged by.
-        counts: `(n, draws)` how often each item is drawn.
-
-    Returns:
-        `(draws, runs)`; NaN where a side has no variation.
-    """
+    """Score of every run on resamples."""
     if measure == "accuracy":
         right = (runs.predictions == runs.gold).astype(np.float64)  # (runs, n)
         return np.asarray((right @ counts / counts.sum(axis=0)).T)
@@ -68,15 +48,7 @@ def weighted_scores(runs: SetRuns, measure: Measure, counts: Double) -> Double:
 
 
 def weighted_ranks(values: Double, counts: Double) -> Double:
-    """Ranks of items of which some are there several times, and others not at all.
-
-    Args:
-        values: `(n,)`.
-        counts: `(n, draws)` how often each is there.
-
-    Returns:
-        `(n, draws)` the mean rank of equal values among the drawn ones; meaningless where the count is 0.
-    """
+    """Ranks of items of which some are there several times, and others not at all."""
     order = np.argsort(values, kind="stable")
     starts = np.flatnonzero(np.concatenate([[True], np.diff(values[order]) != 0]))
     groups = np.add.reduceat(counts[order], starts, axis=0)  # (groups, draws)
@@ -95,16 +67,6 @@ def permutation_differences(
     system are wrong on the same items, so an item is exchanged in all of them at once; of systems with
     different numbers of runs the surplus ones are left out, and a single one stands against each of the
     other's. Similarities of different encoders have different scales: their ranks are exchanged.
-
-    Args:
-        one: The runs of a system.
-        other: The runs of another on the same items.
-        measure: What they are judged by.
-        draws: Number of exchanges.
-        generator: Draws them.
-
-    Returns:
-        The observed difference and `(draws,)` others.
     """
     first, second = _paired(one.predictions, other.predictions)
     if measure == "accuracy":

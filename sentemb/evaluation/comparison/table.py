@@ -41,14 +41,7 @@ def comparison_table(comparison: Comparison) -> Table:
 
 
 def significance_table(comparisons: Sequence[Comparison]) -> Table:
-    """Systems against the same one, on the average or the only set: a row each.
-
-    Args:
-        comparisons: At least one, all with the same first system, by the same measure.
-
-    Returns:
-        The table; real differences are bold.
-    """
+    """Systems against the same one, on the average or the only set: a row each."""
     lines = [one.average or one.sets[0] for one in comparisons]
     own = holm([line.p for line in lines])
     first = comparisons[0]

@@ -43,16 +43,7 @@ class PairsSuite:
 
     @classmethod
     def load(cls, suite: StsSuite, options: Options, *, beside: Sequence[str] = ()) -> Loaded:
-        """Read the sets.
-
-        Args:
-            suite: The suite.
-            options: The options.
-            beside: Sets that are scored beside those of the average.
-
-        Returns:
-            The suite, unless none of its sets is there.
-        """
+        """Read the sets."""
         reading = Reading()
         pairs = reading.read((*suite.sets, *beside), lambda name: _load(name, "test", options))
         suites = (cls(suite, tuple(pairs.values()), options),) if pairs else ()
@@ -119,14 +110,7 @@ class GeometrySuite:
 
     @classmethod
     def load(cls, options: Options) -> Loaded:
-        """Read the dev split of STS-B, on which every run traces its geometry.
-
-        Args:
-            options: The options.
-
-        Returns:
-            The suite, unless the set is not there.
-        """
+        """Read the dev split of STS-B, on which every run traces its geometry."""
         reading = Reading()
         pairs = reading.read(["stsb"], lambda name: _load(name, "dev", options))
         return Loaded(tuple(cls(one, options) for one in pairs.values()), tuple(reading.missing))

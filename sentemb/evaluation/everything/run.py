@@ -154,13 +154,6 @@ def shared_vectors(encoder: TextEncoder, output: Path | None) -> Iterator[TextEn
     Beside records they outlive an interruption and are removed when all suites are judged. Elsewhere, and
     of a function, which may compute something else tomorrow, they are gone in any case. An encoder that keeps
     its vectors in a cache folder goes on doing so.
-
-    Args:
-        encoder: The encoder.
-        output: The folder of records.
-
-    Yields:
-        The encoder with its vectors.
     """
     if isinstance(encoder, CachedEncoder):
         yield encoder
@@ -185,14 +178,7 @@ def _encode(encoder: TextEncoder, texts: Sequence[str], tell: Say) -> float:
 
 
 def summary_lines(judgements: Sequence[Judgement]) -> list[str]:
-    """What was not judged, and how long the rest took.
-
-    Args:
-        judgements: At least one.
-
-    Returns:
-        Lines to stand below the tables.
-    """
+    """What was not judged, and how long the rest took."""
     missing = missing_names(judgements[0].missing)
     lines = [f"left out, since they are not there: {', '.join(missing)}"] if missing else []
     for one in judgements:
@@ -205,13 +191,5 @@ def summary_lines(judgements: Sequence[Judgement]) -> list[str]:
 
 
 def tables_of(judgements: Sequence[Judgement], suites: Sequence[Suite]) -> list[Table]:
-    """The encoders side by side, suite by suite.
-
-    Args:
-        judgements: At least one, all of these suites.
-        suites: The suites.
-
-    Returns:
-        The tables.
-    """
+    """The encoders side by side, suite by suite."""
     return [table for one in suites for table in one.tables([each.records[one.name] for each in judgements])]

@@ -42,65 +42,23 @@ class Suite(Protocol):
         ...
 
     def find(self, folder: Path, encoder: TextEncoder, *, overwrite: bool) -> Any | None:
-        """What a folder already holds of the encoder.
-
-        Args:
-            folder: The folder of records.
-            encoder: The encoder.
-            overwrite: Whether an earlier record of the same encoder counts as none.
-
-        Returns:
-            The record, which may lack parts; None where there is none that can be gone on with.
-
-        Raises:
-            InputError: The place is taken by what may not be replaced.
-        """
+        """What a folder already holds of the encoder."""
         ...
 
     def texts(self, found: Any | None) -> Iterable[str]:
-        """The texts that are still to be encoded, repeats allowed; none where the record is complete.
-
-        Args:
-            found: The record so far.
-
-        Returns:
-            The texts.
-        """
+        """The texts that are still to be encoded, repeats allowed; none where the record is complete."""
         ...
 
     def judge(self, encoder: TextEncoder, found: Any | None) -> Iterator[tuple[Any, str]]:
-        """Judge what is not judged yet.
-
-        Args:
-            encoder: The encoder, which has the vectors of all texts at hand.
-            found: The record so far.
-
-        Yields:
-            The record after each part, and what to say of the part.
-        """
+        """Judge what is not judged yet."""
         ...
 
     def write(self, record: Any, folder: Path) -> Path:
-        """Write a record, in the place of the one that `find` gave or agreed to replace.
-
-        Args:
-            record: The record.
-            folder: The folder.
-
-        Returns:
-            The JSON file.
-        """
+        """Write a record, in the place of the one that `find` gave or agreed to replace."""
         ...
 
     def tables(self, records: Sequence[Any]) -> list[Table]:
-        """Records of several encoders side by side.
-
-        Args:
-            records: At least one.
-
-        Returns:
-            The tables.
-        """
+        """Records of several encoders side by side."""
         ...
 
 
@@ -128,18 +86,7 @@ class Reading:
     missing: list[MissingDataError] = field(default_factory=list)
 
     def read(self, names: Iterable[str], load: Callable[[str], Value]) -> dict[str, Value]:
-        """Read some sets.
-
-        Args:
-            names: Their names.
-            load: Reads one.
-
-        Returns:
-            Those that are there, by name.
-
-        Raises:
-            InputError: One is damaged.
-        """
+        """Read some sets."""
         found = {}
         for name in names:
             try:
@@ -152,21 +99,7 @@ class Reading:
 def check_same_encoder(
     path: Path, encoder: TextEncoder, fingerprint: str, described: Mapping[str, Any], *, overwrite: bool
 ) -> bool:
-    """Whether a record is of this very encoder, and may be gone on with.
-
-    Args:
-        path: The record.
-        encoder: The encoder.
-        fingerprint: The fingerprint in the record.
-        described: How the record says that its vectors were made.
-        overwrite: Whether a record of the same encoder is to be replaced.
-
-    Returns:
-        False where it is to be replaced.
-
-    Raises:
-        InputError: It is of another encoder, or of the same one in another precision.
-    """
+    """Whether a record is of this very encoder, and may be gone on with."""
     if fingerprint != encoder.fingerprint:
         raise InputError(
             f"{path} is the record of another model (fingerprint {fingerprint[:12]}, not "
@@ -181,14 +114,7 @@ def check_same_encoder(
 
 
 def taken(path: Path) -> InputError:
-    """The error for a record that this run would not make in the same way.
-
-    Args:
-        path: The record.
-
-    Returns:
-        The error, to be raised.
-    """
+    """The error for a record that this run would not make in the same way."""
     return InputError(
         f"{path} is already there, and was made of other data or with other settings",
         "add --overwrite (overwrite=True) to replace it, or choose another output folder",

@@ -60,12 +60,5 @@ def _nothing_or_missing(suites: Sequence[Suite], missing: Sequence[MissingDataEr
 
 
 def missing_names(missing: Sequence[MissingDataError]) -> list[str]:
-    """The sets that are not there.
-
-    Args:
-        missing: The errors.
-
-    Returns:
-        Each name once.
-    """
+    """The sets that are not there."""
     return list(dict.fromkeys(error.name for error in missing))

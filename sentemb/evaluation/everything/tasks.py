@@ -35,14 +35,7 @@ class TransferSuite:
 
     @classmethod
     def load(cls, options: Options) -> Loaded:
-        """Read the papers' seven tasks.
-
-        Args:
-            options: The options.
-
-        Returns:
-            The suite, unless none of its tasks is there.
-        """
+        """Read the papers' seven tasks."""
         preset_of(options.preset)
         reading = Reading()
         tasks = reading.read(

@@ -33,43 +33,19 @@ class Fold:
 
     @classmethod
     def seeded(cls, train: Rows, dev: Rows, penalties: tuple[float, ...], seed: int) -> Fold:
-        """A fold whose rows are given.
-
-        Args:
-            train: Rows to train on.
-            dev: Rows that stop the training.
-            penalties: Weight decay of each classifier.
-            seed: Seeds the random numbers.
-
-        Returns:
-            The fold.
-        """
+        """A fold whose rows are given."""
         return cls(train, dev, penalties, np.random.RandomState(seed))
 
     @classmethod
     def divided(cls, rows: Rows, penalties: tuple[float, ...], seed: int, *, share: float) -> Fold:
-        """A fold of rows of which a random share stops the training.
-
-        Args:
-            rows: All rows.
-            penalties: Weight decay of each classifier.
-            seed: Seeds the random numbers.
-            share: The share.
-
-        Returns:
-            The fold.
-        """
+        """A fold of rows of which a random share stops the training."""
         generator = np.random.RandomState(seed)
         order = generator.permutation(len(rows))
         held = int(share * len(rows))
         return cls(rows[order[held:]], rows[order[:held]], penalties, generator)
 
     def halves(self) -> tuple[Fold, Fold]:
-        """The same rows in the same orders, for the first and for the other penalties.
-
-        Returns:
-            Two folds.
-        """
+        """The same rows in the same orders, for the first and for the other penalties."""
         middle = len(self.penalties) // 2
         other = replace(self, penalties=self.penalties[middle:], generator=deepcopy(self.generator))
         return replace(self, penalties=self.penalties[:middle]), other
@@ -89,24 +65,10 @@ class Trained:
 
     @classmethod
     def joined(cls, parts: Sequence[Trained]) -> Trained:
-        """The classifiers of a fold that was divided by its penalties.
-
-        Args:
-            parts: Those of each part, in order.
-
-        Returns:
-            All of them.
-        """
+        """The classifiers of a fold that was divided by its penalties."""
         scores = np.concatenate([part.scores for part in parts])
         return cls(scores, Network.joined([part.network for part in parts]))
 
     def predict(self, features: Tensor) -> npt.NDArray[np.int64]:
-        """Classes of rows.
-
-        Args:
-            features: `(n, d)`.
-
-        Returns:
-            `(penalties, n)`.
-        """
+        """Classes of rows."""
         return np.asarray(self.network.logits(features.unsqueeze(0))[0].argmax(dim=1).numpy())

@@ -16,16 +16,7 @@ _ITERATIONS = 1000
 
 
 def train_logistic(features: Tensor, labels: Tensor, folds: Sequence[Fold]) -> list[Trained]:
-    """Fit a classifier for each fold and C.
-
-    Args:
-        features: `(n, d)` float32.
-        labels: `(n,)` class numbers from 0.
-        folds: Rows, whose `penalties` are scikit-learn's C.
-
-    Returns:
-        The classifiers of each fold, in order.
-    """
+    """Fit a classifier for each fold and C."""
     return [_train(features, labels, fold) for fold in folds]
 
 

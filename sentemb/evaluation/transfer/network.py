@@ -50,16 +50,7 @@ class Network:
 
     @classmethod
     def of(cls, layers: Sequence[nn.Linear], folds: int, members: int) -> Network:
-        """Classifiers that all begin with the same weights.
-
-        Args:
-            layers: One or two layers.
-            folds: F.
-            members: P.
-
-        Returns:
-            The network.
-        """
+        """Classifiers that all begin with the same weights."""
         sizes = [(layer.out_features, layer.in_features) for layer in layers]
         network = cls(sizes, folds, members, layers[0].weight.dtype)
         for layer, weight, bias in zip(layers, network.weights, network.biases, strict=True):
@@ -69,14 +60,7 @@ class Network:
 
     @classmethod
     def joined(cls, parts: Sequence[Network]) -> Network:
-        """Networks of the same folds side by side.
-
-        Args:
-            parts: At least one, with equal layers.
-
-        Returns:
-            A network of its own, with the members of all.
-        """
+        """Networks of the same folds side by side."""
         first = parts[0]
         network = cls(first.layers, first.folds, sum(part.members for part in parts), first.flat.dtype)
         for place, parameter in enumerate(network.parameters):
@@ -89,71 +73,31 @@ class Network:
         return [*self.weights, *self.biases]
 
     def like(self) -> Network:
-        """Zeros of the same shapes.
-
-        Returns:
-            A network of its own.
-        """
+        """Zeros of the same shapes."""
         return Network(self.layers, self.folds, self.members, self.flat.dtype)
 
     def select(self, folds: Tensor, members: Tensor) -> Network:
-        """Some of the classifiers.
-
-        Args:
-            folds: `(F', 1)` places of folds.
-            members: `(F', P')` places of their members.
-
-        Returns:
-            A network of its own.
-        """
+        """Some of the classifiers."""
         chosen = Network(self.layers, len(members), members.shape[1], self.flat.dtype)
         for mine, theirs in zip(chosen.parameters, self.parameters, strict=True):
             mine.copy_(theirs[folds, members])
         return chosen
 
     def of_fold(self, fold: int) -> Network:
-        """One fold.
-
-        Args:
-            fold: Its place.
-
-        Returns:
-            Its classifiers, with weights of their own.
-        """
+        """One fold."""
         return self.select(torch.tensor([[fold]]), torch.arange(self.members).unsqueeze(0))
 
     def take(self, fold: int, member: int, other: Network, other_fold: int, other_member: int) -> None:
-        """Copy a classifier of another network.
-
-        Args:
-            fold: Its fold here.
-            member: Its place in the fold.
-            other: The network.
-            other_fold: Its fold there.
-            other_member: Its place in that fold.
-        """
+        """Copy a classifier of another network."""
         for mine, theirs in zip(self.parameters, other.parameters, strict=True):
             mine[fold, member] = theirs[other_fold, other_member]
 
     def logits(self, features: Tensor) -> Tensor:
-        """Scores of the classes.
-
-        Args:
-            features: `(F, n, d)`.
-
-        Returns:
-            `(F, P, C, n)`.
-        """
+        """Scores of the classes."""
         return self._forward(features)[1]
 
     def differentiate(self, features: Tensor, loss: Callable[[Tensor], Tensor], gradients: Network) -> None:
-        """Compute the gradient of every classifier.
-
-        Args:
-            features: `(F, n, d)`.
-            loss: From the logits, `(F, P, C, n)`, to the gradient with respect to them.
-            gradients: Takes the gradients, in place of what it holds.
-        """
+        """Compute the gradient of every classifier."""
         hidden, logits = self._forward(features)
         back = loss(logits)
         if hidden is not None:

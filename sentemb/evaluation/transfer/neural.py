@@ -33,18 +33,7 @@ _ALONE = 2**15
 def train_folds(
     features: Tensor, objective: Objective, folds: Sequence[Fold], schedule: Schedule, *, seed: int
 ) -> list[Trained]:
-    """Train the classifiers of all folds.
-
-    Args:
-        features: `(n, d)` float32, what is classified.
-        objective: What to train on and to judge by.
-        folds: Rows of `features`; equally many penalties each.
-        schedule: How to train.
-        seed: Seeds the first weights, the same for all.
-
-    Returns:
-        The classifiers of each fold, in order.
-    """
+    """Train the classifiers of all folds."""
     start = _first_layers(features.shape[1], objective.outputs, schedule.hidden, seed)
     members = len(folds[0].penalties)
     weights = members * sum(parameter.numel() for layer in start for parameter in layer.parameters())

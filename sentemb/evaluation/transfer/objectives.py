@@ -29,37 +29,13 @@ class Objective(Protocol):
         """C."""
 
     def targets(self, rows: Tensor) -> Tensor:
-        """What the outputs should be.
-
-        Args:
-            rows: `(F, n)` which rows these are.
-
-        Returns:
-            `(F, C, n)` probabilities.
-        """
+        """What the outputs should be."""
 
     def back(self, logits: Tensor, targets: Tensor, shares: Tensor) -> Tensor:
-        """Gradient of the loss with respect to the logits.
-
-        Args:
-            logits: `(F, P, C, n)`.
-            targets: `(F, C, n)`.
-            shares: `(F, n)` what each row counts.
-
-        Returns:
-            `(F, P, C, n)`.
-        """
+        """Gradient of the loss with respect to the logits."""
 
     def score(self, logits: Tensor, rows: Tensor) -> Floats:
-        """The higher, the better.
-
-        Args:
-            logits: `(P, C, n)`.
-            rows: `(n,)` which rows these are.
-
-        Returns:
-            `(P,)`.
-        """
+        """The higher, the better."""
 
 
 class Classes:
@@ -131,16 +107,7 @@ class Grades:
 def correlation_or_zero(
     correlation: Callable[[Floats, Floats], float], predictions: Floats, gold: Floats
 ) -> float:
-    """A correlation, and 0 as in SentEval where there is none because all predictions are equal.
-
-    Args:
-        correlation: `pearson` or `spearman`.
-        predictions: `(n,)`.
-        gold: `(n,)`.
-
-    Returns:
-        The correlation.
-    """
+    """A correlation, and 0 as in SentEval where there is none because all predictions are equal."""
     if np.ptp(predictions) <= _ROUNDING:
         return 0.0
     try:
@@ -150,13 +117,6 @@ def correlation_or_zero(
 
 
 def expected_grades(logits: Tensor) -> Floats:
-    """The scores that logits stand for.
-
-    Args:
-        logits: `(P, 5, n)`.
-
-    Returns:
-        `(P, n)`, between 1 and 5.
-    """
+    """The scores that logits stand for."""
     chances = logits.softmax(dim=1).double()
     return np.asarray(np.einsum("pgn,g->pn", chances.numpy(), np.arange(1.0, GRADES + 1)))

@@ -85,17 +85,7 @@ PRESETS: Mapping[str, Preset] = {
 
 
 def preset_of(name: str) -> Preset:
-    """Look a preset up.
-
-    Args:
-        name: A name of `PRESETS`.
-
-    Returns:
-        The preset.
-
-    Raises:
-        InputError: There is no such preset.
-    """
+    """Look a preset up."""
     if name not in PRESETS:
         raise InputError(f"no preset {name!r}", f"choose one of {', '.join(PRESETS)}")
     return PRESETS[name]

@@ -56,16 +56,7 @@ Train = Callable[[Sequence[Fold]], list[Trained]]
 
 
 def nested_folds(data: Examples, preset: Preset, *, seed: int) -> Verdict:
-    """Cross-validation inside of cross-validation: MR, CR, SUBJ and MPQA.
-
-    Args:
-        data: All rows.
-        preset: The classifiers.
-        seed: Of the classifiers; the folds are always the same.
-
-    Returns:
-        The mean over the outer folds.
-    """
+    """Cross-validation inside of cross-validation: MR, CR, SUBJ and MPQA."""
     train = _trainer(data, preset, seed)
     outer = _folds(np.arange(len(data.labels)), data.labels, preset.folds, OUTER_SEED)
     inner = [_folds(rows, data.labels, preset.folds, OUTER_SEED) for rows, _ in outer]
@@ -86,17 +77,7 @@ def nested_folds(data: Examples, preset: Preset, *, seed: int) -> Verdict:
 
 
 def folds_then_test(data: Examples, test: Examples, preset: Preset, *, seed: int) -> Verdict:
-    """Cross-validation on the training split, then the test split once: TREC and MRPC.
-
-    Args:
-        data: The training split.
-        test: The test split.
-        preset: The classifiers.
-        seed: Of the classifiers and the folds.
-
-    Returns:
-        The accuracy on the test split.
-    """
+    """Cross-validation on the training split, then the test split once: TREC and MRPC."""
     train = _trainer(data, preset, seed)
     rows = np.arange(len(data.labels))
     best, validated = _choose(train(_seeded(_folds(rows, data.labels, preset.folds, seed), preset, seed)))
@@ -106,18 +87,7 @@ def folds_then_test(data: Examples, test: Examples, preset: Preset, *, seed: int
 
 
 def splits(data: Examples, dev: Examples, test: Examples, preset: Preset, *, seed: int) -> Verdict:
-    """Validation on the dev split, then the test split once: SST, SICK-E and the probing tasks.
-
-    Args:
-        data: The training split.
-        dev: The dev split.
-        test: The test split.
-        preset: The classifiers.
-        seed: Of the classifiers.
-
-    Returns:
-        The accuracy on the test split.
-    """
+    """Validation on the dev split, then the test split once: SST, SICK-E and the probing tasks."""
     both = Examples(torch.cat([data.features, dev.features]), np.concatenate([data.labels, dev.labels]))
     rows = np.arange(len(both.labels))
     parts = [(rows[: len(data.labels)], rows[len(data.labels) :])]

@@ -27,35 +27,12 @@ _HINT = "remove the file and run eval/senteval.py again"
 
 
 def transfer_path(folder: Path, model: str, *, preset: str, seed: int) -> Path:
-    """Where a record goes.
-
-    Args:
-        folder: The folder of records.
-        model: The model's name.
-        preset: Name of the preset.
-        seed: Seed of the classifiers.
-
-    Returns:
-        A path such as `FOLDER/org__model.transfer.simcse.seed-1111.json`.
-    """
+    """Where a record goes."""
     return folder / f"{slug(model)}.transfer.{preset}.seed-{seed}.json"
 
 
 def write_transfer(report: TransferReport, folder: Path, *, command: Sequence[str] | None = None) -> Path:
-    """Write a report, the predictions first; tasks of an earlier record of the same model stay.
-
-    Args:
-        report: The report.
-        folder: The folder; made when absent.
-        command: The command line.
-
-    Returns:
-        The JSON file.
-
-    Raises:
-        InputError: There is a record of another model of that name, or a damaged one.
-        OSError: The folder cannot be written.
-    """
+    """Write a report, the predictions first; tasks of an earlier record of the same model stay."""
     prepare_folder(folder)
     path = transfer_path(folder, report.model, preset=report.preset, seed=report.seed)
     results = {result.task: result for result in report.results}
@@ -96,17 +73,7 @@ def write_transfer(report: TransferReport, folder: Path, *, command: Sequence[st
 
 
 def read_transfer(path: Path) -> TransferReport:
-    """Read a record and its predictions.
-
-    Args:
-        path: The JSON file.
-
-    Returns:
-        The report.
-
-    Raises:
-        InputError: A file is absent or damaged, or a field is missing or wrong; names the file and the field.
-    """
+    """Read a record and its predictions."""
     fields = open_record(path, format=FORMAT, version=FORMAT_VERSION, hint=_HINT)
     tensors = read_predictions(fields)
     return TransferReport(
@@ -124,17 +91,7 @@ def read_transfer(path: Path) -> TransferReport:
 
 
 def read_transfers(folder: Path) -> list[TransferReport]:
-    """Read every transfer record of a folder, which may hold other records too.
-
-    Args:
-        folder: The folder.
-
-    Returns:
-        The reports, by file name.
-
-    Raises:
-        InputError: The folder is absent or holds none, or one is damaged.
-    """
+    """Read every transfer record of a folder, which may hold other records too."""
     paths = record_paths(
         folder,
         "*.transfer.*.json",

@@ -71,17 +71,7 @@ class RelatednessResult:
 
 
 def regress(train: Related, dev: Related, test: Related, *, seed: int) -> Mapping[str, Any]:
-    """Train a regression and judge it.
-
-    Args:
-        train: Pairs to train on.
-        dev: Pairs that stop the training and choose the weights.
-        test: Pairs to judge on.
-        seed: Of the first weights and of the order of pairs.
-
-    Returns:
-        The measured fields of a `RelatednessResult`.
-    """
+    """Train a regression and judge it."""
     features = torch.cat([train.features, dev.features])
     objective = Grades(np.concatenate([train.gold, dev.gold]), features.dtype)
     rows = np.arange(len(features))

@@ -163,23 +163,7 @@ def judge_tasks(
     progress: bool = False,
     say: Say | None = None,
 ) -> list[TransferReport]:
-    """Judge an encoder on tasks that are already read.
-
-    Args:
-        encoder: The encoder.
-        sets: The splits of each task, as `load_tasks` gives them.
-        relatedness: The splits of each task of a trained regression, as `load_relatedness` gives them.
-        preset: Name of a preset.
-        seeds: Seeds of the classifiers, a report each.
-        progress: Show a progress bar of the encoding.
-        say: Takes a line on each task that ended.
-
-    Returns:
-        A report for each seed.
-
-    Raises:
-        InputError: There is no such preset.
-    """
+    """Judge an encoder on tasks that are already read."""
     chosen = preset_of(preset)
     began = time.perf_counter()
     vectors = _encode(encoder, _texts(sets, relatedness), progress=progress)

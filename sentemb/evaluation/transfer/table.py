@@ -15,15 +15,7 @@ _Groups = dict[str, list[TransferReport]]
 
 
 def transfer_table(reports: Sequence[TransferReport], preset: str) -> Table:
-    """Encoders by tasks: mean accuracy over the seeds of the classifiers with the sample standard deviation.
-
-    Args:
-        reports: Reports, in any order.
-        preset: The preset to show: accuracies of different classifiers do not compare.
-
-    Returns:
-        A row for each encoder.
-    """
+    """Encoders by tasks: mean accuracy ± sample standard deviation over classifier seeds."""
     encoders = _by(lambda report: report.model, _shown(reports, preset))
     rows = [(model, str(len(own)), [own]) for model, own in encoders.items()]
     return _accuracies(rows, preset, "± is the standard deviation over seeds of the classifiers")
@@ -33,13 +25,6 @@ def transfer_seed_table(reports: Sequence[TransferReport], preset: str) -> Table
     """Methods by tasks: encoders that differ only in an ending `-seed-N` are one method, as in `seed_table`.
 
     An encoder's accuracy is the mean over its classifiers; a method's the mean over its encoders.
-
-    Args:
-        reports: Reports, in any order.
-        preset: The preset to show: accuracies of different classifiers do not compare.
-
-    Returns:
-        A row for each method, with its numbers of encoders and of classifiers for each encoder.
     """
     rows = []
     for method, own in _by(lambda report: report.method, _shown(reports, preset)).items():
@@ -108,14 +93,7 @@ def _mean(
 
 
 def relatedness_table(reports: Sequence[TransferReport]) -> Table:
-    """Trained regressions: means over the seeds, with the sample standard deviation.
-
-    Args:
-        reports: Reports, in any order; the regression is the same under every preset, so a seed counts once.
-
-    Returns:
-        A row for each model and task.
-    """
+    """Trained regressions: means over the seeds, with the sample standard deviation."""
     found: dict[tuple[str, str], dict[int, RelatednessResult]] = {}
     for report in reports:
         for result in report.relatedness:

@@ -140,15 +140,7 @@ def load_relatedness(
 
 
 def check_names(names: Sequence[str], known: Sequence[str]) -> None:
-    """Refuse what is no list of tasks.
-
-    Args:
-        names: The tasks.
-        known: What there is.
-
-    Raises:
-        InputError: No name, a name twice, or an unknown task.
-    """
+    """Refuse what is no list of tasks."""
     if isinstance(names, str) or not names:
         raise InputError("no list of tasks was given", f"choose among {', '.join(known)}")
     for name in names:

@@ -51,14 +51,7 @@ class Together:
 
     @torch.inference_mode()
     def run(self, stop: Event) -> list[Trained]:
-        """Train all to their ends.
-
-        Args:
-            stop: When it is set, the training ends at once and is worth nothing.
-
-        Returns:
-            The classifiers of each fold.
-        """
+        """Train all to their ends."""
         epochs = 0
         while len(self.running) and epochs <= self.schedule.max_epochs and not stop.is_set():
             for _ in range(self.schedule.epoch_size):
