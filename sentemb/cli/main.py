@@ -34,10 +34,6 @@ from sentemb.errors import InputError
 
 # Modules that only an extra installs.
 _EXTRAS = {
-    "accelerate": "train",
-    "datasets": "train",
-    "faiss": "index",
-    "pyarrow": "index",
     "matplotlib": "report",
     "optuna": "tune",
     "rapidfuzz": "overlap",
