@@ -11,7 +11,6 @@ import pytest
 PACKAGE = Path(__file__).resolve().parents[1] / "sentemb"
 ALLOWED = {
     "augmentation": {"data", "modules", "errors", "_files"},
-    "analysis": {"encoding", "data", "evaluation", "errors"},
     "losses": {"_compat", "_vectors", "errors"},
     "modules": {"_compat", "_vectors", "errors", "_files"},
     "data": {"errors", "_files"},

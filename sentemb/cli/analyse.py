@@ -10,7 +10,7 @@ import typer
 from sentemb.cli.data import DataDir
 
 if TYPE_CHECKING:
-    from sentemb.analysis import LayerMap
+    from sentemb.evaluation.layers import LayerMap
 
 app = typer.Typer(help="Look into encoders.", no_args_is_help=True, rich_markup_mode=None)
 
@@ -32,7 +32,7 @@ def layers(
     ] = False,
 ) -> None:
     """Score every layer under every pooling, from one forward pass (SG-BERT, figure 1)."""
-    from sentemb.analysis import layer_map
+    from sentemb.evaluation.layers import layer_map
     from sentemb.evaluation.record_files import prepare_folder
 
     if output is not None:

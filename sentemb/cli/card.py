@@ -21,8 +21,7 @@ def card(
     if not model.is_dir():
         raise InputError(f"no such folder: {model}", "name the folder that the model was saved in")
     from sentemb.encoding import load_encoder
-    from sentemb.evaluation.card import eval_results, evaluation_section
-    from sentemb.evaluation.card_file import update_card
+    from sentemb.evaluation.card import eval_results, evaluation_section, update_card
     from sentemb.evaluation.recorded import read_recorded
 
     if not results.exists():

@@ -15,7 +15,7 @@ from sentemb.report.sections import Picture, Section
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from sentemb.analysis import LayerScores
+    from sentemb.evaluation.layers import LayerScores
     from sentemb.report.courses import Course
 
 _SPEARMAN = "spearman_cosine"
@@ -35,7 +35,7 @@ def layers_section(folders: Sequence[Path], *, figures: bool) -> Section | None:
 
 
 def _read_map(path: Path) -> tuple[str, list[LayerScores]]:
-    from sentemb.analysis import LayerScores
+    from sentemb.evaluation.layers import LayerScores
 
     fields = open_fields(path, "sentemb analyse layers MODEL --output FOLDER writes one")
     sets = [

@@ -24,9 +24,13 @@ import numpy as np
 import numpy.typing as npt
 
 from sentemb.errors import InputError
-from sentemb.evaluation.potential import BLOCK, Double, Floats, log_potential, unit_vectors
 from sentemb.evaluation.sts import EncodedSets, Rows
 
+Floats = npt.NDArray[np.floating]
+Double = npt.NDArray[np.float64]
+
+BLOCK = 1024
+"""Rows of a block: its squared distances are 8 MiB in float64, small enough to stay near the core."""
 # On the 0 to 5 of STS: above 4, as in SimCSE (Gao et al., EMNLP 2021, section 3).
 _POSITIVES_FROM = 0.8
 
@@ -61,7 +65,7 @@ def measure_geometry(encoded: EncodedSets) -> Geometry:
         The figures.
 
     Raises:
-        InputError: Fewer than two different sentences, or a vector that is not finite.
+        InputError: Fewer than two unique sentences, or a vector that is not finite.
     """
     first, second = positive_pairs(encoded)
     vectors = encoded.vectors
@@ -107,7 +111,7 @@ def alignment(first: Floats, second: Floats, *, alpha: float = 2.0) -> float:
     total = 0.0
     for start in range(0, len(first), BLOCK):
         rows = slice(start, start + BLOCK)
-        difference = unit_vectors(first[rows]) - unit_vectors(second[rows])  # (block, dim)
+        difference = unit_rows(first[rows]) - unit_rows(second[rows])  # (block, dim)
         squares = np.einsum("bd,bd->b", difference, difference)  # (block,)
         total += float(np.sum(squares ** (alpha / 2)))
     return total / len(first)
@@ -131,7 +135,7 @@ def uniformity(vectors: Floats, *, t: float = 2.0) -> float:
     """
     _check_positive("t", t)
     count = _check_several("uniformity", vectors)
-    unit = unit_vectors(vectors)
+    unit = unit_rows(vectors)
     return log_potential(unit, unit, t, same=True) - math.log(count * (count - 1) / 2)
 
 
@@ -217,13 +221,48 @@ def effective_rank(eigenvalues: Double) -> float:
     return float(np.exp(-np.sum(shares * np.log(shares))))
 
 
+def unit_rows(vectors: Floats) -> Double:
+    """Vectors at length 1, in float64."""
+    double = np.asarray(vectors, dtype=np.float64)
+    if not np.isfinite(double).all():
+        raise InputError("a vector holds NaN or infinity", "check the encoder's weights")
+    norms = np.linalg.norm(double, axis=1, keepdims=True)  # (n, 1)
+    unit: Double = np.divide(double, norms, out=np.zeros_like(double), where=norms > 0)
+    return unit
+
+
+def log_potential(rows: Double, columns: Double, t: float, *, same: bool) -> float:
+    """Log of the summed Gaussian potential of all pairs of rows and columns."""
+    parts = [
+        _log_potential(
+            rows[start : start + BLOCK], columns[other : other + BLOCK], t, same=same and start == other
+        )
+        for start in range(0, len(rows), BLOCK)
+        for other in range(start if same else 0, len(columns), BLOCK)
+    ]
+    return float(np.logaddexp.reduce(parts))
+
+
+def _log_potential(rows: Double, columns: Double, t: float, *, same: bool) -> float:
+    squares = np.einsum("rd,rd->r", rows, rows)[:, None] + np.einsum("cd,cd->c", columns, columns)
+    squares -= 2 * (rows @ columns.T)  # (rows, columns)
+    # Equal vectors come out a rounding error below zero.
+    logits = np.minimum(-t * squares, 0.0)  # (rows, columns)
+    if same:
+        logits[np.tril_indices(len(rows))] = -np.inf
+    highest = float(logits.max())
+    if highest == -np.inf:  # a last block of one row has no pair with itself
+        return -math.inf
+    return highest + math.log(float(np.exp(logits - highest).sum()))
+
+
 def _positive(gold: Double) -> npt.NDArray[np.bool_]:
     low, high = float(gold.min()), float(gold.max())
     return np.asarray(gold > low + _POSITIVES_FROM * (high - low))
 
 
 def _unit_blocks(vectors: Floats) -> Iterator[Double]:
-    return (unit_vectors(vectors[start : start + BLOCK]) for start in range(0, len(vectors), BLOCK))
+    return (unit_rows(vectors[start : start + BLOCK]) for start in range(0, len(vectors), BLOCK))
 
 
 def _check_several(what: str, vectors: Floats) -> int:

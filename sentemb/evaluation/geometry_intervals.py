@@ -28,13 +28,15 @@ from scipy.stats import t as student
 
 from sentemb.errors import InputError
 from sentemb.evaluation.geometry import (
+    Double,
     Geometry,
     effective_rank,
+    log_potential,
     measure_geometry,
     positive_pairs,
     spectrum_of,
+    unit_rows,
 )
-from sentemb.evaluation.potential import Double, log_potential, unit_vectors
 from sentemb.evaluation.sts import EncodedSets, Rows
 
 GROUPS = 20
@@ -54,7 +56,7 @@ class GeometryEstimate:
         high: Upper ends.
         confidence: Of each interval alone.
         positives: Pairs that alignment is measured on.
-        sentences: Different sentences.
+        sentences: Unique sentences.
         independent: Parts that no pair connects, which the intervals take for independent draws.
     """
 
@@ -88,7 +90,7 @@ def estimate_geometry(encoded: EncodedSets, *, confidence: float = 0.95) -> Geom
     parts = independent_parts(encoded)
     groups = _deal(parts)
     first, second = positive_pairs(encoded)
-    unit = unit_vectors(encoded.vectors)  # (sentences, dim)
+    unit = unit_rows(encoded.vectors)  # (sentences, dim)
     # Of a set of pairs a group is a slice, once the sentences are in the order of their groups.
     order = np.argsort(groups, kind="stable")
     bounds = np.searchsorted(groups[order], np.arange(groups.max() + 2))

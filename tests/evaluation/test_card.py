@@ -13,8 +13,7 @@ from huggingface_hub import EvalResult, ModelCard
 from sentemb.data.sts import ScoredPairs
 from sentemb.encoding import load_encoder
 from sentemb.errors import InputError
-from sentemb.evaluation.card import eval_results, evaluation_section
-from sentemb.evaluation.card_file import update_card
+from sentemb.evaluation.card import eval_results, evaluation_section, update_card
 from sentemb.evaluation.geometry_records import judge_geometry, write_geometry
 from sentemb.evaluation.judge import judge_sts
 from sentemb.evaluation.recorded import read_recorded

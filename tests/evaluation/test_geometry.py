@@ -53,7 +53,7 @@ def test_alignment_equals_a_loop_in_float64(alpha: float) -> None:
 def test_uniformity_equals_a_loop_in_float64_whatever_the_blocks(
     count: int, t: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sentemb.evaluation.potential.BLOCK", 8)
+    monkeypatch.setattr("sentemb.evaluation.geometry.BLOCK", 8)
     vectors = np.random.default_rng(count).normal(size=(count, 5)).astype(np.float32)
     assert uniformity(vectors, t=t) == pytest.approx(uniformity_in_loops(vectors, t), rel=1e-12)
 

@@ -16,10 +16,10 @@ import torch
 from torch import Tensor, nn
 
 from sentemb._threads import one_thread_each
+from sentemb.evaluation.transfer.batched import BatchedTrainer
 from sentemb.evaluation.transfer.folds import Fold, Trained
 from sentemb.evaluation.transfer.objectives import Objective
 from sentemb.evaluation.transfer.presets import Schedule
-from sentemb.evaluation.transfer.together import Together
 
 _FOLDS = 10
 """At most so many folds in a group: by then a step's overhead is small beside its arithmetic."""
@@ -44,8 +44,8 @@ def train_folds(
     stop = Event()
 
     def train(group: Sequence[int]) -> list[tuple[int, Trained]]:
-        together = Together(features, objective, [folds[index] for index in group], schedule, start)
-        return list(zip(group, together.run(stop), strict=True))
+        trainer = BatchedTrainer(features, objective, [folds[index] for index in group], schedule, start)
+        return list(zip(group, trainer.run(stop), strict=True))
 
     with one_thread_each() as pool:
         try:

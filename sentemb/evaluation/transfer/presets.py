@@ -53,6 +53,11 @@ class NeuralPreset(Schedule):
     penalties: tuple[float, ...] = (1e-5, 1e-4, 1e-3, 1e-2)
     validation_share: float = 0.05
 
+    @property
+    def fold_penalties(self) -> tuple[float, ...]:
+        """The same of tasks that validate by folds of their training split."""
+        return self.penalties
+
 
 @dataclass(frozen=True, kw_only=True)
 class LogisticPreset:
@@ -60,11 +65,13 @@ class LogisticPreset:
 
     Attributes:
         folds: k of the cross-validations.
-        inverse_penalties: C of scikit-learn, among which validation chooses.
+        penalties: C of scikit-learn, the inverse of a penalty, among which validation chooses.
+        fold_penalties: The same of tasks that validate by folds of their training split.
     """
 
     folds: int
-    inverse_penalties: tuple[float, ...]
+    penalties: tuple[float, ...]
+    fold_penalties: tuple[float, ...]
 
 
 Preset = NeuralPreset | LogisticPreset
@@ -78,8 +85,13 @@ PRESETS: Mapping[str, Preset] = {
     "simcse-fast": NeuralPreset(
         hidden=0, optimizer="rmsprop", batch_size=128, tenacity=3, epoch_size=2, folds=5
     ),
-    # The C grid of SentEval's scikit-learn classifier.
-    "logreg": LogisticPreset(folds=10, inverse_penalties=(0.25, 0.5, 1.0, 2.0, 4.0, 8.0)),
+    # The grids of C of SentEval's scikit-learn classifiers (validation.py): KFoldClassifier, which TREC and MRPC
+    # have, looks from 2**-1 to 2**5, the others from 2**-2 to 2**3.
+    "logreg": LogisticPreset(
+        folds=10,
+        penalties=(0.25, 0.5, 1.0, 2.0, 4.0, 8.0),
+        fold_penalties=(0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0),
+    ),
 }
 """By name."""
 

@@ -15,7 +15,7 @@ from sentemb.evaluation.transfer.folds import Fold, Rows, Trained
 from sentemb.evaluation.transfer.logistic import train_logistic
 from sentemb.evaluation.transfer.neural import train_folds
 from sentemb.evaluation.transfer.objectives import Classes
-from sentemb.evaluation.transfer.presets import LogisticPreset, NeuralPreset, Preset
+from sentemb.evaluation.transfer.presets import LogisticPreset, Preset
 
 OUTER_SEED = 1111
 """Of the folds of tasks without a test split, whatever the classifier's seed."""
@@ -35,8 +35,8 @@ class Examples:
 
 
 @dataclass(frozen=True, eq=False)
-class Verdict:
-    """What came of a task.
+class Outcome:
+    """What a task's classifiers reach.
 
     Attributes:
         accuracy: As SentEval reports it, x 100, rounded to two decimals.
@@ -55,16 +55,16 @@ class Verdict:
 Train = Callable[[Sequence[Fold]], list[Trained]]
 
 
-def nested_folds(data: Examples, preset: Preset, *, seed: int) -> Verdict:
+def nested_folds(data: Examples, preset: Preset, *, seed: int) -> Outcome:
     """Cross-validation inside of cross-validation: MR, CR, SUBJ and MPQA."""
     train = _trainer(data, preset, seed)
     outer = _folds(np.arange(len(data.labels)), data.labels, preset.folds, OUTER_SEED)
     inner = [_folds(rows, data.labels, preset.folds, OUTER_SEED) for rows, _ in outer]
     # In one call, which keeps every core busy to the end.
-    trained = train([fold for folds in inner for fold in _seeded(folds, preset, seed)])
+    trained = train([fold for folds in inner for fold in _seeded(folds, preset.penalties, seed)])
     parts = [trained[start : start + preset.folds] for start in range(0, len(trained), preset.folds)]
     chosen, validated = zip(*(_choose(part) for part in parts), strict=True)
-    penalties = [_penalties(preset)[best] for best in chosen]
+    penalties = [preset.penalties[best] for best in chosen]
     last = train(
         [_last(rows, preset, penalty, seed) for (rows, _), penalty in zip(outer, penalties, strict=True)]
     )
@@ -73,28 +73,29 @@ def nested_folds(data: Examples, preset: Preset, *, seed: int) -> Verdict:
     for (_, rows), final in zip(outer, last, strict=True):
         predictions[rows] = final.predict(data.features[torch.from_numpy(rows)])[0]
         accuracies.append(_percent(np.mean(predictions[rows] == data.labels[rows])))
-    return Verdict(_mean(accuracies), _mean(validated), predictions, tuple(penalties))
+    return Outcome(_mean(accuracies), _mean(validated), predictions, tuple(penalties))
 
 
-def folds_then_test(data: Examples, test: Examples, preset: Preset, *, seed: int) -> Verdict:
+def folds_then_test(data: Examples, test: Examples, preset: Preset, *, seed: int) -> Outcome:
     """Cross-validation on the training split, then the test split once: TREC and MRPC."""
     train = _trainer(data, preset, seed)
     rows = np.arange(len(data.labels))
-    best, validated = _choose(train(_seeded(_folds(rows, data.labels, preset.folds, seed), preset, seed)))
-    penalty = _penalties(preset)[best]
+    folds = _folds(rows, data.labels, preset.folds, seed)
+    best, validated = _choose(train(_seeded(folds, preset.fold_penalties, seed)))
+    penalty = preset.fold_penalties[best]
     (last,) = train([_last(rows, preset, penalty, seed)])
     return _tested(last.predict(test.features)[0], test, validated, penalty)
 
 
-def splits(data: Examples, dev: Examples, test: Examples, preset: Preset, *, seed: int) -> Verdict:
+def splits(data: Examples, dev: Examples, test: Examples, preset: Preset, *, seed: int) -> Outcome:
     """Validation on the dev split, then the test split once: SST, SICK-E and the probing tasks."""
     both = Examples(torch.cat([data.features, dev.features]), np.concatenate([data.labels, dev.labels]))
     rows = np.arange(len(both.labels))
     parts = [(rows[: len(data.labels)], rows[len(data.labels) :])]
-    (trained,) = _trainer(both, preset, seed)(_seeded(parts, preset, seed))
+    (trained,) = _trainer(both, preset, seed)(_seeded(parts, preset.penalties, seed))
     best, validated = _choose([trained])
     # A last fit would have the same rows, weights and order of rows as the one that was chosen.
-    return _tested(trained.predict(test.features)[best], test, validated, _penalties(preset)[best])
+    return _tested(trained.predict(test.features)[best], test, validated, preset.penalties[best])
 
 
 def _trainer(data: Examples, preset: Preset, seed: int) -> Train:
@@ -109,12 +110,8 @@ def _folds(rows: Rows, labels: npt.NDArray[np.int64], count: int, seed: int) -> 
     return [(rows[train], rows[test]) for train, test in divided.split(rows, labels[rows])]
 
 
-def _penalties(preset: Preset) -> tuple[float, ...]:
-    return preset.penalties if isinstance(preset, NeuralPreset) else preset.inverse_penalties
-
-
-def _seeded(folds: Sequence[tuple[Rows, Rows]], preset: Preset, seed: int) -> list[Fold]:
-    return [Fold.seeded(rows, held, _penalties(preset), seed) for rows, held in folds]
+def _seeded(folds: Sequence[tuple[Rows, Rows]], penalties: tuple[float, ...], seed: int) -> list[Fold]:
+    return [Fold.seeded(rows, held, penalties, seed) for rows, held in folds]
 
 
 def _choose(trained: Sequence[Trained]) -> tuple[int, float]:
@@ -130,8 +127,8 @@ def _last(rows: Rows, preset: Preset, penalty: float, seed: int) -> Fold:
     return Fold.divided(rows, (penalty,), seed, share=preset.validation_share)
 
 
-def _tested(predictions: Rows, test: Examples, validated: float, penalty: float) -> Verdict:
-    return Verdict(_percent(np.mean(predictions == test.labels)), validated, predictions, (penalty,))
+def _tested(predictions: Rows, test: Examples, validated: float, penalty: float) -> Outcome:
+    return Outcome(_percent(np.mean(predictions == test.labels)), validated, predictions, (penalty,))
 
 
 def _percent(share: float | np.floating) -> float:

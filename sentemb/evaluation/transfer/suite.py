@@ -19,7 +19,7 @@ from sentemb.data.sts import ScoredPairs
 from sentemb.encoding import TextEncoder, load_encoder
 from sentemb.evaluation.naming import seed_of, without_seed
 from sentemb.evaluation.transfer.presets import NeuralPreset, Preset, preset_of
-from sentemb.evaluation.transfer.protocols import Examples, Verdict, folds_then_test, nested_folds, splits
+from sentemb.evaluation.transfer.protocols import Examples, Outcome, folds_then_test, nested_folds, splits
 from sentemb.evaluation.transfer.relatedness import Related, RelatednessResult, regress
 from sentemb.evaluation.transfer.tasks import (
     RELATEDNESS_TASKS,
@@ -248,27 +248,27 @@ def _judge(
     if TASKS[task].linear and isinstance(preset, NeuralPreset):
         preset = replace(preset, hidden=0)
     if validation == "nested":
-        verdict = nested_folds(examples["train"], preset, seed=seed)
+        outcome = nested_folds(examples["train"], preset, seed=seed)
     elif validation == "folds":
-        verdict = folds_then_test(examples["train"], examples["test"], preset, seed=seed)
+        outcome = folds_then_test(examples["train"], examples["test"], preset, seed=seed)
     else:
-        verdict = splits(examples["train"], examples["dev"], examples["test"], preset, seed=seed)
+        outcome = splits(examples["train"], examples["dev"], examples["test"], preset, seed=seed)
     seconds = time.perf_counter() - began
     judged = parts["train" if validation == "nested" else "test"]
-    return _result(task, verdict, judged, seconds)
+    return _result(task, outcome, judged, seconds)
 
 
-def _result(task: str, verdict: Verdict, judged: LabelledTexts, seconds: float) -> TaskResult:
+def _result(task: str, outcome: Outcome, judged: LabelledTexts, seconds: float) -> TaskResult:
     gold = judged.labels.astype(np.int64)
     binary_pairs = judged.pairs is not None and len(judged.label_names) == 2
     return TaskResult(
         task=task,
-        accuracy=verdict.accuracy,
-        dev_accuracy=verdict.dev_accuracy,
-        f1=round(100 * float(f1_score(gold, verdict.predictions)), 2) if binary_pairs else None,
-        penalties=verdict.penalties,
+        accuracy=outcome.accuracy,
+        dev_accuracy=outcome.dev_accuracy,
+        f1=round(100 * float(f1_score(gold, outcome.predictions)), 2) if binary_pairs else None,
+        penalties=outcome.penalties,
         gold=gold,
-        predictions=verdict.predictions,
+        predictions=outcome.predictions,
         seconds=seconds,
     )
 

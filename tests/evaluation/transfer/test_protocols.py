@@ -7,6 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import StratifiedKFold
 from torch import Tensor
 
 from sentemb.evaluation.transfer.folds import Fold, Rows, Trained
@@ -90,30 +92,30 @@ def test_a_single_wide_fold_is_divided_by_its_penalties() -> None:
 def test_cross_validation_inside_of_cross_validation(name: str) -> None:
     preset = SMALL[name]
     x, y = examples(90)
-    verdict = nested_folds(Examples(x, y.numpy()), preset, seed=3)
+    outcome = nested_folds(Examples(x, y.numpy()), preset, seed=3)
     accuracy, validated, chosen = nested(x, y, preset, seed=3)
-    assert (verdict.accuracy, verdict.dev_accuracy) == (accuracy, validated)
-    assert list(verdict.penalties) == chosen
-    assert 100 * np.mean(verdict.predictions == y.numpy()) == pytest.approx(accuracy, abs=0.01)
+    assert (outcome.accuracy, outcome.dev_accuracy) == (accuracy, validated)
+    assert list(outcome.penalties) == chosen
+    assert 100 * np.mean(outcome.predictions == y.numpy()) == pytest.approx(accuracy, abs=0.01)
 
 
 def test_cross_validation_then_test() -> None:
     preset = SMALL["simcse-fast"]
     (x, y), (test_x, test_y) = examples(80, 3), examples(40, 3, seed=1)
-    verdict = folds_then_test(Examples(x, y.numpy()), Examples(test_x, test_y.numpy()), preset, seed=5)
+    outcome = folds_then_test(Examples(x, y.numpy()), Examples(test_x, test_y.numpy()), preset, seed=5)
     means = inner_means(x, y, preset, 5, fold_seed=5)
     penalty = preset.penalties[int(np.argmax(means))]
     alone = OneClassifier(preset, x.shape[1], 3, penalty, seed=5)
     alone.fit(x, y)
-    assert (verdict.dev_accuracy, verdict.penalties) == (max(means), (penalty,))
-    assert np.array_equal(verdict.predictions, alone.predict(test_x))
-    assert verdict.accuracy == round(100 * alone.score(test_x, test_y), 2)
+    assert (outcome.dev_accuracy, outcome.penalties) == (max(means), (penalty,))
+    assert np.array_equal(outcome.predictions, alone.predict(test_x))
+    assert outcome.accuracy == round(100 * alone.score(test_x, test_y), 2)
 
 
 def test_validation_on_a_split_then_test() -> None:
     preset = SMALL["sg-bert"]
     parts = [examples(rows, seed=seed) for seed, rows in enumerate((60, 30, 40))]
-    verdict = splits(*(Examples(x, y.numpy()) for x, y in parts), preset, seed=2)
+    outcome = splits(*(Examples(x, y.numpy()) for x, y in parts), preset, seed=2)
     (x, y), dev, (test_x, _) = parts
     scores = []
     for penalty in preset.penalties:
@@ -122,8 +124,8 @@ def test_validation_on_a_split_then_test() -> None:
     penalty = preset.penalties[int(np.argmax(scores))]
     alone = OneClassifier(preset, x.shape[1], 2, penalty, seed=2)
     alone.fit(x, y, dev)
-    assert (verdict.dev_accuracy, verdict.penalties) == (max(scores), (penalty,))
-    assert np.array_equal(verdict.predictions, alone.predict(test_x))
+    assert (outcome.dev_accuracy, outcome.penalties) == (max(scores), (penalty,))
+    assert np.array_equal(outcome.predictions, alone.predict(test_x))
 
 
 def test_logistic_regression_has_no_seed() -> None:
@@ -132,3 +134,30 @@ def test_logistic_regression_has_no_seed() -> None:
     first, second = (nested_folds(Examples(x, y.numpy()), preset, seed=seed) for seed in (1, 2))
     assert np.array_equal(first.predictions, second.predictions)
     assert first.accuracy > 60
+
+
+@pytest.mark.parametrize("way", ["folds", "split"])
+def test_logistic_regression_has_the_grids_of_senteval(way: str) -> None:
+    (x, y), (dev_x, dev_y), (test_x, test_y) = (
+        examples(rows, seed=seed) for seed, rows in enumerate((60, 30, 40))
+    )
+    preset = replace(PRESETS["logreg"], folds=3)
+    train, dev, test = (Examples(a, b.numpy()) for a, b in ((x, y), (dev_x, dev_y), (test_x, test_y)))
+    if way == "folds":  # its KFoldClassifier looks further than the others
+        grid = [2.0**power for power in range(-1, 6)]
+        rows = [*StratifiedKFold(3, shuffle=True, random_state=5).split(x, y)]
+        parts = [(x[a], y[a], x[b], y[b]) for a, b in rows]
+        outcome = folds_then_test(train, test, preset, seed=5)
+    else:
+        grid = [2.0**power for power in range(-2, 4)]
+        parts = [(x, y, dev_x, dev_y)]
+        outcome = splits(train, dev, test, preset, seed=5)
+    assert grid == [*(preset.fold_penalties if way == "folds" else preset.penalties)]
+    means = [round(100 * np.mean([fitted(c, a, b).score(v, w) for a, b, v, w in parts]), 2) for c in grid]
+    best = grid[int(np.argmax(means))]
+    assert (outcome.dev_accuracy, outcome.penalties) == (max(means), (best,))
+    assert np.array_equal(outcome.predictions, fitted(best, x, y).predict(test_x))
+
+
+def fitted(inverse_penalty: float, x: Tensor, y: Tensor) -> LogisticRegression:
+    return LogisticRegression(C=inverse_penalty, max_iter=1000).fit(x, y)

@@ -17,12 +17,12 @@ from sentemb.evaluation.transfer.optimizers import Optimizer
 from sentemb.evaluation.transfer.presets import Schedule
 
 
-class Together:
+class BatchedTrainer:
     """Folds of equally many steps an epoch and equally many penalties.
 
     Args:
         features: `(n, d)`.
-        objective: What to train on and to judge by.
+        objective: What to train on and to validate by.
         folds: The folds.
         schedule: How to train.
         start: The layers that every classifier begins with.
@@ -57,7 +57,7 @@ class Together:
             for _ in range(self.schedule.epoch_size):
                 self._epoch()
             epochs += self.schedule.epoch_size
-            self._judge()
+            self._validate()
             self._take_out()
         return [Trained(self.scores[index], self.best.of_fold(index)) for index in range(len(self.folds))]
 
@@ -80,7 +80,7 @@ class Together:
             row[: len(fold.train)] = fold.train[fold.generator.permutation(len(fold.train))]
         return torch.from_numpy(order)
 
-    def _judge(self) -> None:
+    def _validate(self) -> None:
         for place, index in enumerate(self.running.tolist()):
             rows = self.dev[index]
             features = self.features.index_select(0, rows).unsqueeze(0)

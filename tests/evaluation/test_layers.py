@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from sentence_transformers import SentenceTransformer
 
-from sentemb.analysis import layer_map
 from sentemb.cli.main import run
 from sentemb.encoding import load_encoder
 from sentemb.encoding.layers import LayerEncoder
 from sentemb.errors import InputError
+from sentemb.evaluation.layers import layer_map
 from sentemb.evaluation.sts import evaluate_pairs, load_sets
 from sentemb.evaluation.table import ABSENT
 
@@ -70,7 +70,7 @@ def test_every_sentence_is_encoded_once_and_little_is_held(
 ) -> None:
     whole = layer_map(tiny_bert, data_dir=data_dir, check_rows=False, device="cpu")
     counted.clear()
-    monkeypatch.setattr("sentemb.analysis.layers._BYTES_AT_ONCE", at_once)
+    monkeypatch.setattr("sentemb.evaluation.layers._BYTES_AT_ONCE", at_once)
     found = layer_map(tiny_bert, data_dir=data_dir, check_rows=False, device="cpu")
     assert sorted(counted) == sorted(TEXTS)
     assert found.sets[0].spearman == whole.sets[0].spearman
