@@ -85,8 +85,8 @@ PRESETS: Mapping[str, Preset] = {
     "simcse-fast": NeuralPreset(
         hidden=0, optimizer="rmsprop", batch_size=128, tenacity=3, epoch_size=2, folds=5
     ),
-    # The grids of C of SentEval's scikit-learn classifiers (validation.py): KFoldClassifier, which TREC and MRPC
-    # have, looks from 2**-1 to 2**5, the others from 2**-2 to 2**3.
+    # The grids of C of SentEval's scikit-learn classifiers (validation.py): that of TREC and MRPC, its
+    # KFoldClassifier, has 2**-1 to 2**5, the others have 2**-2 to 2**3.
     "logreg": LogisticPreset(
         folds=10,
         penalties=(0.25, 0.5, 1.0, 2.0, 4.0, 8.0),
