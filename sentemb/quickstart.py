@@ -18,7 +18,9 @@ from sentemb.encoding import TextEncoder, load_encoder
 from sentemb.evaluation import evaluate_pairs
 from sentemb.modules import Poolings
 from sentemb.modules.source import find_source
-from sentemb.report.figures import curve_figure, data_uri, map_figure, png_of, project_to_plane
+from sentemb.report.curves import curve_figure
+from sentemb.report.figures import svg_of
+from sentemb.report.maps import map_figure, project_to_plane
 from sentemb.report.page import Page
 from sentemb.search import Hit, SearchIndex
 from sentemb.training import TrainConfig, resolve, train
@@ -153,10 +155,10 @@ def _page(base: str, model: Path, scores: Sequence[Score], hits: dict[str, list[
     page.heading("While training")
     steps, course = _course(model)
     curve = curve_figure({"SG-OPT": (steps, course)}, x_label="optimizer step", y_label="Spearman x 100")
-    page.picture(data_uri(png_of(curve)), "Spearman correlation on the bundled pairs over the training steps")
+    page.charts({"Spearman correlation on the bundled pairs over the training steps": svg_of(curve)})
     page.heading("The sentences before and after")
     page.text("Each point is a sentence, its colour the domain; a line joins two that mean the same.")
-    page.picture(data_uri(png_of(_map(base, model))), "Two maps of the sentences of the pairs")
+    page.charts({"Two maps of the sentences of the pairs": svg_of(_map(base, model))})
     page.heading("Search in the documentation of the standard library")
     for query, found in hits.items():
         page.text(query)

@@ -62,8 +62,8 @@ def _write(found: LayerMap, folder: Path, split: str) -> None:
     from sentemb._files import write_bytes, write_json
     from sentemb.evaluation.environment import command_line
     from sentemb.evaluation.record_files import slug
+    from sentemb.report.curves import layer_figure
     from sentemb.report.figures import png_of
-    from sentemb.report.layers import layer_figure
 
     stem = f"{slug(found.model)}.layers.{split}"
     panels = {f"{scores.name} {scores.split}": scores.spearman for scores in found.sets}

@@ -27,7 +27,7 @@ def pair_map(
     from sentemb.data.extremes import draw_extremes
     from sentemb.data.sts import open_scored_pairs
     from sentemb.report.figures import png_of
-    from sentemb.report.pair_map import pair_map_figure
+    from sentemb.report.maps import pair_map_figure
 
     if output.suffix != ".png":
         raise InputError(f"{output} is no .png file", "give --output NAME.png")

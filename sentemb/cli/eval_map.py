@@ -28,7 +28,7 @@ def draw_map(
     from sentemb.data.labelled import load_labelled
     from sentemb.data.sampling import stratified_sample
     from sentemb.report.figures import png_of
-    from sentemb.report.studies import label_map_figure
+    from sentemb.report.maps import label_map_figure
 
     if output.suffix != ".png":
         raise InputError(f"{output} is no .png file", "give --output NAME.png")

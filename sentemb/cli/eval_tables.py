@@ -43,8 +43,8 @@ def draw(protocol: Protocol, folder: Path) -> None:
     from sentemb.evaluation.classification import curves, read_cells, summarize
     from sentemb.evaluation.classification.tables import METRIC_NAMES, figure_name
     from sentemb.evaluation.record_files import slug
+    from sentemb.report.curves import band_figure
     from sentemb.report.figures import png_of
-    from sentemb.report.studies import band_figure
 
     records = protocol.own(read_cells([folder]))
     metrics = {record.cell.data: METRIC_NAMES[record.cell.metric] for record in records}

@@ -17,7 +17,7 @@ from sentemb.evaluation.geometry_table import geometry_seed_table
 from sentemb.evaluation.naming import without_seed
 from sentemb.evaluation.record_files import Fields
 from sentemb.report.labels import Label, label_table
-from sentemb.report.sections import Picture, Section
+from sentemb.report.sections import Chart, Section
 
 _FILE = "geometry.json"
 
@@ -45,7 +45,7 @@ def geometry_section(
     if not found:
         return None
     pictures = [picture for one in found for picture in _pictures(one)] if figures else []
-    return Section("geometry", "Geometry", tables=tuple(one.table for one in found), pictures=tuple(pictures))
+    return Section("geometry", "Geometry", tables=tuple(one.table for one in found), charts=tuple(pictures))
 
 
 def _of_records(records: Sequence[GeometryRecord], labels: Mapping[str, Label]) -> _Measured:
@@ -104,7 +104,7 @@ def _table(title: str, figures: dict[str, Geometry], spectra: dict[str, list[flo
     )
 
 
-def _pictures(measured: _Measured) -> list[Picture]:
+def _pictures(measured: _Measured) -> list[Chart]:
     from sentemb.report.figures import plain
     from sentemb.report.geometry import alignment_figure, spectrum_figure
 

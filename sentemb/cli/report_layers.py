@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 from sentemb._files import read_json
 from sentemb.errors import InputError
 from sentemb.evaluation.record_files import Fields
-from sentemb.report.sections import Picture, Section
+from sentemb.report.sections import Chart, Section
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from sentemb.evaluation.layers import LayerScores
-    from sentemb.report.courses import Course
+    from sentemb.report.curves import LearningCurve
 
 _SPEARMAN = "spearman_cosine"
 
@@ -31,7 +31,7 @@ def layers_section(folders: Sequence[Path], *, figures: bool) -> Section | None:
         tables += [replace(table, title=f"{model}: {table.title}") for table in (one.table() for one in sets)]
         if figures:
             pictures.append(_map_picture(model, sets))
-    return Section("layers", "What each layer knows", tables=tuple(tables), pictures=tuple(pictures))
+    return Section("layers", "What each layer knows", tables=tuple(tables), charts=tuple(pictures))
 
 
 def _read_map(path: Path) -> tuple[str, list[LayerScores]]:
@@ -65,9 +65,9 @@ def _curves(fields: Fields) -> dict[str, tuple[float | None, ...]]:
     return curves
 
 
-def _map_picture(model: str, sets: Sequence[LayerScores]) -> Picture:
+def _map_picture(model: str, sets: Sequence[LayerScores]) -> Chart:
+    from sentemb.report.curves import layer_figure
     from sentemb.report.figures import plain
-    from sentemb.report.layers import layer_figure
 
     panels = {f"{one.name} {one.split}": one.spearman for one in sets}
     best = ", ".join(
@@ -79,9 +79,9 @@ def _map_picture(model: str, sets: Sequence[LayerScores]) -> Picture:
 
 def training_section(runs: Sequence[Path]) -> Section:
     """The scores of a dev set over the steps of runs, the seeds of a run as one line."""
-    from sentemb.report.courses import course_figure
+    from sentemb.report.curves import learning_curve_figure
 
-    by_dev: dict[str, dict[str, list[Course]]] = {}
+    by_dev: dict[str, dict[str, list[LearningCurve]]] = {}
     for folder in runs:
         for dev, courses in _courses(folder).items():
             name = folder.resolve().name
@@ -90,21 +90,21 @@ def training_section(runs: Sequence[Path]) -> Section:
             by_dev[dev][name] = courses
     pictures = [
         picture_of(
-            course_figure(courses, y_label=f"{dev} dev, Spearman × 100"),
+            learning_curve_figure(courses, y_label=f"{dev} dev, Spearman × 100"),
             f"Spearman correlation x 100 on {dev} over the steps of {', '.join(courses)}",
         )
         for dev, courses in by_dev.items()
     ]
-    return Section("training", "While training", pictures=tuple(pictures))
+    return Section("training", "While training", charts=tuple(pictures))
 
 
-def _courses(folder: Path) -> Mapping[str, list[Course]]:
+def _courses(folder: Path) -> Mapping[str, list[LearningCurve]]:
     """Dev set to the course of every seed."""
     from sentemb.training.trace import read_trace
 
     if not folder.is_dir():
         raise InputError(f"no such folder: {folder}", "name the folder of a run")
-    found: dict[str, list[Course]] = {}
+    found: dict[str, list[LearningCurve]] = {}
     for member in sorted(folder.glob("seed-*")) or [folder]:
         trace = read_trace(member, (_SPEARMAN,))
         if trace is not None:
@@ -115,11 +115,11 @@ def _courses(folder: Path) -> Mapping[str, list[Course]]:
     return found
 
 
-def picture_of(figure: Figure, description: str) -> Picture:
+def picture_of(figure: Figure, description: str) -> Chart:
     """A figure for the page."""
-    from sentemb.report.figures import data_uri, svg_of
+    from sentemb.report.figures import svg_of
 
-    return Picture(data_uri(svg_of(figure)), description)
+    return Chart(svg_of(figure), description)
 
 
 def open_fields(path: Path, hint: str) -> Fields:

@@ -1,3 +1,7 @@
-"""Figures and pages made from finished results; nothing here trains, encodes or scores."""
+"""Figures, tables and pages from finished results."""
 
 from __future__ import annotations
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

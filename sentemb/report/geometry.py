@@ -7,13 +7,13 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
-from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from sentemb.report.figures import COLOURS, plain_frame
+from sentemb.report.figures import COLOURS, panels
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 Point = tuple[float, float]
 # Of the largest eigenvalue: LayerNorm leaves BERT one direction less than its width, and float32 arithmetic
@@ -23,8 +23,7 @@ _UNUSED = 1e-9
 
 def alignment_figure(points: Mapping[str, Point], paths: Mapping[str, Sequence[Point]]) -> Figure:
     """Draw encoders by uniformity and alignment, with the way that training took them (SimCSE, figure 2)."""
-    figure = Figure(figsize=(6.4, 4.4), layout="constrained")
-    axes = figure.subplots()
+    figure, (axes,) = panels(height=3.8)
     for position, (name, point) in enumerate(points.items()):
         colour = COLOURS[position % len(COLOURS)]
         if name in paths:
@@ -42,15 +41,13 @@ def alignment_figure(points: Mapping[str, Point], paths: Mapping[str, Sequence[P
     axes.margins(0.08)
     axes.set_xlabel("uniformity  (← spread more evenly)")
     axes.set_ylabel("alignment  (↓ pairs of one meaning closer)")
-    plain_frame(axes)
     axes.legend(frameon=False)
     return figure
 
 
 def spectrum_figure(spectra: Mapping[str, NDArray[np.float64]], ranks: Mapping[str, float]) -> Figure:
     """Draw the share of the variance along each principal direction, on a logarithmic axis."""
-    figure = Figure(figsize=(6.4, 4.0), layout="constrained")
-    axes = figure.subplots()
+    figure, (axes,) = panels()
     axes.set_yscale("log")
     for position, (name, values) in enumerate(spectra.items()):
         present = values[values > _UNUSED * values.max()]
@@ -63,7 +60,6 @@ def spectrum_figure(spectra: Mapping[str, NDArray[np.float64]], ranks: Mapping[s
         )
     axes.set_xlabel("principal direction")
     axes.set_ylabel("share of the variance")
-    plain_frame(axes)
     axes.legend(frameon=False)
     return figure
 

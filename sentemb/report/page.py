@@ -1,18 +1,20 @@
-"""One self-contained HTML page: headings, paragraphs, sortable tables and pictures, and no second file."""
+"""One self-contained HTML page: headings, paragraphs, sortable tables, charts, and no second file."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
 import re
+from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
-from typing import Any
+from typing import Any, Literal
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from sentemb._tables import ABSENT, GROUP, Table
+from sentemb.report.forest import ForestPlot
 
 _NUMBER = re.compile(r"[-+−]?\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?")
 
@@ -38,9 +40,9 @@ class Page:
         """Start a section."""
         self._parts.append({"kind": "heading", "text": text, "anchor": f"section-{len(self._parts)}"})
 
-    def text(self, text: str, *, note: bool = False) -> None:
+    def text(self, text: str, *, style: Literal["verdict", "note"] | None = None) -> None:
         """Add a paragraph."""
-        self._parts.append({"kind": "text", "text": text, "note": note})
+        self._parts.append({"kind": "text", "text": text, "style": style})
 
     def table(self, table: Table) -> None:
         """Add a table, its notes below it; a click on a column's name sorts the rows by it."""
@@ -65,9 +67,18 @@ class Page:
             }
         )
 
-    def picture(self, uri: str, description: str) -> None:
-        """Add a picture."""
-        self._parts.append({"kind": "picture", "uri": uri, "description": description})
+    def charts(self, charts: Mapping[str, str]) -> None:
+        """Add figures side by side, on a narrow page one below the other.
+
+        Args:
+            charts: Description, for those who cannot see it, to an SVG element of `figures.svg_of`.
+        """
+        drawn = [{"description": text, "svg": Markup(svg)} for text, svg in charts.items()]
+        self._parts.append({"kind": "charts", "charts": drawn})
+
+    def forest(self, plot: ForestPlot) -> None:
+        """Add a forest plot."""
+        self._parts.append({"kind": "forest", **plot.layout()})
 
     def html(self) -> str:
         """The page so far."""

@@ -6,19 +6,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sentemb._tables import Table, escape_latex
+from sentemb.report.forest import ForestPlot
 from sentemb.report.page import Page
 
 
 @dataclass(frozen=True)
-class Picture:
+class Chart:
     """A figure of the page.
 
     Attributes:
-        uri: A `data:` URI.
+        svg: An SVG element, see `figures.svg_of`.
         description: What it shows, for those who cannot see it.
     """
 
-    uri: str
+    svg: str
     description: str
 
 
@@ -31,14 +32,16 @@ class Section:
         heading: Its heading.
         sentences: What there is to say, each a sentence.
         tables: Its tables.
-        pictures: Its figures, which only the page shows.
+        charts: Its figures, which only the page shows.
+        forests: Its forest plots, which only the page shows.
     """
 
     name: str
     heading: str
     sentences: tuple[str, ...] = ()
     tables: tuple[Table, ...] = ()
-    pictures: tuple[Picture, ...] = ()
+    charts: tuple[Chart, ...] = ()
+    forests: tuple[ForestPlot, ...] = ()
 
     def markdown(self) -> str:
         """The sentences as a list, then the tables."""
@@ -61,17 +64,21 @@ def latex_report(sections: Sequence[Section]) -> str:
     return "\n".join(parts)
 
 
-def html_report(title: str, sections: Sequence[Section]) -> str:
-    """All sections as one page."""
+def html_report(title: str, sections: Sequence[Section], *, verdicts: Sequence[str] = ()) -> str:
+    """All sections as one page, the verdicts first."""
     page = Page(title)
+    for verdict in verdicts:
+        page.text(verdict, style="verdict")
     if any(one.tables for one in sections):
-        page.text("A click on a column's name sorts by it, another one turns the order round.", note=True)
+        page.text("Click a column's name to sort by it; click again to reverse the order.", style="note")
     for one in sections:
         page.heading(one.heading)
         for sentence in one.sentences:
             page.text(sentence)
-        for picture in one.pictures:
-            page.picture(picture.uri, picture.description)
+        for plot in one.forests:
+            page.forest(plot)
+        if one.charts:
+            page.charts({chart.description: chart.svg for chart in one.charts})
         for table in one.tables:
             page.table(table)
     return page.html()

@@ -124,12 +124,12 @@ def test_every_kind_of_record_has_its_section(folder: Path) -> None:
         ("SG-OPT", "cls", "2"),
         ("<b>odd_&%|", "–", "–"),
     ]
-    assert [len(found[name].pictures) for name in ("geometry", "layers", "training")] == [4, 1, 1]
+    assert [len(found[name].charts) for name in ("geometry", "layers", "training")] == [4, 1, 1]
     recorded, analysed = found["geometry"].tables
     assert "intervals" in recorded.notes[0] and recorded.rows[0][-1].endswith("of 2")
     assert analysed.rows[0][-1] == "1.5 of 2"
     assert found["multilingual"].tables[0].title.startswith("STS, Pearson x 100")
-    assert "layer 1, cls pooling" in found["layers"].pictures[0].description
+    assert "layer 1, cls pooling" in found["layers"].charts[0].description
 
 
 def test_comparisons_are_told_in_words(folder: Path) -> None:

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sentemb._tables import Table
-from sentemb.report.courses import course_figure
-from sentemb.report.figures import data_uri, svg_of
-from sentemb.report.sections import Picture, Section, html_report
+from sentemb.report.curves import learning_curve_figure
+from sentemb.report.figures import svg_of
+from sentemb.report.forest import Estimate, ForestPlot
+from sentemb.report.sections import Chart, Section, html_report
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -50,13 +51,22 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(scope="module")
 def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    picture = data_uri(svg_of(course_figure({ODD: [{0: 1.0, 50: 2.0}]}, y_label="$5 and $6")))
+    chart = svg_of(learning_curve_figure({ODD: [{0: 1.0, 50: 2.0}]}, y_label="$5 and $6"))
+    plot = ForestPlot(
+        ODD, "points", [Estimate("SG-OPT", 0.8, 0.2, 1.4, True), Estimate("Flow", -1, -3, 1, False)]
+    )
     sections = [
-        Section("sts", "Similarity", sentences=("SG-OPT is better than raw by 0.80",), tables=(TABLE,)),
-        Section("training", ODD, pictures=(Picture(picture, ODD),)),
+        Section(
+            "sts",
+            "Similarity",
+            sentences=("SG-OPT is better than raw by 0.80",),
+            tables=(TABLE,),
+            forests=(plot,),
+        ),
+        Section("training", ODD, charts=(Chart(chart, ODD),)),
     ]
     path = tmp_path_factory.mktemp("report") / "page.html"
-    path.write_text(html_report(ODD, sections), encoding="utf-8")
+    path.write_text(html_report(ODD, sections, verdicts=["Use SG-OPT"]), encoding="utf-8")
     return path
 
 
@@ -73,7 +83,7 @@ def page(browser: Browser, path: Path) -> Iterator[Page]:
     opened.goto(path.as_uri())
     yield opened
     opened.close()
-    assert [one for one in complaints if not one.startswith("data:image/svg+xml")] == []
+    assert complaints == []
 
 
 def column(page: Page, number: int) -> list[str]:
@@ -94,10 +104,45 @@ def test_everything_is_there_as_text(page: Page) -> None:
     assert page.get_by_role("heading", level=2).all_inner_texts() == ["Similarity", ODD]
 
 
-def test_figures_are_drawn(page: Page) -> None:
-    picture = page.get_by_role("img")
-    assert picture.get_attribute("alt") == ODD
-    assert picture.evaluate("image => image.complete && image.naturalWidth") > 300
+def test_the_verdict_is_the_first_thing_said(page: Page) -> None:
+    assert page.locator("p").first.inner_text() == "Use SG-OPT"
+
+
+def test_figures_are_drawn_in_the_colour_of_the_page(browser: Browser, path: Path) -> None:
+    inks = {}
+    for scheme in ("light", "dark"):
+        page = browser.new_page(color_scheme=scheme)
+        page.goto(path.as_uri())
+        figure = page.get_by_role("img", name=ODD)
+        assert figure.bounding_box()["width"] > 300
+        inks[scheme] = {
+            page.evaluate("getComputedStyle(document.body).color"),
+            figure.locator("text").first.evaluate("text => getComputedStyle(text).fill"),
+        }
+        page.close()
+    assert all(len(ink) == 1 for ink in inks.values()) and inks["light"] != inks["dark"]
+
+
+def test_a_forest_plot_places_estimates_and_intervals_on_one_axis(page: Page) -> None:
+    box = page.locator(".forest")
+    assert box.locator(".value").all_inner_texts()[:2] == ["+0.80 (+0.20 to +1.40)", "-1.00 (-3.00 to +1.00)"]
+    left = [box.locator(f".row:nth-of-type({row}) .interval").bounding_box()["x"] for row in (1, 2)]
+    zero = box.locator(".zero").first.bounding_box()["x"]
+    assert left[1] < zero < left[0]
+    assert box.locator(".significant .name").all_inner_texts() == ["SG-OPT"]
+
+
+def test_a_phone_shows_scores_beside_a_first_column_that_stays(page: Page) -> None:
+    page.set_viewport_size({"width": 400, "height": 800})
+    assert page.evaluate("document.documentElement.scrollWidth") == 400
+    score, name = page.locator("tbody td:nth-child(5)").first, page.locator("tbody td:first-child").first
+    assert score.bounding_box()["x"] + score.bounding_box()["width"] <= 400
+    assert "raw, cls" in name.inner_text()
+    place = name.bounding_box()["x"]
+    page.locator(".scroll").evaluate("box => box.scrollTo(200, 0)")
+    assert name.bounding_box()["x"] == place
+    charts = [one.bounding_box() for one in page.locator(".charts figure").all()]
+    assert all(one["width"] <= 400 for one in charts)
 
 
 def test_a_click_sorts_numbers_from_the_largest_and_another_turns_them_round(page: Page) -> None:

@@ -1,0 +1,208 @@
+"""Figures of texts as points of a plane, and of their similarities."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sentemb.errors import InputError
+from sentemb.report.figures import COLOURS, panels
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+# Coordinates of float32 unit vectors that differ by less are equal but for rounding.
+_ONE_DIRECTION = 1e-6
+_TINY = np.finfo(np.float64).tiny
+
+
+def project_to_plane(vectors: NDArray[np.float32], *, seed: int = 0) -> NDArray[np.float64]:
+    """Map vectors to the plane by t-SNE on cosine distances.
+
+    It starts from the first two principal components, as scikit-learn does, so that what lies on the two
+    sides of the whole mostly stays there; a random start places groups anywhere.
+
+    Args:
+        vectors: Shape (texts, dim), at least three texts.
+        seed: Seed of t-SNE.
+
+    Returns:
+        Shape (texts, 2).
+
+    Raises:
+        InputError: There are fewer than three texts.
+    """
+    from sklearn.manifold import TSNE
+
+    if len(vectors) < 3:
+        raise InputError(f"a map needs at least three texts, not {len(vectors)}", "give more texts")
+    unit = _unit(vectors)
+    if np.ptp(unit, axis=0).max() < _ONE_DIRECTION:
+        return np.zeros((len(unit), 2))
+    # Perplexity has to stay below the number of points.
+    perplexity = min(30.0, (len(unit) - 1) / 3)
+    projection = TSNE(2, metric="cosine", init="pca", perplexity=perplexity, random_state=seed)
+    return np.asarray(projection.fit_transform(unit))
+
+
+def heat_map_figure(values: NDArray[np.floating], labels: Sequence[str], *, title: str = "") -> Figure:
+    """Draw the similarities of some texts with each other as colours, each value written in its cell.
+
+    The diagonal, every text with itself, stays blank: its ones would take up half of the colours.
+
+    Args:
+        values: Similarities, shape (texts, texts).
+        labels: The texts.
+        title: Above the map.
+
+    Returns:
+        The figure.
+    """
+    count = len(labels)
+    margin = 0.6 + 0.075 * max(map(len, labels))  # inches that the longest label takes
+    figure, (axes,) = panels(width=margin + 0.55 * count, height=0.8 + 0.5 * count)
+    others = np.ma.masked_array(values, np.eye(count, dtype=bool))
+    axes.imshow(others, cmap="cividis", aspect="auto")
+    axes.set_xticks(range(count), [str(number + 1) for number in range(count)])
+    axes.set_yticks(range(count), [f"{label}  {number + 1}" for number, label in enumerate(labels)])
+    axes.tick_params(length=0)
+    axes.set_title(title, fontsize="medium")
+    middle = (float(others.min()) + float(others.max())) / 2
+    for row, column in np.argwhere(~np.eye(count, dtype=bool)):
+        value = values[row, column]
+        colour = "black" if value > middle else "white"
+        written = f"{value:.2f}".replace("-0.00", "0.00")
+        axes.text(column, row, written, ha="center", va="center", fontsize=8, color=colour)
+    for side in axes.spines.values():
+        side.set_visible(False)
+    return figure
+
+
+def map_figure(
+    maps: Mapping[str, NDArray[np.float64]],
+    groups: Sequence[str],
+    links: Sequence[tuple[int, int]] = (),
+    labels: Sequence[str] = (),
+) -> Figure:
+    """Draw two-dimensional maps of the same texts side by side.
+
+    Args:
+        maps: Title to points, shape (texts, 2).
+        groups: The group of each text; its colour.
+        links: Texts to join by a line.
+        labels: What to write on the points, if anything.
+
+    Returns:
+        The figure.
+    """
+    names = sorted(set(groups))
+    figure, all_axes = panels(len(maps), width=5.2 * len(maps), height=5.4)
+    membership = np.array([names.index(group) for group in groups])
+    for axes, (title, points) in zip(all_axes, maps.items(), strict=True):
+        for first, second in links:
+            axes.plot(*points[[first, second]].T, color="#999999", linewidth=0.6, zorder=1)
+        size = {"s": 130, "edgecolor": "white", "linewidth": 0.5} if labels else {"s": 14}
+        for number, name in enumerate(names):
+            _scatter(axes, points[membership == number], number, label=name, zorder=2, **size)
+        for point, label in zip(points, labels, strict=False):
+            axes.text(*point, label, ha="center", va="center", fontsize=7, color="white", zorder=3)
+        _bare(axes, title)
+    _legend_below(figure, all_axes[0])
+    return figure
+
+
+def pair_map_figure(vectors: Mapping[str, NDArray[np.float32]], *, positives: int, seed: int = 0) -> Figure:
+    """Draw pairs that mean the same and pairs that do not (SG-BERT, figures 5 and 6).
+
+    Each sentence is a dot with its pair's number, and the two of a pair are joined by a line. A projection
+    cannot keep all distances, so each panel names the mean cosines that it shows.
+
+    Args:
+        vectors: Encoder to the vectors of the pairs, first and second sentence in turn, positives first.
+        positives: Number of positive pairs.
+        seed: Seed of the projection.
+
+    Returns:
+        The figure.
+    """
+    maps = {
+        f"{name}\nmean cosine {_mean_cosine(rows[: 2 * positives]):.2f} of positive, "
+        f"{_mean_cosine(rows[2 * positives :]):.2f} of negative pairs": project_to_plane(rows, seed=seed)
+        for name, rows in vectors.items()
+    }
+    count = len(next(iter(vectors.values()))) // 2
+    numbers = [number for number in range(count) for _ in range(2)]
+    return map_figure(
+        maps,
+        ["positive pairs" if number < positives else "negative pairs" for number in numbers],
+        links=[(2 * number, 2 * number + 1) for number in range(count)],
+        labels=[str(1 + (number if number < positives else number - positives)) for number in numbers],
+    )
+
+
+def label_map_figure(
+    maps: Mapping[str, tuple[NDArray[np.float32], NDArray[np.float32] | None]],
+    classes: NDArray[np.int64],
+    names: Sequence[str],
+    *,
+    seed: int = 0,
+) -> Figure:
+    """Draw texts as dots and label vectors as stars, by t-SNE (SCL, figure 2; LaCon, figure 4).
+
+    Texts and labels of a panel are projected together, so that the nearness of a star to the dots of its
+    class means something.
+
+    Args:
+        maps: Title to the vectors of the texts and, where there are some, of the classes.
+        classes: The class of each text.
+        names: The classes.
+        seed: Seed of the projection.
+
+    Returns:
+        The figure.
+    """
+    figure, all_axes = panels(len(maps), width=4.8 * len(maps), height=5.0)
+    for axes, (title, (vectors, labels)) in zip(all_axes, maps.items(), strict=True):
+        joined = vectors if labels is None else np.concatenate([vectors, labels])
+        points = project_to_plane(joined, seed=seed)
+        dots, stars = points[: len(vectors)], points[len(vectors) :]
+        for number, name in enumerate(names):
+            _scatter(axes, dots[classes == number], number, s=14, alpha=0.6, linewidth=0, label=name)
+            if len(stars):
+                colour = COLOURS[number % len(COLOURS)]
+                axes.scatter(*stars[number], s=260, marker="*", color=colour, edgecolor="black", zorder=3)
+        _bare(axes, title)
+    _legend_below(figure, all_axes[0])
+    return figure
+
+
+def _scatter(axes: Axes, points: NDArray[np.float64], number: int, **style: object) -> None:
+    # Twice the palette's length is told apart by the marker.
+    marker = "o" if number < len(COLOURS) else "^"
+    axes.scatter(*points.T, marker=marker, color=COLOURS[number % len(COLOURS)], **style)  # type: ignore[arg-type]
+
+
+def _bare(axes: Axes, title: str) -> None:
+    axes.set_title(title)
+    axes.set_xticks([])
+    axes.set_yticks([])
+
+
+def _legend_below(figure: Figure, axes: Axes) -> None:
+    handles, names = axes.get_legend_handles_labels()
+    figure.legend(handles, names, loc="outside lower center", ncols=min(len(names), 6), frameon=False)
+
+
+def _unit(vectors: NDArray[np.float32]) -> NDArray[np.float64]:
+    double = np.asarray(vectors, dtype=np.float64)
+    unit: NDArray[np.float64] = double / np.maximum(np.linalg.norm(double, axis=1, keepdims=True), _TINY)
+    return unit
+
+
+def _mean_cosine(rows: NDArray[np.float32]) -> float:
+    unit = _unit(rows)
+    return float(np.mean(np.sum(unit[::2] * unit[1::2], axis=1)))
