@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -109,7 +109,9 @@ def map_figure(
         for number, name in enumerate(names):
             _scatter(axes, points[membership == number], number, label=name, zorder=2, **size)
         for point, label in zip(points, labels, strict=False):
-            axes.text(*point, label, ha="center", va="center", fontsize=7, color="white", zorder=3)
+            axes.text(
+                point[0], point[1], label, ha="center", va="center", fontsize=7, color="white", zorder=3
+            )
         _bare(axes, title)
     _legend_below(figure, all_axes[0])
     return figure
@@ -174,16 +176,24 @@ def label_map_figure(
             _scatter(axes, dots[classes == number], number, s=14, alpha=0.6, linewidth=0, label=name)
             if len(stars):
                 colour = COLOURS[number % len(COLOURS)]
-                axes.scatter(*stars[number], s=260, marker="*", color=colour, edgecolor="black", zorder=3)
+                axes.scatter(
+                    stars[number, 0],
+                    stars[number, 1],
+                    s=260,
+                    marker="*",
+                    color=colour,
+                    edgecolor="black",
+                    zorder=3,
+                )
         _bare(axes, title)
     _legend_below(figure, all_axes[0])
     return figure
 
 
-def _scatter(axes: Axes, points: NDArray[np.float64], number: int, **style: object) -> None:
+def _scatter(axes: Axes, points: NDArray[np.float64], number: int, **style: Any) -> None:
     # Twice the palette's length is told apart by the marker.
     marker = "o" if number < len(COLOURS) else "^"
-    axes.scatter(*points.T, marker=marker, color=COLOURS[number % len(COLOURS)], **style)  # type: ignore[arg-type]
+    axes.scatter(points[:, 0], points[:, 1], marker=marker, color=COLOURS[number % len(COLOURS)], **style)
 
 
 def _bare(axes: Axes, title: str) -> None:
