@@ -247,6 +247,6 @@ def test_the_readme_is_current() -> None:
 def test_drawing_needs_no_torch() -> None:
     program = (
         "import sys, sentemb.report.sections, sentemb.report.labels, sentemb.report.into, "
-        "sentemb.report.courses; sys.exit('torch' in sys.modules)"
+        "sentemb.report.curves; sys.exit('torch' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
