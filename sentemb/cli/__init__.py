@@ -1,3 +1,3 @@
-"""The `sentemb` command: one file per verb, none of which imports torch before it runs."""
+"""The `sentemb` command: one file per verb, imported on use; none imports torch before it runs."""
 
 from __future__ import annotations

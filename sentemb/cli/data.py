@@ -7,18 +7,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from sentemb.cli.options import DataDir as DataDir
+
 if TYPE_CHECKING:
     from sentemb.data.fetch import Count
     from sentemb.data.locate import Place
 
 app = typer.Typer(help="Data sets: what is known, what is here.", no_args_is_help=True, rich_markup_mode=None)
-
-DataDir = Annotated[
-    Path | None,
-    typer.Option(
-        "--data-dir", envvar="SENTEMB_DATA", help="Folder with data sets, or SimCSE's senteval.tar."
-    ),
-]
 
 
 @app.command("list")

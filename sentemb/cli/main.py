@@ -1,76 +1,76 @@
-"""The `sentemb` command."""
+"""The `sentemb` command: verbs are loaded when they are used, errors of the user are one line."""
 
 from __future__ import annotations
 
-import os
+import io
 import sys
+from collections.abc import Callable
+from importlib import import_module
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
+from typer.main import get_command
 
 from sentemb import __version__
-from sentemb.cli import (
-    analyse,
-    analyse_geometry,
-    analyse_map,
-    augment,
-    data,
-    eval_all,
-    eval_classify,
-    eval_map,
-    eval_tables,
-    eval_tune,
-    evaluate,
-    index,
-    overlap,
-    pairs,
-    train,
-)
-from sentemb.cli.card import card
-from sentemb.cli.classify import classify
-from sentemb.cli.compare import compare
-from sentemb.cli.quickstart import quickstart
-from sentemb.cli.report import report
+from sentemb.cli.console import error_line
+from sentemb.cli.verbs import VERBS, Group, Verb
 from sentemb.errors import InputError
 
 # Modules that only an extra installs.
-_EXTRAS = {
-    "matplotlib": "report",
-    "optuna": "tune",
-    "rapidfuzz": "overlap",
-}
-
+_EXTRAS = {"matplotlib": "report", "optuna": "tune", "rapidfuzz": "overlap"}
 # Without rich's help pages `sentemb --help` answers in half the time.
-app = typer.Typer(
-    name="sentemb",
-    help="Train, judge and serve sentence embeddings.",
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-)
-app.command(name="quickstart")(quickstart)
-app.command(name="classify")(classify)
-app.command(name="card")(card)
-app.command(name="compare")(compare)
-app.command(name="report")(report)
-data.app.command(name="split-pairs")(pairs.split_pairs)
-data.app.command(name="nli-triples")(pairs.nli_triples)
-data.app.command(name="mine-negatives")(pairs.mine_negatives)
-data.app.command(name="overlap")(overlap.overlap)
-data.app.command(name="back-translate")(augment.back_translate)
-data.app.command(name="noisy-copies")(augment.noisy_copies)
-app.add_typer(data.app, name="data")
-app.add_typer(train.app, name="train")
-evaluate.app.command(name="all")(eval_all.judge_everything)
-evaluate.app.command(name="classify")(eval_classify.classify)
-evaluate.app.command(name="tables")(eval_tables.tables)
-evaluate.app.command(name="tune")(eval_tune.tune)
-evaluate.app.command(name="map")(eval_map.draw_map)
-app.add_typer(evaluate.app, name="eval")
-analyse.app.command(name="geometry")(analyse_geometry.geometry)
-analyse.app.command(name="map")(analyse_map.pair_map)
-app.add_typer(analyse.app, name="analyse")
-app.add_typer(index.app, name="index")
+_PLAIN: dict[str, Any] = {"rich_markup_mode": None, "pretty_exceptions_enable": False}
+_UsageError: type[Any] = typer.BadParameter.__mro__[1]
+
+
+class LazyGroup(TyperGroup):
+    """A group whose commands are stand-ins for help and completion until one is used."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Put the real command in the place of its stand-in."""
+        name, command, rest = super().resolve_command(ctx, args)
+        if command is None or command.callback is None:
+            return name, command, rest
+        return name, command.callback(), rest
+
+
+def build() -> Any:
+    """The whole command, with its verbs in the order of the table."""
+    app = _group("Train, evaluate and serve sentence embeddings.", add_completion=True)
+    for name, entry in VERBS.items():
+        if isinstance(entry, Group):
+            group = _group(entry.help)
+            for verb_name, verb in entry.verbs.items():
+                group.command(verb_name, help=verb.help)(_stand_in(verb_name, verb))
+            app.add_typer(group, name=name)
+        else:
+            app.command(name, help=entry.help)(_stand_in(name, entry))
+    app.callback()(_options)
+    command: Any = get_command(app)
+    command.commands = {name: command.commands[name] for name in VERBS}
+    return command
+
+
+def _group(help: str, *, add_completion: bool = False) -> typer.Typer:
+    return typer.Typer(
+        cls=LazyGroup, help=help, no_args_is_help=True, add_completion=add_completion, **_PLAIN
+    )
+
+
+def _stand_in(name: str, verb: Verb) -> Callable[[], Any]:
+    """A function without options whose call imports the verb and gives its command."""
+
+    def load() -> Any:
+        module, _, attribute = verb.target.partition(":")
+        target = getattr(import_module(f"sentemb.cli.{module}"), attribute)
+        if isinstance(target, typer.Typer):
+            return get_command(target)
+        app = typer.Typer(add_completion=False, **_PLAIN)
+        app.command(name)(target)
+        return get_command(app)
+
+    return load
 
 
 def _print_version(wanted: bool) -> None:
@@ -79,35 +79,48 @@ def _print_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def _options(
-    version: bool = typer.Option(
-        False, "--version", callback=_print_version, is_eager=True, help="Print the version and leave."
-    ),
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit."),
+    ] = False,
 ) -> None:
     pass
 
 
 def run(arguments: list[str] | None = None) -> None:
-    """Run the command; a mistake of the user's is one line on standard error and exit code 2."""
+    """Run the command; an error of the user is one line on standard error and exit code 2."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # A file name that is no UTF-8 is printed with escapes.
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
-        app(args=arguments)
+        code = build()(args=arguments, prog_name="sentemb", standalone_mode=False)
+    except _UsageError as error:
+        _leave_usage(error)
     except InputError as error:
-        _leave(str(error), 2)
+        _leave(str(error))
     except OSError as error:
         place = f"{error.filename}: " if error.filename else ""
-        _leave(f"{place}{error.strerror or error}", 2)
+        _leave(f"{place}{error.strerror or error}")
     except ModuleNotFoundError as error:
         if error.name not in _EXTRAS:
             raise
-        _leave(f"this needs {error.name}; pip install 'sentemb[{_EXTRAS[error.name]}]'", 2)
-    except KeyboardInterrupt:
-        _leave("interrupted", 130)
+        _leave(f"this needs {error.name}; pip install 'sentemb[{_EXTRAS[error.name]}]'")
+    except typer.Abort:
+        _leave("aborted", code=1)
+    sys.exit(code if isinstance(code, int) else 0)
 
 
-def _leave(message: str, code: int) -> None:
+def _leave_usage(error: Any) -> None:
+    """A group without a verb shows its help; any other error of usage is a line that says where help is."""
+    if type(error).__name__ == "NoArgsIsHelpError":
+        error.show()
+        sys.exit(2)
+    _leave(f"{error.format_message().rstrip('.')}; see {error.ctx.command_path} --help")
+
+
+def _leave(message: str, code: int = 2) -> None:
     sys.stdout.flush()
-    sys.stderr.write(f"sentemb: error: {' '.join(message.split())}\n")
+    sys.stderr.write(error_line(message))
     sys.stderr.flush()
-    # A worker thread of an interrupted library call must not hold the process.
-    os._exit(code) if code == 130 else sys.exit(code)
+    sys.exit(code)

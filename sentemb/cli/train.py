@@ -29,6 +29,7 @@ app = typer.Typer(
     cls=RecipeGroup,
     help="Train an encoder. sentemb train RECIPE --explain shows each default and its source.",
     no_args_is_help=True,
+    add_completion=False,
     rich_markup_mode=None,
 )
 

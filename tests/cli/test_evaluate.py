@@ -259,10 +259,10 @@ def test_other_languages_show_pearson_first(
     )  # fmt: skip
     assert code == 0, err
     record = read_record(tmp_path / f"{tiny_bert.name}-mean.multilingual.wmean.json")
-    titles = [line for line in out.splitlines() if line.startswith("STS, ")]
+    titles = [line for line in out.splitlines() if line.startswith("**STS, ")]
     assert [title.split()[1] for title in titles] == ["Pearson", "Spearman"]
-    first = next(line for line in out.splitlines() if line.startswith(tiny_bert.name))
-    assert first.split()[1:] == [f"{one.scores['wmean'].pearson:.2f}" for one in record.sets]
+    first = next(line for line in out.splitlines() if line.startswith(f"| {tiny_bert.name}"))
+    assert first.strip("| ").split(" | ")[1:] == [f"{one.scores['wmean'].pearson:.2f}" for one in record.sets]
 
 
 def test_the_program_of_the_papers_table(

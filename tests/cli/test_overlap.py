@@ -27,8 +27,8 @@ def test_table_examples_and_json(
     code, out, err = call(capsys, train, "--sets", test, "--output", output)
     assert code == 0
     assert f"Texts of test sets in the 3 texts of {train}" in out
-    (line,) = [line for line in out.splitlines() if line.endswith(" 1")]
-    assert line.split()[-7:] == ["2", "1", "0", "1", "100.0%", "1", "1"]
+    (line,) = [line for line in out.splitlines() if line.endswith(" 1 |")]
+    assert line.strip("| ").split(" | ")[-7:] == ["2", "1", "0", "1", "100.0%", "1", "1"]
     assert f"{test}, exact, {train}:2: A man sat." in out
     assert f"{test}, near 0.93, {train}:3: Two birds fly over the old red house" in out
     assert "    there: two birds fly over the red house" in out

@@ -1,0 +1,103 @@
+"""What every verb prints with: messages to standard error, results to standard output."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.table import Table as RichTable
+
+    from sentemb._tables import Table
+
+# Whatever a terminal obeys in place of showing it: control characters but for tabs and ends of lines, and
+# those that turn the direction of writing around.
+_OBEYED = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+_GAP = 2  # between two columns
+_NAMES = 0.5  # the share of a terminal's width that names may take before they are folded
+
+
+def printable(text: str) -> str:
+    """Text that a terminal shows and does not obey."""
+    return _OBEYED.sub(lambda match: ascii(match[0])[1:-1], text)
+
+
+def say(text: str) -> None:
+    """Print a message for the user to standard error."""
+    typer.echo(printable(text), err=True)
+
+
+def next_step(command: str) -> None:
+    """Print the command to type next."""
+    say(f"next: {command}")
+
+
+def error_line(message: str) -> str:
+    """The one line that an error of the user is."""
+    return f"sentemb: error: {printable(' '.join(message.split()))}\n"
+
+
+def show(table: Table) -> None:
+    """Print a table: columns that fit a terminal, markdown where the output is piped."""
+    if not sys.stdout.isatty():
+        typer.echo(printable(table.markdown()), nl=False)
+        return
+    from rich.console import Console
+
+    console = Console()
+    if table.title:
+        console.print(printable(table.title), markup=False, highlight=False, style="bold")
+    for columns in _blocks(table, console.width):
+        console.print(_rich(table, columns))
+    for note in table.notes:
+        console.print(f"note: {printable(note)}", markup=False, highlight=False)
+
+
+def _blocks(table: Table, width: int) -> Iterator[Sequence[int]]:
+    """The columns of numbers that fit beside the names, and those that are left below them."""
+    widths = [
+        max(len(line) for cell in column for line in printable(cell).split("\n"))
+        for column in zip(table.header, *table.rows, strict=True)
+    ]
+    names = range(table.names)
+    taken = min(sum(widths[: table.names]) + _GAP * table.names, int(_NAMES * width))
+    block: list[int] = []
+    free = width - taken
+    for column in range(table.names, len(widths)):
+        needed = widths[column] + _GAP
+        if block and needed > free:
+            yield [*names, *block]
+            block, free = [], width - taken
+        block.append(column)
+        free -= needed
+    yield [*names, *block]
+
+
+def _rich(table: Table, columns: Sequence[int]) -> RichTable:
+    from rich.table import Table as RichTable
+    from rich.text import Text
+
+    printed = RichTable(box=None, pad_edge=False, padding=(0, _GAP, 0, 0))
+    for column in columns:
+        holds_names = column < table.names
+        printed.add_column(
+            printable(table.header[column]),
+            justify="left" if holds_names else "right",
+            overflow="fold",
+            no_wrap=not holds_names,
+        )
+    group = ""
+    for number, row in enumerate(table.rows):
+        if table.groups and table.groups[number] != group:
+            group = table.groups[number]
+            printed.add_row(Text(printable(group), style="italic"))
+        styles = ["bold" if (number, column) in table.best else "" for column in columns]
+        cells = [
+            Text(printable(row[column]), style=style) for column, style in zip(columns, styles, strict=True)
+        ]
+        printed.add_row(*cells)
+    return printed

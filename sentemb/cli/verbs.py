@@ -1,0 +1,88 @@
+"""What the `sentemb` command can do: the one table of its verbs, each with the place of its code."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Verb(NamedTuple):
+    """A verb that is imported when it is used.
+
+    Attributes:
+        target: `module:name` below `sentemb.cli`; a plain function, or a `typer.Typer` app.
+        help: Its line in `sentemb --help`.
+    """
+
+    target: str
+    help: str
+
+
+class Group(NamedTuple):
+    """Verbs under one word, such as `sentemb index build`."""
+
+    help: str
+    verbs: dict[str, Verb]
+
+
+VERBS: dict[str, Verb | Group] = {
+    "quickstart": Verb("quickstart:quickstart", "Train, evaluate and search in minutes, without a download."),
+    "train": Verb("train:app", "Train an encoder by a recipe, such as sg-opt or simcse."),
+    "eval": Group(
+        "Evaluate encoders.",
+        {
+            "sts": Verb(
+                "evaluate:sts", "Score encoders on STS12-16, STS-B and SICK-R, or on other languages."
+            ),
+            "all": Verb(
+                "eval_all:judge_everything",
+                "Evaluate encoders on every suite; each sentence is encoded once.",
+            ),
+            "export": Verb("evaluate:export", "Write result records in another program's format."),
+            "classify": Verb("eval_classify:classify", "Train methods on labelled texts and compare them."),
+            "tables": Verb("eval_tables:tables", "Make the tables of all experiments in a folder again."),
+            "tune": Verb("eval_tune:tune", "Try settings by validation score and keep the best."),
+            "map": Verb("eval_map:draw_map", "Draw texts as dots and label vectors as stars, by t-SNE."),
+        },
+    ),
+    "compare": Verb("compare:compare", "Compare encoders on the items that their records keep."),
+    "report": Verb("report:report", "Make tables, figures and comparisons of records."),
+    "card": Verb("card:card", "Write recorded results into the model card of a folder."),
+    "classify": Verb("classify:classify", "Name the class of each text."),
+    "analyse": Group(
+        "Look into encoders.",
+        {
+            "layers": Verb("analyse:layers", "Score every layer under every pooling, from one forward pass."),
+            "geometry": Verb(
+                "analyse_geometry:geometry", "Alignment, uniformity, anisotropy and spectrum of encoders."
+            ),
+            "map": Verb(
+                "analyse_map:pair_map", "Map the most and the least similar pairs to the plane by t-SNE."
+            ),
+        },
+    ),
+    "data": Group(
+        "Find, check and make data sets.",
+        {
+            "list": Verb("data:list_entries", "List the data sets of the catalogue and where they are."),
+            "info": Verb("data:info", "Show all that the catalogue knows of one data set."),
+            "fetch": Verb("data:fetch", "Download data sets from the hub into the data folder."),
+            "verify": Verb("data:verify", "Count the rows of the data sets that are here."),
+            "split-pairs": Verb("pairs:split_pairs", "Divide labelled pairs into parts that share no text."),
+            "nli-triples": Verb("pairs:nli_triples", "Make triples of labelled inference pairs."),
+            "mine-negatives": Verb("pairs:mine_negatives", "Add hard negatives to pairs."),
+            "overlap": Verb("overlap:overlap", "Count the texts of test sets that a training text has too."),
+            "back-translate": Verb(
+                "augment:back_translate", "Translate texts there and back: positives for `sentemb train bt`."
+            ),
+            "noisy-copies": Verb("augment:noisy_copies", "Sample noisy copies of labelled rows."),
+        },
+    ),
+    "index": Group(
+        "Build and search a semantic index.",
+        {
+            "build": Verb("index:build", "Encode documents and index them."),
+            "search": Verb("index:search", "Find the documents nearest to a query."),
+            "info": Verb("index:info", "Show what an index holds, after checking every byte."),
+        },
+    ),
+}

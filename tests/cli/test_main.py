@@ -1,0 +1,128 @@
+"""The command itself: quick help, verbs that load on use, completion, one line for an error."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import time
+
+import pytest
+import typer
+
+from sentemb._tables import Table
+from sentemb.cli import console
+from sentemb.cli.main import build, run
+from sentemb.cli.verbs import VERBS, Group
+
+PROGRAM = [sys.executable, "-c", "from sentemb.cli.main import run; run()"]
+VERB_NAMES = [
+    (name, verb)
+    for name, entry in VERBS.items()
+    for verb in (entry.verbs if isinstance(entry, Group) else [None])
+]
+
+
+def call(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[object, str, str]:
+    with pytest.raises(SystemExit) as left:
+        run(list(arguments))
+    printed = capsys.readouterr()
+    return left.value.code, printed.out, printed.err
+
+
+@pytest.mark.parametrize(("name", "verb"), VERB_NAMES)
+def test_every_verb_of_the_table_has_help(
+    name: str, verb: str | None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = [name] if verb is None else [name, verb]
+    code, out, _ = call(capsys, *words, "--help")
+    assert code == 0
+    assert f"Usage: sentemb {' '.join(words)}" in out
+
+
+def test_help_lists_all_verbs_whole_and_loads_none(capsys: pytest.CaptureFixture[str]) -> None:
+    code = "import sys; from sentemb.cli.main import run\ntry: run(['--help'])\nexcept SystemExit: pass\n"
+    code += "print([name for name in sys.modules if name in ('rich', 'sentemb.cli.train')])"
+    started = time.perf_counter()
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert out.splitlines()[-1] == "[]"
+    # 0.07 s on a laptop's core; a machine that is busy with other tests takes longer.
+    assert time.perf_counter() - started < 2
+    listed = out[out.index("Commands:") :].splitlines()[1 : len(VERBS) + 1]
+    assert [line.split()[0] for line in listed] == list(VERBS)
+    assert not any(line.endswith("...") for line in listed)
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("sentemb ind", "index"),
+        ("sentemb index b", "build"),
+        ("sentemb index build --memory", "--memory-budget"),
+        ("sentemb eval sts bert-m", "bert-mini"),
+        ("sentemb train sg-opt --learn", "--learning-rate"),
+    ],
+)
+def test_shells_complete_verbs_options_and_models(words: str, expected: str) -> None:
+    asked = {"_SENTEMB_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
+    done = subprocess.run(PROGRAM, env={**os.environ, **asked}, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == [expected]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["compair"], "No such command 'compair'. Did you mean 'compare'?; see sentemb --help"),
+        (["index", "search"], "Missing argument 'folder'; see sentemb index search --help"),
+        (["data", "list", "--colour"], "No such option: --colour; see sentemb data list --help"),
+        (["index", "search", "no\x1b[31m\nwhere", "q"], r"no\x1b[31m where"),
+    ],
+)
+def test_an_error_is_one_line_without_control_characters(
+    arguments: list[str], expected: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out, err = call(capsys, *arguments)
+    assert (code, out) == (2, "")
+    assert err.startswith("sentemb: error: ") and err.count("\n") == 1
+    assert expected in err
+
+
+@pytest.mark.parametrize("group", [[], ["index"], ["train"]])
+def test_a_group_without_a_verb_shows_its_help(group: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    code, _, err = call(capsys, *group)
+    assert code == 2
+    assert "Commands:" in err
+
+
+def test_an_interrupt_leaves_with_130(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    command = build()
+    app = typer.Typer()
+    app.command("card")(interrupted)
+    command.commands["card"].callback = lambda: typer.main.get_command(app)
+    monkeypatch.setattr("sentemb.cli.main.build", lambda: command)
+    with pytest.raises(SystemExit) as left:
+        run(["card"])
+    assert left.value.code == 130
+
+
+def test_tables_are_markdown_in_a_pipe_and_columns_that_fit_on_a_terminal(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    header = ("model", *(f"task-number-{number}" for number in range(8)))
+    row = ("all-MiniLM-\x1b[31mL6-v2", *(f"{number}.00" for number in range(8)))
+    table = Table("Scores", header, (row,), notes=("of one run",))
+    console.show(table)
+    piped = capsys.readouterr().out
+    assert piped == table.markdown().replace("\x1b", r"\x1b")
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    console.show(table)
+    shown = re.sub(r"\x1b\[\d*m", "", capsys.readouterr().out).splitlines()
+    assert max(map(len, shown)) <= 80
+    assert sum("model" in line for line in shown) > 1  # each block of columns repeats the names
+    for name in header:
+        assert any(name in line for line in shown)
