@@ -8,7 +8,7 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -64,6 +64,22 @@ def read_json(path: Path) -> Any:
         raise InputError(f"no such file: {path}") from None
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
         raise InputError(f"{path} is not valid JSON: {error}") from error
+
+
+def refuse_output_over_input(
+    output: str | os.PathLike[str], inputs: Iterable[str | os.PathLike[str] | None]
+) -> None:
+    """Refuse an output that would replace what is read: the same file, or a folder that holds it.
+
+    Inputs that are no path, such as names of data sets and hub ids, are ignored.
+    """
+    target = Path(output).resolve()
+    for source in inputs:
+        if source is None or not Path(source).exists():
+            continue
+        place = Path(source).resolve()
+        if target in (place, *place.parents) or (target.exists() and target.samefile(place)):
+            raise InputError(f"the output {output} would replace the input {source}", "name another output")
 
 
 def sha256_of(path: Path) -> str:

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from sentemb._files import new_file, read_json, write_bytes, write_json, write_text
+from sentemb._files import new_file, read_json, refuse_output_over_input, write_bytes, write_json, write_text
+from sentemb.errors import InputError
 
 
 def test_what_is_written_is_read_back(tmp_path: Path) -> None:
@@ -51,3 +52,17 @@ def test_the_old_content_stays_until_the_new_is_complete_and_on_the_disk(
     monkeypatch.setattr(os, "fsync", fsync)
     write_bytes(path, b"new")
     assert seen == [b"old", b"new"]  # the file before its rename, its folder after
+
+
+def test_an_output_over_an_input_is_refused(tmp_path: Path) -> None:
+    source = tmp_path / "folder" / "mine.csv"
+    source.parent.mkdir()
+    source.write_text("text\na\n")
+    linked = tmp_path / "linked.csv"
+    linked.hardlink_to(source)
+    for output in (source, source.parent / ".." / "folder" / "mine.csv", source.parent, linked):
+        with pytest.raises(
+            InputError, match=r"the output .* would replace the input .*mine\.csv; name another"
+        ):
+            refuse_output_over_input(output, [None, "stsb", source])
+    refuse_output_over_input(source.parent / "other.csv", [source, "stsb"])

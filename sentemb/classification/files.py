@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from sentemb.classification.inputs import Input
-from sentemb.data.labelled import LabelledTexts
-from sentemb.data.labelled_own import read_labelled
-from sentemb.data.text import read_records
+from sentemb.data.labelled import LabelledTexts, read_labelled
+from sentemb.data.sources import read_rows
 from sentemb.errors import InputError
 
 
@@ -61,7 +60,7 @@ def read_own_texts(path: str | Path, *, columns: Sequence[str] = ("text",)) -> l
     """
     text, pair = _text_columns(columns)
     inputs: list[Input] = []
-    for row in read_records(path, columns=[text] if pair is None else [text, pair]):
+    for row in read_rows(path, columns=[text] if pair is None else [text, pair]):
         inputs.append(row.text(text) if pair is None else (row.text(text), row.text(pair)))
     if not inputs:
         raise InputError(f"{path} holds no rows")

@@ -31,7 +31,7 @@ def geometry(
     data_dir: DataDir = None,
 ) -> None:
     """Alignment, uniformity, anisotropy and spectrum of encoders, and the way that training took them."""
-    from sentemb.data.sts import open_scored_pairs
+    from sentemb.data.sts import load_scored_pairs
     from sentemb.evaluation.record_files import prepare_folder
     from sentemb.evaluation.spread import geometry_table, measure_spread
     from sentemb.training.trace import read_trace
@@ -44,7 +44,7 @@ def geometry(
     }
     traces = {name: trace for name, trace in found.items() if trace is not None}
     recorded = next((trace.data_dir for trace in traces.values()), None)
-    pairs = open_scored_pairs(_source(data, traces), split="dev", data_dir=data_dir or recorded)
+    pairs = load_scored_pairs(_source(data, traces), split="dev", data_dir=data_dir or recorded)
     spreads = {name: measure_spread(encoder, pairs) for name, encoder in encoders.items()}
     _write(output, pairs, spreads, traces)
     typer.echo(geometry_table(spreads, pairs).markdown())

@@ -25,13 +25,13 @@ def pair_map(
     """Map the most and the least similar pairs to the plane by t-SNE (SG-BERT, figures 5 and 6)."""
     from sentemb._files import write_bytes
     from sentemb.data.extremes import draw_extremes
-    from sentemb.data.sts import open_scored_pairs
+    from sentemb.data.sts import load_scored_pairs
     from sentemb.report.figures import png_of
     from sentemb.report.maps import pair_map_figure
 
     if output.suffix != ".png":
         raise InputError(f"{output} is no .png file", "give --output NAME.png")
-    scored = open_scored_pairs(data, split=split, data_dir=data_dir)
+    scored = load_scored_pairs(data, split=split, data_dir=data_dir)
     drawn = draw_extremes(scored.gold, count=pairs, seed=seed)
     texts = [side[row] for rows in drawn for row in rows for side in (scored.first, scored.second)]
     encoders = load_named(models, pooling=pooling)

@@ -17,7 +17,7 @@ from sentemb.errors import InputError
 if TYPE_CHECKING:
     from sentemb.augmentation import Seq2SeqTranslator
     from sentemb.augmentation.translator import Progress
-    from sentemb.data import Record
+    from sentemb.data import Row
 
 Forward = Annotated[str, typer.Option(help="Model that translates the texts: folder or hub id.")]
 Backward = Annotated[str, typer.Option(help="Model that translates them back.")]
@@ -196,8 +196,8 @@ def _numbered_rows(
     data: str, columns: list[str] | None, seeds: str | None, data_dir: Path | None
 ) -> dict[int, tuple[str, ...]]:
     """The texts of rows by their numbers in the training split."""
-    from sentemb.data import get, read_records
-    from sentemb.data.text import kind_of
+    from sentemb.data import get, read_rows
+    from sentemb.data.sources import kind_of
 
     chosen = None if seeds is None else _drawn(data, parse_numbers("seeds", seeds), data_dir)
     if not columns and kind_of(data) != "entry":
@@ -206,13 +206,13 @@ def _numbered_rows(
     if len(names) > 2:
         raise InputError(f"{len(names)} text columns", "name one, or the two of pairs")
     rows: dict[int, tuple[str, ...]] = {}
-    for number, record in enumerate(read_records(data, columns=names, data_dir=data_dir)):
+    for number, record in enumerate(read_rows(data, columns=names, data_dir=data_dir)):
         if chosen is None or number in chosen:
             rows[number] = tuple(_filled(record, name) for name in names)
     return rows
 
 
-def _filled(record: Record, name: str) -> str:
+def _filled(record: Row, name: str) -> str:
     text = record.text(name)
     if not text.strip():
         raise InputError(f"{record.location}: column {name!r} is empty", "a row needs text to be translated")

@@ -44,12 +44,15 @@ def overlap(
     ] = False,
 ) -> None:
     """Count the texts of test sets that a training text has too: the same, inside longer ones, nearly."""
-    from sentemb._files import write_json
+    from sentemb._files import refuse_output_over_input, write_json
     from sentemb.data.contamination import find_contamination, load_held_out
-    from sentemb.data.text import read_records
+    from sentemb.data.sources import read_rows
 
+    names = [name.strip() for name in sets.split(",")]
+    if output is not None:
+        refuse_output_over_input(output, [train, *names])
     held_out = load_held_out(
-        [name.strip() for name in sets.split(",")],
+        names,
         columns=set_column or None,
         data_dir=data_dir,
         check_rows=not allow_count_mismatch,
@@ -60,7 +63,7 @@ def overlap(
         seconds = time.perf_counter() - began
         typer.echo(f"{count:,} texts read, {count / seconds:,.0f} a second", err=True)
 
-    records = read_records(train, columns=_columns(train, column), data_dir=data_dir)
+    records = read_rows(train, columns=_columns(train, column), data_dir=data_dir)
     found = find_contamination(records, held_out, nearness=nearness, progress=say)
     say(found.texts)
     if output is not None:
@@ -72,7 +75,7 @@ def overlap(
 
 def _columns(train: str, column: list[str] | None) -> Sequence[str] | None:
     from sentemb.data.catalogue import get
-    from sentemb.data.text import kind_of
+    from sentemb.data.sources import kind_of
 
     return column or (get(train).text_columns if kind_of(train) == "entry" else None)
 

@@ -17,9 +17,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sentemb.data.formats import read_rows
+from sentemb.data.files import read_file
 from sentemb.data.labelled import LabelledTexts
-from sentemb.data.record import Record
 from sentemb.errors import InputError
 
 RATIO = 3
@@ -74,10 +73,7 @@ def read_copies(
     source = Path(path)
     originals = [original] if isinstance(original, str) else list(original)
     columns = [*originals, text, *(name for name in (pair, temperature) if name)]
-    records = [
-        Record(f"{source}:{number}", values)
-        for number, values in read_rows(source, columns=list(dict.fromkeys(columns)))
-    ]
+    records = list(read_file(source, columns=list(dict.fromkeys(columns))))
     numbered = len(originals) == 1 and all(_is_number(record.values[originals[0]]) for record in records)
     return [
         Copy(

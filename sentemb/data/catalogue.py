@@ -175,12 +175,14 @@ def get(name: str) -> Entry:
     if name not in known:
         if (members := expand([name])) != [name]:
             raise InputError(f"{name} is a family of data sets", f"name one of {', '.join(members)}")
-        close = difflib.get_close_matches(name, known, n=1)
-        raise InputError(
-            f"no data set is called {name!r}",
-            f"did you mean {close[0]!r}?" if close else f"the catalogue has {', '.join(known)}",
-        )
+        raise InputError(f"no data set is called {name!r}", suggest(name))
     return known[name]
+
+
+def suggest(name: str) -> str:
+    """The next step for a name that no data set has."""
+    close = difflib.get_close_matches(name, _all(), n=1)
+    return f"did you mean {close[0]!r}?" if close else "`sentemb data list` shows the names"
 
 
 def entries(kind: Kind | None = None) -> tuple[Entry, ...]:

@@ -11,9 +11,8 @@ from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
 from sentemb.data.catalogue import get
-from sentemb.data.formats import refuse_bare_string
-from sentemb.data.record import Record
-from sentemb.data.text import kind_of, read_records
+from sentemb.data.files import Row, refuse_bare_string
+from sentemb.data.sources import kind_of, read_rows
 from sentemb.errors import InputError
 
 if TYPE_CHECKING:
@@ -44,7 +43,7 @@ def load_columns(
     Nothing is cached between runs, so no run can see old data.
 
     Args:
-        source: What `read_records` takes: a file, a folder, a hub id, or a data set of the catalogue.
+        source: What `read_rows` takes: a file, a folder, a hub id, or a data set of the catalogue.
         columns: The text columns in the order of their roles: anchor, positive, hard negatives. By default
             those of the catalogue's entry, the only column, or the one called `text` or `sentence`.
         data_dir: Where the catalogue's sets lie; `SENTEMB_DATA` by default.
@@ -68,7 +67,7 @@ def load_columns(
     if names is None and kind_of(source) == "entry":
         names = get(str(source)).text_columns
     wanted = [*names, label] if names and label else names
-    records = read_records(
+    records = read_rows(
         source, columns=wanted, encoding=encoding, data_dir=data_dir, check_rows=check_rows and limit is None
     )
     first = next(records, None)
@@ -83,7 +82,7 @@ def load_columns(
     return _to_dataset(rows, names, label)
 
 
-def _default_columns(first: Record, source: str | os.PathLike[str], label: str | None) -> tuple[str, ...]:
+def _default_columns(first: Row, source: str | os.PathLike[str], label: str | None) -> tuple[str, ...]:
     present = [name for name in first.values if name != label]
     if len(present) == 1:
         return tuple(present)
@@ -96,7 +95,7 @@ def _default_columns(first: Record, source: str | os.PathLike[str], label: str |
     )
 
 
-def _to_dataset(rows: Iterator[Record], names: Sequence[str], label: str | None) -> Dataset:
+def _to_dataset(rows: Iterator[Row], names: Sequence[str], label: str | None) -> Dataset:
     import pyarrow as pa
     from datasets import Dataset
     from datasets.table import InMemoryTable
@@ -133,23 +132,16 @@ def _spill_folder() -> tempfile.TemporaryDirectory[str]:
     return tempfile.TemporaryDirectory(prefix="sentemb-")
 
 
-def _batches(rows: Iterator[Record], names: Sequence[str], label: str | None) -> Iterator[pa.RecordBatch]:
+def _batches(rows: Iterator[Row], names: Sequence[str], label: str | None) -> Iterator[pa.RecordBatch]:
     import pyarrow as pa
 
     fields = [pa.field(name, pa.string()) for name in names]
     schema = pa.schema([*fields, pa.field(LABEL, pa.float64())] if label else fields)
     while block := list(islice(rows, _BATCH)):
-        arrays: list[Any] = [[_filled(row, name) for row in block] for name in names]
+        arrays: list[Any] = [[row.filled(name) for row in block] for name in names]
         if label:
             arrays.append([row.number(label) for row in block])
         yield pa.record_batch(
             [pa.array(values, field.type) for values, field in zip(arrays, schema, strict=True)],
             schema=schema,
         )
-
-
-def _filled(row: Record, name: str) -> str:
-    text = row.text(name)
-    if not text.strip():
-        raise InputError(f"{row.location}: column {name!r} is empty", "remove the row or fill it in")
-    return text

@@ -5,16 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from sentemb.data.catalogue import Entry, entries, expand, get
-from sentemb.data.formats import READERS, format_of
+from sentemb.data.files import Row, names_a_file
 from sentemb.data.labelled import load_labelled, load_unlabelled
-from sentemb.data.near import How, Match, NearTexts, fold
-from sentemb.data.record import Record
+from sentemb.data.near_duplicates import How, Match, NearTexts, fold
+from sentemb.data.sources import read_rows
 from sentemb.data.sts import STS_SETS, load_scored_pairs
-from sentemb.data.text import read_records
 from sentemb.errors import InputError
 
 GROUPS: Mapping[str, tuple[str, ...]] = {
@@ -136,8 +134,8 @@ def load_held_out(
         names: Data sets of the catalogue with scored pairs or labels, families of these, `sts`, `transfer`,
             or files. Of a data set the test split counts, else dev, else, in cross-validation, all rows.
         columns: Text columns of the files; by default every cell that is a text.
-        data_dir: As for `read_records`.
-        check_rows: As for `read_records`.
+        data_dir: As for `read_rows`.
+        check_rows: As for `read_rows`.
 
     Returns:
         The sets; one that is named twice, once.
@@ -148,14 +146,14 @@ def load_held_out(
     flat = expand([member for name in names for member in GROUPS.get(name, (name,))])
     return [
         _read_file(name, columns)
-        if format_of(Path(name)) in READERS
+        if names_a_file(name)
         else _read_entry(get(name), data_dir, check_rows=check_rows)
         for name in dict.fromkeys(flat)
     ]
 
 
 def find_contamination(
-    train: Iterable[Record],
+    train: Iterable[Row],
     sets: Sequence[HeldOut],
     *,
     nearness: float = 0.9,
@@ -164,7 +162,7 @@ def find_contamination(
     """Look for the texts of test sets in training text, of which one row is in memory at a time.
 
     Args:
-        train: Rows of the training text, such as `read_records` gives; every cell that is a text counts.
+        train: Rows of the training text, such as `read_rows` gives; every cell that is a text counts.
         sets: The test sets.
         nearness: Texts count as near from this share of common words, above 0.5 and at most 1: twice the
             words that both have in the same order, over the words of both.
@@ -196,7 +194,7 @@ def find_contamination(
     return Contamination(count, nearness, tuple(results))
 
 
-def texts_of(record: Record) -> list[str]:
+def texts_of(record: Row) -> list[str]:
     """The cells of a row that are texts: strings, but no numbers that a table spells."""
     return [value for value in record.values.values() if isinstance(value, str) and not _is_number(value)]
 
@@ -230,7 +228,7 @@ def _overlap(
 
 
 def _read_file(name: str, columns: Sequence[str] | None) -> HeldOut:
-    rows = tuple(tuple(texts_of(record)) for record in read_records(name, columns=columns))
+    rows = tuple(tuple(texts_of(record)) for record in read_rows(name, columns=columns))
     return HeldOut(name, "", tuple(row for row in rows if row))
 
 

@@ -9,15 +9,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sentemb._files import sync_folder, write_text
+from sentemb.data.archive import ARCHIVES
 from sentemb.data.catalogue import Entry, check_row_count, get
-from sentemb.data.formats import read_rows
+from sentemb.data.files import read_file
 from sentemb.data.hub import download
 from sentemb.data.labelled import count_rows
 from sentemb.data.labelled_files import has_split
 from sentemb.data.locate import Place, find, missing
 from sentemb.data.pair_files import read_subset
 from sentemb.data.sts import check_counts, read_place
-from sentemb.data.tree import ARCHIVES
 from sentemb.errors import InputError
 
 
@@ -118,7 +118,7 @@ def _count_split(entry: Entry, split: str, place: Place) -> Count:
         elif entry.kind == "labelled":
             rows = count_rows(entry, split, place)
         else:
-            rows = sum(1 for _ in read_rows(_file(entry, split, place), columns=entry.columns))
+            rows = sum(1 for _ in read_file(_file(entry, split, place), columns=entry.columns))
         if expected is not None:
             check_row_count(f"{entry.name} {split} ({place})", rows, expected)
     except InputError as error:

@@ -6,21 +6,33 @@ import logging
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
 from sentemb.data.catalogue import Entry, check_row_count, entries, get
-from sentemb.data.label_values import LabelNumbers
+from sentemb.data.files import Row, name_and_split, names_a_file, read_file, usual_columns
+from sentemb.data.label_values import LabelNumbers, in_order, spelling
 from sentemb.data.labelled_files import Example, read_examples
 from sentemb.data.locate import MissingDataError, Place, find, missing, resolve_data_dir
-from sentemb.data.record import Record
 from sentemb.errors import InputError
 
 logger = logging.getLogger(__name__)
 
 Labels = npt.NDArray[np.int64] | npt.NDArray[np.float64]
 """Class numbers (int64) or scores (float64)."""
+PAIR_COLUMNS = (
+    ("sentence1", "sentence2"),
+    ("sentence_a", "sentence_b"),
+    ("text1", "text2"),
+    ("sent1", "sent2"),
+    ("question1", "question2"),
+    ("premise", "hypothesis"),
+)
+"""Usual names of the columns of pairs, in the order in which they are tried."""
+TEXT_COLUMNS = (("text",), ("sentence",), *PAIR_COLUMNS)
+LABEL_COLUMNS = (("label",), ("labels",), ("class",), ("gold_label",))
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,14 +158,20 @@ class UnlabelledTexts:
 
 
 def load_labelled(
-    name: str, *, split: str, data_dir: str | os.PathLike[str] | None = None, check_rows: bool = True
+    name: str | os.PathLike[str],
+    *,
+    split: str | None = None,
+    data_dir: str | os.PathLike[str] | None = None,
+    check_rows: bool = True,
 ) -> LabelledTexts:
-    """Load one split of a labelled set of the catalogue.
+    """Load one split of a labelled set of the catalogue, or a file of labelled texts.
 
     Args:
-        name: The set, such as `sst2`, `mrpc`, `trec` or `tnews-few`; those of kind `labelled`.
-        split: `train`, `dev` or `test`, or another that the set has, such as FewCLUE's `train-0`. MR, CR,
-            SUBJ and MPQA have a `train` only: they are judged by cross-validation.
+        name: The set, such as `sst2`, `mrpc`, `trec` or `tnews-few`; those of kind `labelled`. Or a file as
+            for `read_labelled`, whose columns have usual names.
+        split: `train`, `dev` or `test`, or another that the set has, such as FewCLUE's `train-0`; `train` by
+            default. MR, CR, SUBJ and MPQA have a `train` only: they are evaluated by cross-validation. What
+            results call a file's rows; by default what its name mentions, as `my-dev.csv`, else `all`.
         data_dir: Folder (or SentEval archive) that holds the set as published or as fetched from the hub;
             `SENTEMB_DATA` by default. Where neither is given, the set comes from the hub.
         check_rows: Refuse a copy whose row count differs from the catalogue's; it is never cut short.
@@ -165,7 +183,10 @@ def load_labelled(
         InputError: The set, the split or the file is not there, is broken, has another row count, or has no
             labels, as the test splits of GLUE.
     """
-    entry = _entry(name, split)
+    if names_a_file(name):
+        return read_labelled(name, split=split)
+    split = split or "train"
+    entry = _entry(str(name), split)
     if split in entry.unlabelled:
         others = ", ".join(other for other in entry.splits if other not in entry.unlabelled)
         raise InputError(
@@ -176,6 +197,73 @@ def load_labelled(
     data = read_labelled_place(entry, split, place)
     _check_count(f"{name} {split} ({data.source})", len(data), entry.rows.get(split), check_rows=check_rows)
     return data
+
+
+def read_labelled(
+    path: str | os.PathLike[str],
+    *,
+    text: str | None = None,
+    pair: str | None = None,
+    label: str | None = None,
+    label_names: Sequence[str] | None = None,
+    scores: bool = False,
+    name: str | None = None,
+    split: str | None = None,
+    encoding: str = "utf-8",
+) -> LabelledTexts:
+    """Read labelled texts of one's own from a table.
+
+    Args:
+        path: A `.csv`, `.tsv`, `.jsonl` or `.parquet` file, also with `.gz` or `.xz`.
+        text: Column of the texts, or of the first of each pair; by default `text` or `sentence`, or else the
+            two columns of pairs under one of the usual names, such as `sentence1` and `sentence2`.
+        pair: Column of the second of each pair.
+        label: Column of the labels: strings, whole numbers, or true and false; `label` or `class` by default.
+        label_names: The classes in the order of their numbers, as those of the training split for its dev
+            split. By default the labels of this file, sorted: as numbers where all are whole numbers.
+        scores: Labels are numbers to predict, not classes.
+        name: What results call the set; the file's name without suffixes by default.
+        split: What results call the split; by default what the file's name mentions, else `all`.
+        encoding: Text encoding.
+
+    Returns:
+        The rows in the order of the file.
+
+    Raises:
+        InputError: The file, a column, a text or a label is missing or broken, or a label is none of
+            `label_names`; with the line.
+    """
+    source = Path(path)
+    if scores and label_names:
+        raise InputError("scores have no label names", "leave one of the two out")
+    if text is None:
+        text, *second = usual_columns(source, TEXT_COLUMNS, encoding=encoding)
+        pair = pair or next(iter(second), None)
+    label = label or usual_columns(source, LABEL_COLUMNS, encoding=encoding)[0]
+    columns = [column for column in (text, pair, label) if column is not None]
+    rows = list(read_file(source, columns=columns, encoding=encoding))
+    title, split = name_and_split(source, name=name, split=split)
+    labels: Labels
+    if scores:
+        names: tuple[str, ...] = ()
+        labels = np.array([row.number(label) for row in rows], dtype=np.float64)
+    else:
+        spelled = [spelling(row.values[label], row.location) for row in rows]
+        names = tuple(label_names or in_order(spelled))
+        numbers = LabelNumbers(names, spellings=names, where=title)
+        labels = np.array(
+            [numbers.number(one, row.location) for one, row in zip(spelled, rows, strict=True)],
+            dtype=np.int64,
+        )
+    return LabelledTexts(
+        name=title,
+        split=split,
+        texts=[row.text(text) for row in rows],
+        pairs=None if pair is None else [row.text(pair) for row in rows],
+        labels=labels,
+        label_names=names,
+        source=str(source),
+    )
 
 
 def load_unlabelled(
@@ -210,7 +298,7 @@ def read_labelled_place(entry: Entry, split: str, place: Place) -> LabelledTexts
     rows = [row for row in read_examples(entry, split, place) if undecided is None or row.label != undecided]
     texts, pairs = _texts(rows)
     if not entry.labels:
-        scores = [Record(row.location, {"label": row.label}).number("label") for row in rows]
+        scores = [Row(row.location, {"label": row.label}).number("label") for row in rows]
         return LabelledTexts(entry.name, split, texts, pairs, np.array(scores), (), source=str(place))
     as_published = bool(rows) and rows[0].published
     spellings = entry.published.spellings if entry.published and as_published else ()

@@ -6,6 +6,7 @@ text. Nothing is quoted but where a set's own format says so.
 
 from __future__ import annotations
 
+import io
 import json
 import logging
 from collections.abc import Iterator
@@ -13,10 +14,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from sentemb.data.catalogue import Entry, Published
-from sentemb.data.formats import read_rows
+from sentemb.data.files import Row, read_file
 from sentemb.data.lines import decode_lines, read_lines
 from sentemb.data.locate import Place
-from sentemb.data.record import Record
 from sentemb.data.tables import Lines, parse_csv, parse_jsonl, parse_tsv, require_columns
 from sentemb.errors import InputError
 
@@ -46,8 +46,8 @@ def read_examples(entry: Entry, split: str, place: Place, *, labelled: bool = Tr
     columns = entry.columns if labelled else entry.text_columns
     path = file_of(entry, split, place)
     if entry.published is None or (path is not None and path.suffix == ".parquet"):
-        for number, values in read_rows(path or Path(), columns=columns):
-            yield _example(f"{path}:{number}", values, columns, labelled=labelled, published=False)
+        for row in read_file(path or Path(), columns=columns):
+            yield _example(row, columns, labelled=labelled, published=False)
     else:
         yield from _published(entry, entry.published, split, place, labelled=labelled)
 
@@ -102,26 +102,23 @@ def _published(
     else:
         rows = _member(where, lines, published.member, wanted)
     for number, values in rows:
-        yield _example(f"{where}:{number}", values, columns, labelled=labelled, published=True)
+        yield _example(Row(f"{where}:{number}", values), columns, labelled=labelled, published=True)
 
 
 def _open(entry: Entry, published: Published, file: str, place: Place) -> tuple[str, Lines]:
     if place.tree is not None:
         name = f"{entry.senteval}/{file}"
         where = place.tree.path_of(name)
-        return where, decode_lines(iter([place.tree.read(name)]), where, encoding=published.encoding)
+        return where, decode_lines(io.BytesIO(place.tree.read(name)), where, encoding=published.encoding)
     path = (place.path or Path()) / file
     return str(path), read_lines(path, encoding=published.encoding)
 
 
-def _example(
-    location: str, values: dict[str, Any], columns: tuple[str, ...], *, labelled: bool, published: bool
-) -> Example:
-    record = Record(location, values)
+def _example(row: Row, columns: tuple[str, ...], *, labelled: bool, published: bool) -> Example:
     texts = columns[:-1] if labelled else columns
-    first, *second = [" ".join(record.text(part) for part in column.split("+")) for column in texts]
-    label = values[columns[-1]] if labelled else None
-    return Example(location, first, second[0] if second else None, label, published)
+    first, *second = [" ".join(row.text(part) for part in column.split("+")) for column in texts]
+    label = row.values[columns[-1]] if labelled else None
+    return Example(row.location, first, second[0] if second else None, label, published)
 
 
 def _label_first(where: str, lines: Lines, *, labelled: bool) -> Iterator[Example]:

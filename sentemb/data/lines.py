@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import codecs
+import contextlib
 import gzip
 import io
 import lzma
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import IO, BinaryIO, cast
 
 from sentemb.errors import InputError
 
 _COMPRESSIONS = (".gz", ".xz")
-_BLOCK = 1 << 20
+_LONGEST_LINE = 64 << 20
+"""Bytes. A file without line feeds is no text, and would take many times its size in memory."""
 
 
 def is_packed(path: Path) -> bool:
@@ -35,81 +36,84 @@ def open_bytes(path: Path) -> BinaryIO:
     return path.open("rb")
 
 
-def read_blocks(file: BinaryIO, name: str) -> Iterator[bytes]:
-    """Read a possibly compressed file block by block."""
-    try:
-        while block := file.read(_BLOCK):
-            yield block
-    except EOFError:
-        raise InputError(f"{name} is cut off: its compressed data ends too early", "copy it again") from None
-    except (gzip.BadGzipFile, lzma.LZMAError, zlib.error) as error:
-        raise InputError(f"{name} is damaged or not compressed as its name says: {error}") from None
-
-
 def read_lines(path: Path, *, encoding: str = "utf-8") -> Iterator[tuple[int, str]]:
-    r"""Read a text file line by line.
+    r"""Read a text file line by line, with line numbers from 1.
 
     Only `\n` ends a line, so that the line numbers are those of an editor and of `wc -l`: `str.splitlines`
     would also break at NEL (U+0085), form feeds and six other characters that occur inside sentences. One
     `\r` before the `\n` is dropped, and so is a byte order mark.
     """
-    name = str(path)
     with open_bytes(path) as file:
-        yield from decode_lines(read_blocks(file, name), name, encoding=encoding)
+        yield from decode_lines(file, str(path), encoding=encoding)
 
 
-def decode_lines(blocks: Iterator[bytes], name: str, *, encoding: str = "utf-8") -> Iterator[tuple[int, str]]:
-    """Turn blocks of bytes into numbered lines; see `read_lines`."""
-    number = 0
-    unfinished: list[str] = []  # a list, because one line may span many blocks
-    for text in _decode_blocks(blocks, name, encoding):
-        *complete, rest = text.split("\n")
-        if complete:
-            complete[0] = "".join([*unfinished, complete[0]])
-            unfinished = []
-        for line in complete:
-            number += 1
-            yield number, line.removesuffix("\r")
-        unfinished.append(rest)
-    last = "".join(unfinished)
-    if last:
-        yield number + 1, last.removesuffix("\r")
-
-
-def _decode_blocks(blocks: Iterator[bytes], name: str, encoding: str) -> Iterator[str]:
-    decoder = _decoder(encoding)
-    position, lines, first = 0, 0, True
-    for block in _with_end(blocks):
-        pending = len(decoder.getstate()[0])
+def decode_lines(file: IO[bytes], name: str, *, encoding: str = "utf-8") -> Iterator[tuple[int, str]]:
+    """Turn an open file into numbered lines; see `read_lines`."""
+    if _is_wide(encoding):
+        file, encoding = _transcoded(file, name, encoding), "utf-8"
+    position = 0
+    for number, raw in enumerate(_raw_lines(file, name), start=1):
         try:
-            text = decoder.decode(block, final=not block)
+            line = raw.decode(encoding)
         except UnicodeDecodeError as error:
-            line = 1 + lines + error.object[: error.start].count(b"\n")
             raise InputError(
-                f"{name}, line {line}: byte {position - pending + error.start} is not {encoding} "
-                f"(0x{error.object[error.start]:02x})",
+                f"{name}, line {number}: byte {position + error.start} is not {encoding} "
+                f"(0x{raw[error.start]:02x})",
                 "name the file's encoding, or convert it to UTF-8",
             ) from None
-        if "\0" in text:
-            line = 1 + lines + text[: text.index("\0")].count("\n")
-            raise InputError(f"{name}, line {line}: a NUL byte, so this is no {encoding} text")
-        position += len(block)
-        lines += text.count("\n")
-        if first and text:
-            text, first = text.removeprefix("\ufeff"), False
-        yield text
+        if "\0" in line:
+            raise InputError(f"{name}, line {number}: a NUL byte, so this is no {encoding} text")
+        position += len(raw)
+        if number == 1:
+            line = line.removeprefix("\ufeff")
+        yield number, line.removesuffix("\n").removesuffix("\r")
 
 
-def _decoder(encoding: str) -> codecs.IncrementalDecoder:
+def read_blocks(file: IO[bytes], name: str, size: int = 1 << 20) -> Iterator[bytes]:
+    """Read a possibly compressed file block by block."""
+    with _explained(name):
+        while block := file.read(size):
+            yield block
+
+
+def _raw_lines(file: IO[bytes], name: str) -> Iterator[bytes]:
+    with _explained(name):
+        number = 0
+        while raw := file.readline(_LONGEST_LINE):
+            number += 1
+            if len(raw) == _LONGEST_LINE:
+                raise InputError(
+                    f"{name}, line {number} has more than {_LONGEST_LINE >> 20} MiB", "break it into lines"
+                )
+            yield raw
+
+
+def _is_wide(encoding: str) -> bool:
+    """Tell whether a line feed takes several bytes, as in UTF-16; refuse what is no text encoding."""
     try:
-        # Refuses what codecs also registers but is no text encoding, such as zlib and rot13.
-        io.TextIOWrapper(io.BytesIO(), encoding=encoding)
-        return codecs.getincrementaldecoder(encoding)()
+        io.TextIOWrapper(io.BytesIO(), encoding=encoding)  # codecs also registers zlib and rot13
+        return "\0" in "\n".encode(encoding).decode("latin-1")
     except (LookupError, ValueError):
         raise InputError(f"unknown encoding {encoding!r}", "use a name such as utf-8 or latin-1") from None
 
 
-def _with_end(blocks: Iterator[bytes]) -> Iterator[bytes]:
-    """The blocks and an empty one, at which the decoder must hold no half character."""
-    yield from blocks
-    yield b""
+def _transcoded(file: IO[bytes], name: str, encoding: str) -> IO[bytes]:
+    """The file in UTF-8, held in memory: files of wide encodings are rare and small."""
+    content = b"".join(read_blocks(file, name))
+    try:
+        return io.BytesIO(content.decode(encoding).encode())
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"{name}: byte {error.start} is not {encoding}", "name the file's encoding"
+        ) from None
+
+
+@contextlib.contextmanager
+def _explained(name: str) -> Iterator[None]:
+    """Turn errors of damaged compressed files into the user's."""
+    try:
+        yield
+    except EOFError:
+        raise InputError(f"{name} is cut off: its compressed data ends too early", "copy it again") from None
+    except (gzip.BadGzipFile, lzma.LZMAError, zlib.error) as error:
+        raise InputError(f"{name} is damaged or not compressed as its name says: {error}") from None

@@ -6,8 +6,8 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from sentemb.data.archive import ARCHIVES, ROOTS, Tree, find_tree
 from sentemb.data.catalogue import Entry, get
-from sentemb.data.tree import ARCHIVES, ROOTS, Tree, find_tree
 from sentemb.errors import InputError
 
 VARIABLE = "SENTEMB_DATA"

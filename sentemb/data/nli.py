@@ -10,8 +10,8 @@ from typing import NamedTuple
 import numpy as np
 
 from sentemb.data.catalogue import get
-from sentemb.data.record import Record
-from sentemb.data.text import kind_of, read_records
+from sentemb.data.files import Row
+from sentemb.data.sources import kind_of, read_rows
 from sentemb.errors import InputError
 
 TRIPLE_COLUMNS = ("sent0", "sent1", "hard_neg")
@@ -96,12 +96,12 @@ def read_triples(
     random: SimCSE "only sample[s] one as the hard negative" where there are several (section 4).
 
     Args:
-        source: As for `read_records`.
+        source: As for `read_rows`.
         columns: Premise, hypothesis and label; SNLI and MNLI have `sentence1`, `sentence2`, `gold_label`.
             Labels are `entailment` and `contradiction`, or the hub's 0 and 2; all others are left out.
         only: Column to value: read these rows only, such as `{"split": "train"}`.
         seed: Draws the contradicting hypotheses.
-        data_dir: As for `read_records`.
+        data_dir: As for `read_rows`.
 
     Returns:
         The triples in the order of the rows of their premises, and what was dropped.
@@ -112,7 +112,7 @@ def read_triples(
     if isinstance(columns, str) or len(columns) != 3:
         raise InputError(f"columns {columns!r}", "name those of premise, hypothesis and label")
     wanted = dict.fromkeys([*columns, *(only or {})])
-    records = read_records(source, columns=list(wanted), data_dir=data_dir)
+    records = read_rows(source, columns=list(wanted), data_dir=data_dir)
     if kind_of(source) == "entry" and (names := get(str(source)).labels):
         # Sets number their classes in different orders.
         label = columns[2]
@@ -127,7 +127,7 @@ def read_triples(
 
 
 def make_triples(
-    records: Iterable[Record], *, columns: Sequence[str] = NLI_COLUMNS, seed: int = 0
+    records: Iterable[Row], *, columns: Sequence[str] = NLI_COLUMNS, seed: int = 0
 ) -> tuple[list[Triple], TripleCounts]:
     """Make triples of records; see `read_triples`."""
     labels, counts, other_labels = _labels_of(records, columns)
@@ -154,7 +154,7 @@ _Labels = dict[tuple[str, str], tuple[str, str, set[str]]]
 
 
 def _labels_of(
-    records: Iterable[Record], columns: Sequence[str]
+    records: Iterable[Row], columns: Sequence[str]
 ) -> tuple[_Labels, dict[str, int], dict[str, int]]:
     """The labels of each different pair, and counts of the rows that are none or nothing new."""
     premise_column, hypothesis_column, label_column = columns

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from sentemb.data.archive import Tree
 from sentemb.data.catalogue import Entry
+from sentemb.data.files import Row
 from sentemb.data.labelled_files import read_examples
 from sentemb.data.locate import Place
-from sentemb.data.record import Record
 from sentemb.data.senteval import Pair, read_semeval
-from sentemb.data.tree import Tree
 
 
 def is_published(entry: Entry, place: Place) -> bool:
@@ -26,7 +26,7 @@ def read_published(entry: Entry, split: str, place: Place) -> Iterator[tuple[str
         raise ValueError(f"{entry.name} does not lie in files as published")
     if published.format != "semeval":
         rows = ((row.location, (row.text, row.pair, row.label)) for row in read_examples(entry, split, place))
-        records = (Record(where, dict(zip(entry.columns, row, strict=True))) for where, row in rows)
+        records = (Row(where, dict(zip(entry.columns, row, strict=True))) for where, row in rows)
         yield entry.name, pairs_of(records, entry.columns)
         return
     tree = Tree(place.path)
@@ -47,10 +47,10 @@ def read_subset(entry: Entry, split: str) -> list[Pair]:
     rows = stream(
         str(entry.hub_id), revision=entry.revision, columns=entry.columns, config=entry.config, split=split
     )
-    return pairs_of((Record(f"{where}:{number}", values) for number, values in rows), entry.columns)
+    return pairs_of((Row(f"{where}:{number}", values) for number, values in rows), entry.columns)
 
 
-def pairs_of(records: Iterable[Record], columns: Sequence[str]) -> list[Pair]:
+def pairs_of(records: Iterable[Row], columns: Sequence[str]) -> list[Pair]:
     """Take pairs and scores from rows."""
     first, second, score = columns
     return [Pair(row.text(first), row.text(second), row.number(score)) for row in records]

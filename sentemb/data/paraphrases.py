@@ -19,7 +19,7 @@ from sentemb.data.columns import LABEL, load_columns
 from sentemb.data.labelled import LabelledTexts, load_labelled
 from sentemb.data.overlap import text_keys
 from sentemb.data.sampling import Rows
-from sentemb.data.text import kind_of
+from sentemb.data.sources import kind_of
 from sentemb.errors import InputError
 
 PAIR_COLUMNS = ("sentence1", "sentence2")
@@ -86,7 +86,7 @@ def load_pairs(
 
     Args:
         source: A set of the catalogue, such as `cs224n-quora`, `quora` or `qqp`; or a file, a folder or a hub
-            id, as for `read_records`.
+            id, as for `read_rows`.
         columns: The two text columns of such a source; `sentence1` and `sentence2` by default.
         label: Its column of 1 (paraphrase) and 0.
         split: Split of a catalogue's set.

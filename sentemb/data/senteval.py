@@ -6,14 +6,15 @@ empty line of a gold file marks a pair that nobody scored.
 
 from __future__ import annotations
 
+import io
 import math
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
+from sentemb.data.archive import Tree
 from sentemb.data.catalogue import Entry
 from sentemb.data.lines import decode_lines
 from sentemb.data.locate import Place
-from sentemb.data.tree import Tree
 from sentemb.errors import InputError
 
 SICK_FILES = {"train": "SICK_train.txt", "dev": "SICK_trial.txt", "test": "SICK_test_annotated.txt"}
@@ -101,7 +102,7 @@ def _read_columns(
 
 
 def _lines(tree: Tree, name: str) -> list[str]:
-    return [line for _, line in decode_lines(iter([tree.read(name)]), tree.path_of(name))]
+    return [line for _, line in decode_lines(io.BytesIO(tree.read(name)), tree.path_of(name))]
 
 
 def _score(text: str, where: str) -> float:

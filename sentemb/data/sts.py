@@ -11,11 +11,11 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from sentemb.data.catalogue import Entry, check_row_count, entries, get
-from sentemb.data.formats import read_rows
+from sentemb.data.catalogue import Entry, check_row_count, get
+from sentemb.data.files import name_and_split, names_a_file, read_file, usual_columns
+from sentemb.data.labelled import PAIR_COLUMNS
 from sentemb.data.locate import MissingDataError, Place, find, missing, resolve_data_dir
 from sentemb.data.pair_files import is_published, pairs_of, read_published, read_subset
-from sentemb.data.record import Record
 from sentemb.data.senteval import Pair, read_parts
 from sentemb.errors import InputError
 
@@ -23,7 +23,9 @@ logger = logging.getLogger(__name__)
 
 STS_SETS = ("sts12", "sts13", "sts14", "sts15", "sts16", "stsb", "sickr")
 """The seven sets that the papers report, in their order."""
-_TABLES = (".csv", ".tsv", ".jsonl", ".parquet", ".gz", ".xz")
+SCORE_COLUMNS = tuple(
+    (name,) for name in ("score", "similarity_score", "relatedness_score", "similarity", "gold", "label")
+)
 
 
 @dataclass(frozen=True)
@@ -93,18 +95,20 @@ class ScoredPairs:
 
 
 def load_scored_pairs(
-    name: str,
+    name: str | os.PathLike[str],
     *,
-    split: str = "test",
+    split: str | None = None,
     data_dir: str | os.PathLike[str] | None = None,
     check_rows: bool = True,
 ) -> ScoredPairs:
-    """Load one of the STS sets.
+    """Load one of the STS sets, or a file of scored pairs.
 
     Args:
         name: One of `STS_SETS`; `sickr-mteb`, SICK-R with MTEB's 9,927 pairs, which are the train, trial and
-            test pairs together; or a set of other languages, such as `sts17-es-es`, `stsb-de`, `sts22-de-en`.
-        split: `train`, `dev` or `test`, as far as the set has it.
+            test pairs together; a set of other languages, such as `sts17-es-es`, `stsb-de`, `sts22-de-en`;
+            or a file as for `read_scored_pairs`, whose columns have usual names.
+        split: `train`, `dev` or `test`, as far as the set has it; `test` by default. What results call a
+            file's rows; by default what its name mentions, as `my-dev.csv`, else `all`.
         data_dir: Folder (or archive) that holds the set in SentEval's layout or as fetched from the hub;
             `SENTEMB_DATA` by default. Where neither is given, the set comes from the hub.
         check_rows: Refuse a copy whose row counts differ from the catalogue's.
@@ -115,10 +119,11 @@ def load_scored_pairs(
     Raises:
         InputError: The set, the split or the files are not there, are broken, or have other row counts.
     """
-    entry = get(name)
+    if names_a_file(name):
+        return read_scored_pairs(name, split=split)
+    entry, split = get(str(name)), split or "test"
     if entry.kind != "scored-pairs":
-        known = ", ".join(other.name for other in entries("scored-pairs"))
-        raise InputError(f"{name} holds no scored pairs", f"the sets that do are {known}")
+        raise InputError(f"{name} holds no scored pairs", f"those of {', '.join(STS_SETS)} and others do")
     if split not in entry.splits:
         raise InputError(f"{name} has no split {split!r}", f"it has {', '.join(entry.splits)}")
     pairs = _read(entry, split, resolve_data_dir(data_dir))
@@ -129,28 +134,6 @@ def load_scored_pairs(
             raise
         logger.warning("%s", error.message)
     return pairs
-
-
-def open_scored_pairs(
-    source: str, *, split: str = "dev", data_dir: str | os.PathLike[str] | None = None
-) -> ScoredPairs:
-    """Open what an option names: a file of scored pairs, or one of the STS sets.
-
-    Args:
-        source: A file that is there or is called like a table, see `read_scored_pairs`; else a set's name.
-        split: The set's split, or what results call a file.
-        data_dir: As for `load_scored_pairs`.
-
-    Returns:
-        The pairs.
-
-    Raises:
-        InputError: There is no such file or set, or it is broken.
-    """
-    path = Path(source)
-    if path.is_file() or path.suffix in _TABLES:
-        return read_scored_pairs(path, split=split)
-    return load_scored_pairs(source, split=split, data_dir=data_dir)
 
 
 def read_place(entry: Entry, split: str, place: Place) -> ScoredPairs:
@@ -175,22 +158,23 @@ def check_counts(entry: Entry, pairs: ScoredPairs) -> None:
 def read_scored_pairs(
     path: str | os.PathLike[str],
     *,
-    first: str = "sentence1",
-    second: str = "sentence2",
-    score: str = "score",
+    first: str | None = None,
+    second: str | None = None,
+    score: str | None = None,
     name: str | None = None,
-    split: str = "test",
+    split: str | None = None,
     encoding: str = "utf-8",
 ) -> ScoredPairs:
     """Read scored pairs of one's own from a table.
 
     Args:
         path: A `.csv`, `.tsv`, `.jsonl` or `.parquet` file, also with `.gz` or `.xz`.
-        first: Column of the first sentences.
-        second: Column of the second sentences.
-        score: Column of the scores: finite numbers on any scale, higher for more similar.
+        first: Column of the first sentences; `sentence1` or another of `PAIR_COLUMNS` by default.
+        second: Column of the second sentences, likewise.
+        score: Column of the scores: finite numbers on any scale, higher for more similar; `score` or another
+            of `SCORE_COLUMNS` by default.
         name: What results call the set; the file's name without suffixes by default.
-        split: What results call the split.
+        split: What results call the split; by default what the file's name mentions, else `all`.
         encoding: Text encoding.
 
     Returns:
@@ -200,11 +184,11 @@ def read_scored_pairs(
         InputError: The file, a column, a text or a score is missing or broken; with the line.
     """
     source = Path(path)
-    rows = read_rows(source, columns=(first, second, score), encoding=encoding)
-    records = (Record(f"{source}:{number}", values) for number, values in rows)
-    return _of_pairs(
-        name or source.name.split(".")[0], split, pairs_of(records, (first, second, score)), str(source)
-    )
+    named = (first, second, score)
+    usual = named if all(named) else usual_columns(source, PAIR_COLUMNS, SCORE_COLUMNS, encoding=encoding)
+    columns = [given or found or "" for given, found in zip(named, usual, strict=True)]
+    pairs = pairs_of(read_file(source, columns=columns, encoding=encoding), columns)
+    return _of_pairs(*name_and_split(source, name=name, split=split), pairs, str(source))
 
 
 def _read(entry: Entry, split: str, root: Path | None) -> ScoredPairs:

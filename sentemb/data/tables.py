@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import difflib
 import json
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain, islice
 from typing import Any
 
 from sentemb.errors import InputError
 
 logger = logging.getLogger(__name__)
 
-Row = tuple[int, dict[str, Any]]
+Numbered = tuple[int, dict[str, Any]]
+"""The line or row number, from 1, and a row's values by column."""
 Lines = Iterable[tuple[int, str]]
 # The csv module refuses fields of more than 131,072 characters unless told otherwise.
 _LARGEST_FIELD = 2**31 - 1
@@ -37,10 +40,14 @@ def parse_csv(
     columns: Sequence[str] | None = None,
     *,
     header: Sequence[str] | None = None,
-    delimiter: str = ",",
-) -> Iterator[Row]:
-    """Read comma-separated values as RFC 4180 says, or others that are quoted like these."""
+    delimiter: str | None = None,
+) -> Iterator[Numbered]:
+    """Read values separated and quoted as RFC 4180 says; by default the header line tells the separator."""
     csv.field_size_limit(_LARGEST_FIELD)
+    lines = iter(lines)
+    start = list(islice(lines, 1))
+    delimiter = delimiter or _separator(start[0][1] if start else "")
+    lines = chain(start, lines)
     # The parser wants line ends, since a quoted field may hold some.
     parser = csv.reader((line + "\n" for _, line in lines), strict=True, delimiter=delimiter)
 
@@ -58,12 +65,35 @@ def parse_csv(
     return _table(where, cells(), columns, header)
 
 
+def _separator(header: str) -> str:
+    """What separates the fields of a header line: a comma, or what spreadsheets write in its place."""
+    for candidate in ",;\t|":
+        with contextlib.suppress(csv.Error, StopIteration):
+            if len(next(csv.reader([header], delimiter=candidate))) > 1:
+                return candidate
+    return ","
+
+
 def parse_tsv(
     where: str, lines: Lines, columns: Sequence[str] | None = None, *, header: Sequence[str] | None = None
-) -> Iterator[Row]:
+) -> Iterator[Numbered]:
     """Read tab-separated values, which know no quoting: quotation marks are text, as in STS-B and GLUE."""
-    cells = ((number, line.split("\t") if line else []) for number, line in lines)
-    return _table(where, cells, columns, header)
+
+    def cells() -> Iterator[tuple[int, list[str]]]:
+        for number, line in lines:
+            if number == 1 and header is None:
+                _refuse_other_separators(where, line, columns)
+            yield number, line.split("\t") if line else []
+
+    return _table(where, cells(), columns, header)
+
+
+def _refuse_other_separators(where: str, header: str, columns: Sequence[str] | None) -> None:
+    found = sorted(set(",;|") & set(header))
+    if found and "\t" not in header and header not in (columns or ()):
+        raise InputError(
+            f"{where}, line 1: no tab, but {found[0]!r} between its fields", "name the file .csv, or use tabs"
+        )
 
 
 def _table(
@@ -71,7 +101,7 @@ def _table(
     cells: Iterator[tuple[int, list[str]]],
     columns: Sequence[str] | None,
     header: Sequence[str] | None,
-) -> Iterator[Row]:
+) -> Iterator[Numbered]:
     chosen = _choose(where, header, columns) if header else []
     blank = 0
     for number, row in cells:
@@ -92,8 +122,6 @@ def _table(
 
 def _choose(where: str, header: Sequence[str], columns: Sequence[str] | None) -> list[tuple[str, int]]:
     refuse_repeated(where, header)
-    if len(header) == 1 and header[0] not in (columns or header) and (found := set(";|\t") & set(header[0])):
-        raise InputError(f"{where}, line 1: its fields seem to be separated by {min(found)!r}", "use commas")
     require_columns(columns, header, where)
     return [(name, header.index(name)) for name in (columns or header)]
 
@@ -105,7 +133,7 @@ def refuse_repeated(where: str, header: Sequence[str]) -> None:
         raise InputError(f"{where}: its header names column {min(repeated)!r} more than once")
 
 
-def parse_jsonl(name: str, lines: Lines, columns: Sequence[str] | None = None) -> Iterator[Row]:
+def parse_jsonl(name: str, lines: Lines, columns: Sequence[str] | None = None) -> Iterator[Numbered]:
     """Read JSON lines, an object each."""
     blank = 0
     for number, line in lines:
@@ -144,6 +172,6 @@ def _json_type(value: Any) -> str:
 
 
 def report_blank(where: str, count: int) -> None:
-    """Warn of blank lines that were passed over."""
+    """Warn of blank lines that were skipped."""
     if count:
-        logger.warning("%s: passed over %d blank line%s", where, count, "" if count == 1 else "s")
+        logger.warning("%s: skipped %d blank line%s", where, count, "" if count == 1 else "s")

@@ -56,7 +56,7 @@ def read_documents(
     """Stream documents from anything the data room reads.
 
     Args:
-        source: As for `sentemb.data.text.read_records`: a file, a folder, a hub id or a catalogue name.
+        source: As for `sentemb.data.sources.read_rows`: a file, a folder, a hub id or a catalogue name.
         text_column: The column to encode; by default the only one, or the one called `text` or `sentence`.
         id_column: The column that holds the ids; without it, ids are positions. The columns that are neither
             text nor id become metadata.
@@ -68,9 +68,9 @@ def read_documents(
     Raises:
         InputError: The source cannot be read, or has no such column.
     """
-    from sentemb.data.text import read_records
+    from sentemb.data.sources import read_rows
 
-    for record in read_records(source, data_dir=data_dir):
+    for record in read_rows(source, data_dir=data_dir):
         values, location = dict(record.values), record.location
         column = text_column or _text_column(values, location)
         _take(values, column, location)

@@ -7,7 +7,7 @@ import logging
 from datasets import Dataset
 
 from sentemb.data import load_columns
-from sentemb.data.sts import open_scored_pairs
+from sentemb.data.sts import load_scored_pairs
 from sentemb.errors import InputError
 from sentemb.evaluation import STSEvaluator
 from sentemb.training.config import TrainConfig
@@ -47,7 +47,7 @@ def dev_evaluator(config: TrainConfig) -> STSEvaluator | None:
     if config.dev == "none":
         return None
     try:
-        pairs = open_scored_pairs(config.dev, split="dev", data_dir=config.data_dir)
+        pairs = load_scored_pairs(config.dev, split="dev", data_dir=config.data_dir)
         return STSEvaluator(pairs=[pairs], name="dev", geometry=True, write_csv=False)
     except InputError as error:
         hint = "give --data-dir, a file of scored pairs as --dev, or --dev none to keep the last weights"

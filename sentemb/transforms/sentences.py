@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 from sentemb.data import load_columns
 from sentemb.data.catalogue import get
+from sentemb.data.sources import kind_of
 from sentemb.data.sts import load_scored_pairs
-from sentemb.data.text import kind_of
 from sentemb.errors import InputError
 
 

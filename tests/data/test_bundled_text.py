@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from scipy.stats import spearmanr
 
-from sentemb.data import read_records, read_scored_pairs
+from sentemb.data import read_rows, read_scored_pairs
 from sentemb.data.bundled_text import (
     bundled_pairs,
     bundled_pairs_file,
@@ -107,5 +107,5 @@ def test_the_files_read_as_what_the_functions_give() -> None:
     pairs, read = bundled_pairs(), read_scored_pairs(bundled_pairs_file())
     assert (read.first, read.second) == (pairs.first, pairs.second)
     np.testing.assert_array_equal(read.gold, pairs.gold)
-    records = read_records(str(bundled_sentences_file()))
+    records = read_rows(str(bundled_sentences_file()))
     assert [record.values["text"] for record in records] == bundled_sentences()

@@ -61,7 +61,8 @@ def test_families_share_a_table_and_are_no_sets_themselves() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "fragment"), [("stbs", "did you mean 'stsb'?"), ("imagenet", "the catalogue has sts12, sts13")]
+    ("name", "fragment"),
+    [("stbs", "did you mean 'stsb'?"), ("imagenet", "`sentemb data list` shows the names")],
 )
 def test_unknown_names(name: str, fragment: str) -> None:
     with pytest.raises(InputError) as caught:

@@ -12,7 +12,7 @@ import pytest
 
 from sentemb.data import columns as columns_module
 from sentemb.data.columns import load_columns
-from sentemb.data.provenance import describe_source
+from sentemb.data.sources import describe_source
 from sentemb.errors import InputError
 
 WriteFile = Callable[[str, str | bytes], Path]

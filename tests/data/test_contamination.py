@@ -9,16 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from sentemb.data import read_records
 from sentemb.data.contamination import HeldOut, find_contamination, load_held_out
-from sentemb.data.record import Record
+from sentemb.data.files import Row
+from sentemb.data.sources import read_rows
 from sentemb.errors import InputError
 
 WriteFile = Callable[[str, str], Path]
 
 
-def train(*texts: str) -> list[Record]:
-    return [Record(f"train.txt:{number}", {"text": text}) for number, text in enumerate(texts, start=1)]
+def train(*texts: str) -> list[Row]:
+    return [Row(f"train.txt:{number}", {"text": text}) for number, text in enumerate(texts, start=1)]
 
 
 PAIRS = HeldOut(
@@ -70,7 +70,7 @@ def test_the_nearest_place_wins_and_sets_do_not_mix() -> None:
 def test_every_cell_of_a_row_counts_but_numbers(write_file: WriteFile) -> None:
     path = write_file("train.csv", "sent0,score,sent1\nnot here,4.5,a man sat on the mat\n")
     held_out = load_held_out([str(write_file("mine.tsv", "q\tn\na man sat on the mat\t4.5\n"))])
-    (found,) = find_contamination(read_records(path), held_out).sets
+    (found,) = find_contamination(read_rows(path), held_out).sets
     (finding,) = found.findings
     assert finding.location == f"{path}:2"
     assert found.texts == 1  # 4.5 is no text
@@ -120,11 +120,11 @@ def test_splits_that_systems_are_judged_on(shared_data: Path) -> None:
 
 def test_real_triples_hold_no_sentence_of_the_sets(shared_data: Path) -> None:
     """They were made so; what is left are captions that contain a test sentence, or resemble one."""
-    records = islice(read_records("nli-triples", columns=["sent1"], data_dir=shared_data), 7000)
+    records = islice(read_rows("nli-triples", columns=["sent1"], data_dir=shared_data), 7000)
     sets = load_held_out(["stsb", "sickr"], data_dir=shared_data)
     for one in find_contamination(records, sets).sets:
         assert one.count("exact") == 0 < one.count("inside") + one.count("near") < 100
-    tests = (Record(f"{row}", {"a": text}) for row, pair in enumerate(sets[0].rows) for text in pair)
+    tests = (Row(f"{row}", {"a": text}) for row, pair in enumerate(sets[0].rows) for text in pair)
     whole, _ = find_contamination(tests, sets).sets
     assert whole.count("exact") == whole.texts == 2551 and whole.whole_rows == 1379
 
@@ -135,7 +135,7 @@ def test_memory_is_that_of_the_test_set() -> None:
 
     def stream() -> object:
         for number in range(100_001):
-            yield Record(f"big:{number}", {"text": "x" if number else "a man plays the red guitar."})
+            yield Row(f"big:{number}", {"text": "x" if number else "a man plays the red guitar."})
 
     result = find_contamination(stream(), [PAIRS], progress=seen.append)
     assert seen == [100_000] and result.texts == 100_001

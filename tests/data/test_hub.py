@@ -20,21 +20,21 @@ CLIENT = """
 import json, sys
 from pathlib import Path
 from sentemb.data.fetch import fetch
-from sentemb.data.provenance import describe_source
+from sentemb.data.sources import describe_source
 from sentemb.data.sts import load_scored_pairs
-from sentemb.data.text import read_records
+from sentemb.data.sources import read_rows
 from sentemb.errors import InputError
 for line in sys.stdin:
     verb, *arguments = json.loads(line)
     try:
         if verb == "read":
-            answer = [record.values for record in read_records(*arguments)]
+            answer = [record.values for record in read_rows(*arguments)]
         elif verb == "describe":
             answer = describe_source(*arguments)
         elif verb == "fetch":
             answer = str(fetch(arguments[0], Path(arguments[1])))
         elif verb == "columns":
-            answer = [record.values for record in read_records(arguments[0], columns=arguments[1])]
+            answer = [record.values for record in read_rows(arguments[0], columns=arguments[1])]
         else:
             pairs = load_scored_pairs(arguments[0], split=arguments[1], data_dir=(arguments[2:] or [None])[0])
             answer = [len(pairs), pairs.first[0], pairs.gold[0]]

@@ -12,7 +12,7 @@ from sentemb.data.catalogue import entries, get
 from sentemb.data.fetch import count
 from sentemb.data.labelled import LabelledTexts, load_labelled, load_unlabelled
 from sentemb.data.locate import find, local_files
-from sentemb.data.text import read_records
+from sentemb.data.sources import read_rows
 from sentemb.errors import InputError
 
 # Set, split, rows of each class, first text, second text of the first pair, first label.
@@ -128,7 +128,7 @@ def test_unlabelled_splits(shared_data: Path) -> None:
 
 
 def test_training_rows_are_records_too(shared_data: Path) -> None:
-    record = next(read_records("rte", data_dir=shared_data))
+    record = next(read_rows("rte", data_dir=shared_data))
     assert list(record.values) == ["sentence1", "sentence2", "label"]
     assert record.number("label") == 1
 

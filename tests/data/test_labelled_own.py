@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sentemb.data.labelled_own import read_labelled
+from sentemb.data.labelled import load_labelled, read_labelled
 from sentemb.errors import InputError
 
 Write = Callable[[str, str], Path]
@@ -23,7 +23,7 @@ Write = Callable[[str, str], Path]
 )  # fmt: skip
 def test_any_table_with_a_label_column(write_file: Write, name: str, content: str) -> None:
     data = read_labelled(write_file(name, content))
-    assert (data.texts, data.pairs, data.name, data.split) == (['"x', "y", ""], None, "mine", "train")
+    assert (data.texts, data.pairs, data.name, data.split) == (['"x', "y", ""], None, "mine", "all")
     assert (data.labels.tolist(), data.label_names) == ([0, 1, 0], ("ham", "spam"))
     assert data.labels.dtype == np.int64
 
@@ -73,7 +73,7 @@ def test_scores_and_pairs(write_file: Write) -> None:
         ('{"text": "a", "label": 0.5}\n', "0.5 names no class; read such labels as scores (scores=True)"),
         ('{"text": "a", "label": [1]}\n', "[1] names no class"),
         ('{"text": 3, "label": 1}\n', "own.jsonl:1: column 'text' holds 3 where a text is wanted"),
-        ('{"text": "a", "class": 1}\n', "no column 'label'; its columns are text, class"),
+        ('{"text": "a", "kind": 1}\n', "no column 'label'; its columns are text, kind"),
         ("", "own.jsonl is empty"),
     ],
 )
@@ -95,3 +95,16 @@ def test_real_tables(shared_data: Path) -> None:
     )
     assert (len(revised), revised.label_names) == (1000, ("contradiction", "entailment", "neutral"))
     assert revised.label_names[revised.labels[0]] == "neutral"
+
+
+@pytest.mark.parametrize(
+    ("name", "header", "texts"),
+    [("a-train.csv", "sentence,class", 1), ("b.csv", "question1,question2,label", 2)],
+)
+def test_a_file_in_the_place_of_a_data_set(write_file: Write, name: str, header: str, texts: int) -> None:
+    row = ",".join(["a text", "other"][:texts])
+    data = load_labelled(write_file(name, f"{header}\n{row},ham\n{row},spam\n"))
+    assert (data.name, data.split) == (name.removesuffix(".csv"), "train" if "train" in name else "all")
+    assert (data.pairs is None, data.label_names) == (texts == 1, ("ham", "spam"))
+    with pytest.raises(InputError, match="no data set is called 'sst3'; did you mean"):
+        load_labelled("sst3")

@@ -63,7 +63,10 @@ def test_scores_may_lie_in_a_second_download(write_file: WriteFile, tmp_path: Pa
         load_scored_pairs("sts17-en-en", data_dir=tmp_path)
 
 
-def test_what_is_not_there_is_said(write_file: WriteFile, tmp_path: Path) -> None:
+def test_what_is_not_there_is_said(
+    write_file: WriteFile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("SENTEMB_DATA", raising=False)
     with pytest.raises(InputError, match=r"holds no sts22-de .*sentemb data fetch sts22-de --data-dir"):
         load_scored_pairs("sts22-de", data_dir=tmp_path)
     with pytest.raises(InputError, match="sts14-es is on no hub; name the folder"):

@@ -16,7 +16,6 @@ from sentemb.data.sts import (
     ScoredPairs,
     Subset,
     load_scored_pairs,
-    open_scored_pairs,
     read_scored_pairs,
 )
 from sentemb.errors import InputError
@@ -287,8 +286,8 @@ def test_own_pairs_in_glues_layout(shared_data: Path) -> None:
         ("sentence1,sentence2,score\na,b,NaN\n", "own.csv:2: column 'score' holds 'NaN' where a number"),
         ("sentence1,sentence2,score\na,b,\n", "own.csv:2: column 'score' holds ''"),
         (
-            "sentence1,sentence2,gold\na,b,1\n",
-            "no column 'score'; its columns are sentence1, sentence2, gold",
+            "sentence1,sentence2,grade\na,b,1\n",
+            "no column 'score'; its columns are sentence1, sentence2, grade",
         ),
         ("sentence1,sentence2,score\n", "own.csv is empty"),
         ("sentence1,sentence2,score\na,b\n", "own.csv, line 2: 2 fields where the header has 3"),
@@ -328,10 +327,28 @@ def test_what_an_option_names_is_a_file_or_a_set(
     write_file: Callable[[str, str], Path], shared_data: Path
 ) -> None:
     table = write_file("stsb.tsv", "sentence1\tsentence2\tscore\na cat\ta dog\t1\n")
-    own = open_scored_pairs(str(table))
-    assert (own.name, own.split, own.first) == ("stsb", "dev", ["a cat"])
-    assert len(open_scored_pairs("stsb", data_dir=shared_data)) == 1500
+    own = load_scored_pairs(str(table))
+    assert (own.name, own.split, own.first) == ("stsb", "all", ["a cat"])
+    assert len(load_scored_pairs("stsb", data_dir=shared_data, split="dev")) == 1500
+    assert load_scored_pairs(table, split="test").split == "test"
     with pytest.raises(InputError, match=r"absent\.csv"):
-        open_scored_pairs(str(table.with_name("absent.csv")))
+        load_scored_pairs(str(table.with_name("absent.csv")))
     with pytest.raises(InputError, match="stsx"):
-        open_scored_pairs("stsx", data_dir=shared_data)
+        load_scored_pairs("stsx", data_dir=shared_data)
+
+
+@pytest.mark.parametrize(
+    ("name", "header", "split"),
+    [
+        ("news-dev.csv", "sentence_A,sentence_B,relatedness_score", "dev"),
+        ("test_news.csv", "id,Text1,Text2,Gold", "test"),
+        ("contest.csv", "similarity,premise,hypothesis", "all"),
+    ],
+)
+def test_usual_columns_and_the_split_in_a_name(
+    write_file: Callable[[str, str], Path], name: str, header: str, split: str
+) -> None:
+    cells = ["1" if word.lower() in ("id", "gold", "similarity", "relatedness_score") else "a text"
+             for word in header.split(",")]  # fmt: skip
+    pairs = load_scored_pairs(write_file(name, f"{header}\n{','.join(cells)}\n"))
+    assert (pairs.name, pairs.split, pairs.gold.tolist()) == (name.removesuffix(".csv"), split, [1.0])

@@ -10,39 +10,31 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
 
-from sentemb.data.catalogue import Entry, check_row_count, entries, get
-from sentemb.data.formats import (
-    READERS,
-    TEXT_COLUMN,
-    format_of,
-    read_rows,
-    refuse_bare_string,
-)
+from sentemb._files import sha256_of
+from sentemb.data.catalogue import Entry, check_row_count, entries, get, suggest
+from sentemb.data.files import FORMATS, TEXT_COLUMN, Row, format_of, read_file, refuse_bare_string
 from sentemb.data.labelled import load_labelled
-from sentemb.data.locate import find, missing, resolve_data_dir
-from sentemb.data.record import Record
+from sentemb.data.locate import find, local_files, missing, resolve_data_dir
 from sentemb.data.sts import load_scored_pairs
 from sentemb.data.tables import require_columns
 from sentemb.errors import InputError
-
-__all__ = ["Record", "read_records"]
 
 logger = logging.getLogger(__name__)
 
 _HUB_ID = re.compile(r"[\w.-]+/[\w.-]+(@[\w./-]+)?")
 
 
-def read_records(
+def read_rows(
     source: str | os.PathLike[str],
     *,
     columns: Sequence[str] | None = None,
     encoding: str = "utf-8",
     data_dir: str | os.PathLike[str] | None = None,
     check_rows: bool = True,
-) -> Iterator[Record]:
+) -> Iterator[Row]:
     """Read rows of text as a stream, whatever the source's size.
 
-    Formats: `.txt` has one text a line, in column `text`, and lines that are blank are passed over with a
+    Formats: `.txt` has one text a line, in column `text`, and lines that are blank are skipped with a
     warning that counts them; `.csv` follows RFC 4180; `.tsv` knows no quoting; `.jsonl` has an object a line;
     `.parquet`. Each may be packed as `.gz` or `.xz`. Tables start with a header. Empty cells are kept.
 
@@ -64,9 +56,9 @@ def read_records(
     kind = kind_of(source)
     if kind == "folder":
         for file in files_of(Path(source)):
-            yield from _read_file(file, columns, encoding)
+            yield from read_file(file, columns=columns, encoding=encoding)
     elif kind == "file":
-        yield from _read_file(Path(source), columns, encoding)
+        yield from read_file(Path(source), columns=columns, encoding=encoding)
     elif kind == "entry":
         yield from _read_entry(get(str(source)), columns, data_dir, check_rows=check_rows)
     else:
@@ -74,7 +66,7 @@ def read_records(
 
         hub_id, _, revision = str(source).partition("@")
         for number, values in stream(hub_id, revision=revision or None, columns=columns):
-            yield Record(f"{source}:{number}", values)
+            yield Row(f"{source}:{number}", values)
 
 
 def kind_of(source: str | os.PathLike[str]) -> Literal["file", "folder", "entry", "hub"]:
@@ -84,21 +76,13 @@ def kind_of(source: str | os.PathLike[str]) -> Literal["file", "folder", "entry"
         raise InputError("the name of the source is empty", "give a file, a folder, a hub id or a data set")
     if path.is_dir():
         return "folder"
-    if path.exists() or format_of(path) in READERS:
+    if path.exists() or format_of(path) in FORMATS:
         return "file"
     if any(entry.name == str(source) for entry in entries()):
         return "entry"
     if _HUB_ID.fullmatch(str(source)) and not path.parent.is_dir():
         return "hub"
-    raise InputError(
-        f"no such file, folder, or data set: {source}",
-        "give a path, a hub id owner/name, or a name that `sentemb data list` shows",
-    )
-
-
-def _read_file(path: Path, columns: Sequence[str] | None, encoding: str) -> Iterator[Record]:
-    for number, values in read_rows(path, columns=columns, encoding=encoding):
-        yield Record(f"{path}:{number}", values)
+    raise InputError(f"no such file, folder, or data set: {source}", suggest(str(source)))
 
 
 def files_of(folder: Path) -> list[Path]:
@@ -108,19 +92,19 @@ def files_of(folder: Path) -> list[Path]:
         for path in folder.rglob("*")
         if path.is_file() and not any(part.startswith(".") for part in path.relative_to(folder).parts)
     )
-    readable = [path for path in files if format_of(path) in READERS]
+    readable = [path for path in files if format_of(path) in FORMATS]
     if not readable:
         raise InputError(
-            f"{folder} holds no file to read", f"wanted {', '.join(READERS)}, or these as .gz or .xz"
+            f"{folder} holds no file to read", f"wanted {', '.join(FORMATS)}, or these as .gz or .xz"
         )
     if len(readable) < len(files):
-        logger.warning("%s: passed over %d of other formats", folder, len(files) - len(readable))
+        logger.warning("%s: skipped %d of other formats", folder, len(files) - len(readable))
     return readable
 
 
 def _read_entry(
     entry: Entry, columns: Sequence[str] | None, data_dir: str | os.PathLike[str] | None, *, check_rows: bool
-) -> Iterator[Record]:
+) -> Iterator[Row]:
     if "train" not in entry.splits:
         raise InputError(f"{entry.name} is a test set: it has no texts to train on or to search")
     require_columns(columns, entry.columns, entry.name)
@@ -128,7 +112,7 @@ def _read_entry(
     count = 0
     for values in _entry_values(entry, data_dir, check_rows=check_rows):
         count += 1
-        yield Record(f"{entry.name}:{count}", {name: values[name] for name in chosen})
+        yield Row(f"{entry.name}:{count}", {name: values[name] for name in chosen})
     if check_rows and "train" in entry.rows:
         check_row_count(entry.name, count, entry.rows["train"])
 
@@ -154,8 +138,7 @@ def _entry_values(
         for row in zip(*columns, strict=True):
             yield dict(zip(entry.columns, row, strict=True))
     else:
-        for _, values in read_rows(_locate_file(entry, data_dir), columns=entry.columns):
-            yield values
+        yield from (row.values for row in read_file(_locate_file(entry, data_dir), columns=entry.columns))
 
 
 def _locate_file(entry: Entry, data_dir: str | os.PathLike[str] | None) -> Path:
@@ -173,3 +156,50 @@ def _locate_file(entry: Entry, data_dir: str | os.PathLike[str] | None) -> Path:
     from sentemb.data.hub import download
 
     return download(entry.hub_id, entry.files["train"], revision=entry.revision, needed_for=entry.name)
+
+
+def describe_source(
+    source: str | os.PathLike[str],
+    *,
+    data_dir: str | os.PathLike[str] | None = None,
+    rows: int | None = None,
+) -> dict[str, Any]:
+    """Describe a source for a run record.
+
+    Args:
+        source: What `read_rows` takes.
+        data_dir: Where the catalogue's sets lie; `SENTEMB_DATA` by default.
+        rows: How many rows were used, if known.
+
+    Returns:
+        The source, its catalogue name, hub id and revision where it has them, its files with path, bytes and
+        SHA-256, and the rows. A source that was streamed from the hub has no files.
+
+    Raises:
+        InputError: The data folder does not exist, a folder holds no readable file, or the hub that a source
+            is on cannot be asked for its commit.
+    """
+    kind = kind_of(source)
+    description: dict[str, Any] = {"source": str(source)}
+    files: list[Path] = []
+    if kind == "folder":
+        files = files_of(Path(source))
+    elif kind == "file":
+        files = [Path(source)]
+    elif kind == "entry":
+        entry = get(str(source))
+        description |= {"hub_id": entry.hub_id, "revision": entry.revision}
+        root = resolve_data_dir(data_dir)
+        files = local_files(entry, root) if root else []
+    else:
+        from sentemb.data.hub import resolve_commit
+
+        hub_id, _, revision = str(source).partition("@")
+        commit = resolve_commit(hub_id, revision=revision or None, needed_for="the run record")
+        description |= {"hub_id": hub_id, "revision": commit}
+    description["files"] = [
+        {"path": str(file), "bytes": file.stat().st_size, "sha256": sha256_of(file)} for file in files
+    ]
+    if rows is not None:
+        description["rows"] = rows
+    return description

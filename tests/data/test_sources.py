@@ -15,14 +15,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from sentemb.data.text import kind_of, read_records
+from sentemb.data.sources import kind_of, read_rows
 from sentemb.errors import InputError
 
 WriteFile = Callable[[str, str | bytes], Path]
 
 
 def texts(source: Path | str, column: str = "text", **options: object) -> list[str]:
-    return [record.text(column) for record in read_records(source, **options)]
+    return [record.text(column) for record in read_rows(source, **options)]
 
 
 def parquet_bytes(columns: dict[str, list[object]]) -> bytes:
@@ -53,7 +53,7 @@ PACKERS = {"": bytes, ".gz": gzip.compress, ".xz": lzma.compress}
 @pytest.mark.parametrize("suffix", CONTENT)
 def test_every_format_packed_and_plain(write_file: WriteFile, suffix: str, packing: str) -> None:
     path = write_file(f"docs{suffix}{packing}", PACKERS[packing](CONTENT[suffix]))
-    records = list(read_records(path, columns=["text"]))
+    records = list(read_rows(path, columns=["text"]))
     assert [record.values for record in records] == [{"text": "ein Satz"}, {"text": "noch “einer”"}]
     first = 2 if suffix in (".csv", ".tsv") else 1
     assert [record.location for record in records] == [f"{path}:{first}", f"{path}:{first + 1}"]
@@ -66,8 +66,8 @@ def test_the_case_of_a_suffix_does_not_matter(write_file: WriteFile) -> None:
 def test_columns_come_in_the_order_asked_for(write_file: WriteFile) -> None:
     for suffix in (".csv", ".tsv", ".jsonl", ".parquet"):
         path = write_file(f"docs{suffix}", CONTENT[suffix])
-        assert [list(r.values) for r in read_records(path, columns=["text", "id"])] == [["text", "id"]] * 2
-        assert {*next(read_records(path)).values} == {"id", "text"}
+        assert [list(r.values) for r in read_rows(path, columns=["text", "id"])] == [["text", "id"]] * 2
+        assert {*next(read_rows(path)).values} == {"id", "text"}
 
 
 def test_only_line_feeds_end_lines(write_file: WriteFile) -> None:
@@ -81,9 +81,9 @@ def test_blank_lines_are_counted_and_keep_the_numbers_right(
 ) -> None:
     path = write_file("docs.txt", "a\n\n \t\nb\n")
     with caplog.at_level(logging.WARNING):
-        records = list(read_records(path))
+        records = list(read_rows(path))
     assert [record.location for record in records] == [f"{path}:1", f"{path}:4"]
-    assert "passed over 2 blank lines" in caplog.text
+    assert "skipped 2 blank lines" in caplog.text
 
 
 def test_byte_order_marks_are_no_text(write_file: WriteFile) -> None:
@@ -100,6 +100,22 @@ def test_a_very_long_line(write_file: WriteFile) -> None:
     assert texts(write_file("long.csv", f"text\n{long}\n")) == [long]
 
 
+@pytest.mark.parametrize("separator", [";", "\t", "|"])
+def test_separators_of_spreadsheets_are_recognised(write_file: WriteFile, separator: str) -> None:
+    path = write_file("docs.csv", f'id{separator}text\n1{separator}"a{separator} b, c"\n')
+    assert [row.values for row in read_rows(path)] == [{"id": "1", "text": f"a{separator} b, c"}]
+
+
+def test_a_quoted_separator_in_a_header_is_text(write_file: WriteFile) -> None:
+    assert texts(write_file("docs.csv", '"yes; no"\na; b\n'), "yes; no") == ["a; b"]
+
+
+def test_a_line_without_end_is_no_text(write_file: WriteFile, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sentemb.data.lines._LONGEST_LINE", 1 << 20)
+    with pytest.raises(InputError, match=r"long\.txt, line 2 has more than 1 MiB; break it into lines"):
+        texts(write_file("long.txt", "a\n" + "b" * (1 << 20)))
+
+
 def test_a_folder_is_read_in_order(write_file: WriteFile, caplog: pytest.LogCaptureFixture) -> None:
     for name, content in {
         "docs/b.jsonl": '{"text": "b"}',
@@ -113,12 +129,12 @@ def test_a_folder_is_read_in_order(write_file: WriteFile, caplog: pytest.LogCapt
     folder = path.parent
     with caplog.at_level(logging.WARNING):
         assert texts(folder) == ["a", "b", "d"]
-    assert "passed over 1 of other formats" in caplog.text
+    assert "skipped 1 of other formats" in caplog.text
 
 
 def test_reading_is_a_stream(write_file: WriteFile) -> None:
     """What comes after the rows taken is not looked at: the second line would be an error."""
-    records = read_records(write_file("docs.jsonl", '{"text": "a"}\nno json\n'))
+    records = read_rows(write_file("docs.jsonl", '{"text": "a"}\nno json\n'))
     assert next(records).values == {"text": "a"}
     with pytest.raises(InputError, match="line 2"):
         next(records)
@@ -157,7 +173,12 @@ CUT_XZ = lzma.compress(b"ein Satz\n" * 5000)[:-20]
         ("open.csv", 'text,id\n"a\nb,1\n', "open.csv, line 2: unexpected end of data"),
         ("quotes.csv", 'text,id\n"a"b,1\n', "quotes.csv, line 2: ',' expected after '\"'"),
         ("return.csv", "text\ra\rb\r", "return.csv, line 1: a carriage return outside quotes"),
-        ("semicolon.csv", "text;id\na;1\n", "its fields seem to be separated by ';'; use commas"),
+        (
+            "comma.tsv",
+            "text,id\na,1\n",
+            "comma.tsv, line 1: no tab, but ',' between its fields; name",
+        ),
+        ("mixed.csv", "text;id\na,1\n", "mixed.csv, line 2: 1 fields where the header has 2"),
         ("huge.jsonl", '{"text": "a", "n": ' + "9" * 6000 + "}\n", "huge.jsonl, line 1: Exceeds the limit"),
         ("bytes.parquet", bytes_in_text(), "bytes.parquet cannot be read as Parquet: 'utf-8' codec"),
         ("twice.csv", "text,text\na,b\n", "names column 'text' more than once"),
@@ -206,24 +227,24 @@ def test_sources_that_are_not_there(
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("SENTEMB_DATA", raising=False)
     with pytest.raises(InputError) as caught:
-        next(read_records(source))
+        next(read_rows(source))
     assert fragment in str(caught.value)
 
 
 def test_a_bare_string_is_no_list_of_columns(write_file: WriteFile) -> None:
     with pytest.raises(InputError, match=r"columns is the string 'text'; write \['text'\]"):
-        next(read_records(write_file("a.txt", "a"), columns="text"))
+        next(read_rows(write_file("a.txt", "a"), columns="text"))
 
 
 def test_a_folder_without_texts(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="holds no file to read"):
-        next(read_records(tmp_path))
+        next(read_rows(tmp_path))
 
 
 @pytest.mark.parametrize("encoding", ["nonsense", "zlib", "rot13"])
 def test_an_unknown_encoding(write_file: WriteFile, encoding: str) -> None:
     with pytest.raises(InputError, match=f"unknown encoding '{encoding}'"):
-        next(read_records(write_file("a.txt", "a"), encoding=encoding))
+        next(read_rows(write_file("a.txt", "a"), encoding=encoding))
 
 
 def test_other_encodings(write_file: WriteFile) -> None:
@@ -261,8 +282,8 @@ def test_catalogued_text_with_missing_rows_is_refused(tmp_path: Path, shared_dat
     rows = (shared_data / "nli" / "nli_triples.csv").read_text(encoding="utf-8").split("\n")
     (tmp_path / "nli" / "nli_triples.csv").write_text("\n".join(rows[:-3]) + "\n", encoding="utf-8")
     with pytest.raises(InputError, match=r"nli-triples: 13,999 of 14,001 rows: 2 missing"):
-        list(read_records("nli-triples", data_dir=tmp_path))
-    assert len(list(read_records("nli-triples", data_dir=tmp_path, check_rows=False))) == 13999
+        list(read_rows("nli-triples", data_dir=tmp_path))
+    assert len(list(read_rows("nli-triples", data_dir=tmp_path, check_rows=False))) == 13999
 
 
 # Any character but surrogates, NUL (binary) and the byte order mark (no text at a file's start).
@@ -278,12 +299,12 @@ def test_tables_come_back_as_they_were_written(tmp_path: Path, rows: list[tuple[
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(["first", "second"])
         writer.writerows(rows)
-    assert [tuple(record.values.values()) for record in read_records(table)] == rows
+    assert [tuple(record.values.values()) for record in read_rows(table)] == rows
     lines = tmp_path / "rows.jsonl"
     with lines.open("w", encoding="utf-8") as file:
         for first, second in rows:
             file.write(json.dumps({"first": first, "second": second}, ensure_ascii=False) + "\n")
-    assert [tuple(record.values.values()) for record in read_records(lines)] == rows
+    assert [tuple(record.values.values()) for record in read_rows(lines)] == rows
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

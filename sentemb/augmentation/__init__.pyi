@@ -1,0 +1,15 @@
+from .back_translation import BackTranslationCounts, back_translate, count_back_translations
+from .noise import NoisyCopies, noisy_copies
+from .seq2seq import Decoding, Seq2SeqTranslator
+from .translator import Translator
+
+__all__ = [
+    "BackTranslationCounts",
+    "Decoding",
+    "NoisyCopies",
+    "Seq2SeqTranslator",
+    "Translator",
+    "back_translate",
+    "count_back_translations",
+    "noisy_copies",
+]

@@ -1,0 +1,224 @@
+"""Users' files of texts, row by row: plain lines, CSV, TSV, JSON lines and Parquet, each also packed."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import re
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import IO, Any, NamedTuple
+
+from sentemb.data.lines import is_packed, open_bytes, read_blocks, read_lines
+from sentemb.data.tables import (
+    Numbered,
+    parse_csv,
+    parse_jsonl,
+    parse_tsv,
+    refuse_repeated,
+    report_blank,
+    require_columns,
+)
+from sentemb.errors import InputError
+
+TEXT_COLUMN = "text"
+"""Name of the one column of a plain text file."""
+_PARQUET_BATCH = 1024
+_SPLIT_WORDS = {
+    "train": "train",
+    "dev": "dev",
+    "valid": "dev",
+    "validation": "dev",
+    "val": "dev",
+    "test": "test",
+}
+
+
+class Row(NamedTuple):
+    """One row of a source.
+
+    Attributes:
+        location: Where it stands, such as `corpus/a.jsonl:17` (lines and rows count from 1).
+        values: Its columns in the order asked for.
+    """
+
+    location: str
+    values: dict[str, Any]
+
+    def text(self, column: str) -> str:
+        """The text in a column.
+
+        Args:
+            column: The column.
+
+        Returns:
+            The string, which may be empty.
+
+        Raises:
+            InputError: There is no such column, or its value is no string.
+        """
+        value = self._value(column)
+        if not isinstance(value, str):
+            raise self._wrong(column, value, "text")
+        return value
+
+    def filled(self, column: str) -> str:
+        """The text in a column, which must not be blank.
+
+        Args:
+            column: The column.
+
+        Returns:
+            The string.
+
+        Raises:
+            InputError: As for `text`, or the string is blank.
+        """
+        text = self.text(column)
+        if not text.strip():
+            raise InputError(f"{self.location}: column {column!r} is empty", "remove the row or fill it in")
+        return text
+
+    def number(self, column: str) -> float:
+        """The number in a column, also where a text format spells it.
+
+        Args:
+            column: The column.
+
+        Returns:
+            A finite float.
+
+        Raises:
+            InputError: There is no such column, or its value is no finite number.
+        """
+        value = self._value(column)
+        try:
+            number = math.nan if isinstance(value, bool) else float(value)
+        except (TypeError, ValueError, OverflowError):
+            number = math.nan
+        if not math.isfinite(number):
+            raise self._wrong(column, value, "number")
+        return number
+
+    def _value(self, column: str) -> Any:
+        # Rows of JSON lines, and the files of a folder, may differ in their columns.
+        require_columns([column], list(self.values), self.location)
+        return self.values[column]
+
+    def _wrong(self, column: str, value: Any, wanted: str) -> InputError:
+        shown = "nothing" if value is None else repr(value)
+        shown = shown if len(shown) <= 40 else f"{shown[:37]}..."
+        return InputError(f"{self.location}: column {column!r} holds {shown} where a {wanted} is wanted")
+
+
+def read_file(path: Path, *, columns: Sequence[str] | None = None, encoding: str = "utf-8") -> Iterator[Row]:
+    """Read one file, in the format that its name says."""
+    if path.is_dir():
+        raise InputError(f"{path} is a folder, not a file")
+    reader = FORMATS.get(format_of(path))
+    if reader is None:
+        raise InputError(f"cannot tell the format of {path}", f"name it {', '.join(FORMATS)} (.gz, .xz)")
+    number = 0
+    for number, values in reader(path, encoding, columns):
+        yield Row(f"{path}:{number}", values)
+    if not number:
+        raise InputError(f"{path} is empty: it holds no text")
+
+
+def format_of(path: Path) -> str:
+    """The format's suffix, without the compression's."""
+    return (path.with_suffix("") if is_packed(path) else path).suffix.lower()
+
+
+def names_a_file(source: str | os.PathLike[str]) -> bool:
+    """Tell whether an option's value is a file: one that exists, or that is called like one."""
+    return format_of(Path(source)) in FORMATS or Path(source).is_file()
+
+
+def name_and_split(path: Path, *, name: str | None = None, split: str | None = None) -> tuple[str, str]:
+    """What results call a user's file: its name without suffixes, and the split that its name mentions."""
+    stem = path.name.split(".")[0]
+    words = re.split(r"[^a-z]+", stem.lower())
+    mentioned = (_SPLIT_WORDS[word] for word in words if word in _SPLIT_WORDS)
+    return name or stem, split or next(mentioned, "all")
+
+
+def usual_columns(path: Path, *choices: Sequence[tuple[str, ...]], encoding: str = "utf-8") -> list[str]:
+    """Find columns by their usual names: of each list of choices the first that the file has.
+
+    Where it has none of a list, the first choice is returned, for the error about missing columns.
+    """
+    present = {name.lower(): name for name in next(read_file(path, encoding=encoding)).values}
+    found: list[str] = []
+    for options in choices:
+        there = (names for names in options if all(name in present for name in names))
+        found += [present.get(name, name) for name in next(there, options[0])]
+    return found
+
+
+def refuse_bare_string(columns: Sequence[str] | None) -> None:
+    """Refuse `columns="text"`, which Python would take for four columns of one letter each."""
+    if isinstance(columns, str):
+        raise InputError(f"columns is the string {columns!r}", f"write [{columns!r}]")
+
+
+def _text(path: Path, encoding: str, columns: Sequence[str] | None) -> Iterator[Numbered]:
+    require_columns(columns, [TEXT_COLUMN], str(path))
+    blank = 0
+    for number, line in read_lines(path, encoding=encoding):
+        if line.strip():
+            yield number, {TEXT_COLUMN: line}
+        else:
+            blank += 1
+    report_blank(str(path), blank)
+
+
+def _of_lines(parse: Callable[..., Iterator[Numbered]]) -> Reader:
+    def read(path: Path, encoding: str, columns: Sequence[str] | None) -> Iterator[Numbered]:
+        return parse(str(path), read_lines(path, encoding=encoding), columns)
+
+    return read
+
+
+def _parquet(path: Path, encoding: str, columns: Sequence[str] | None) -> Iterator[Numbered]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    with _seekable(path) as content:
+        try:
+            file = pq.ParquetFile(content)
+            refuse_repeated(str(path), file.schema_arrow.names)
+            require_columns(columns, file.schema_arrow.names, str(path))
+            number = 0
+            for batch in file.iter_batches(_PARQUET_BATCH, columns=list(columns) if columns else None):
+                for values in batch.to_pylist():
+                    number += 1
+                    yield number, ({name: values[name] for name in columns} if columns else values)
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError, UnicodeDecodeError, OSError) as error:
+            reason = str(error).splitlines()[0]
+            raise InputError(f"{path} cannot be read as Parquet: {reason}") from None
+
+
+@contextlib.contextmanager
+def _seekable(path: Path) -> Iterator[IO[bytes]]:
+    """Open a file so that it can be read from its end, as Parquet must: a packed one is unpacked on disk."""
+    with open_bytes(path) as file:
+        if not is_packed(path):
+            yield file
+            return
+        with tempfile.TemporaryFile() as unpacked:
+            unpacked.writelines(read_blocks(file, str(path)))
+            unpacked.seek(0)
+            yield unpacked
+
+
+Reader = Callable[[Path, str, Sequence[str] | None], Iterator[Numbered]]
+FORMATS: Mapping[str, Reader] = {
+    ".txt": _text,
+    ".csv": _of_lines(parse_csv),
+    ".tsv": _of_lines(parse_tsv),
+    ".jsonl": _of_lines(parse_jsonl),
+    ".parquet": _parquet,
+}
