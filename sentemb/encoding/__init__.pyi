@@ -1,0 +1,5 @@
+from .encoder import NonFiniteError as NonFiniteError
+from .encoder import Precision as Precision
+from .encoder import TextEncoder as TextEncoder
+from .family import encode_together as encode_together
+from .resolve import load_encoder as load_encoder

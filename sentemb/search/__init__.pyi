@@ -1,0 +1,12 @@
+from .documents import Document as Document
+from .documents import read_documents as read_documents
+from .index import Hit as Hit
+from .index import SearchIndex as SearchIndex
+from .manifest import Manifest as Manifest
+from .manifest import Recall as Recall
+from .negatives import MinedCounts as MinedCounts
+from .negatives import mine_negatives as mine_negatives
+from .plan import IndexPlan as IndexPlan
+from .plan import estimate_bytes as estimate_bytes
+from .plan import plan_index as plan_index
+from .source import EncoderSource as EncoderSource
