@@ -37,7 +37,7 @@ def load_encoder(
     Args:
         model: Folder or hub id of a model, a `SentenceTransformer`, a function `list[str] -> array`, a file
             of word vectors (`.txt`, `.vec`, also `.gz`), or an encoder, which is handed through.
-        pooling: For a folder or hub id; a raw transformer needs one.
+        pooling: For a folder or hub id; a raw transformer without one is pooled by the mean, with a warning.
         precision: `float32` gives what `SentenceTransformer.encode` gives; `reduced` may use fewer bits
             where that is faster on this machine, and says in `describe()` whether it did.
         device: For a folder or hub id; None lets sentence-transformers choose.

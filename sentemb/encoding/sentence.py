@@ -22,7 +22,7 @@ from sentemb.encoding.encoder import Precision, Vectors, check_finite, unique_te
 from sentemb.encoding.fingerprint import fingerprint_of
 from sentemb.encoding.linear import kernel_for, replace_linears
 from sentemb.encoding.view import inference_view
-from sentemb.modules.own import OWN_MODULES
+from sentemb.modules.custom_modules import CUSTOM_MODULES
 
 # Tokens in a batch. A CPU is fastest while the activations of a layer stay in its caches; an accelerator
 # wants more.
@@ -30,7 +30,7 @@ TOKEN_BUDGET_CPU = 4096
 TOKEN_BUDGET_ACCELERATOR = 32768
 # Packing costs about as much as encoding a few hundred tokens: a single query is faster without.
 _LEAST_TOKENS_TO_PACK = 2048
-_PLAIN_MODULES = (Transformer, Pooling, WeightedLayerPooling, Dense, Normalize, Branches, *OWN_MODULES)
+_PLAIN_MODULES = (Transformer, Pooling, WeightedLayerPooling, Dense, Normalize, Branches, *CUSTOM_MODULES)
 
 
 class SentenceEncoder:

@@ -1,13 +1,28 @@
-"""One way in for everything that uses a model without training it."""
+"""The one way to load a model: a base with a pooling, or an encoder as it is."""
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
+from typing import Any, get_args
 
 from sentence_transformers import SentenceTransformer
+from torch import nn
 
-from sentemb.modules.encoder import build_encoder
-from sentemb.modules.poolings import Poolings
+from sentemb._compat import Transformer
+from sentemb.errors import InputError
+from sentemb.modules.custom_modules import open_model
+from sentemb.modules.poolings import (
+    Poolings,
+    freeze_fixed_layer_weights,
+    has_cls_mlp,
+    needs_hidden_states,
+    pooling_modules,
+)
+from sentemb.modules.simcse import has_published_head, head_key_mapping, load_head, published_pooling
+from sentemb.modules.source import ModelSource, find_source, loading
+
+logger = logging.getLogger(__name__)
 
 
 def load(
@@ -21,11 +36,17 @@ def load(
     """Load a model by the name of a bundled one, by its folder or by its hub id.
 
     A folder of that name comes first, then the bundled models, then the hub; the first two need no network.
+    A sentence-transformers model keeps its own modules unless a pooling is named; then its transformer keeps
+    its prompts and gets that pooling alone. For `cls-mlp` that is the model's own Dense + tanh where it has
+    one after CLS, since it was tuned together with the transformer. A raw transformer has no pooling of its
+    own: without a name it gets the mean of its tokens, as in sentence-transformers, and a warning; the
+    published SimCSE checkpoints get the pooling of their paper. A saved model loads in plain
+    sentence-transformers, except for the modules of sentemb's own (`FlowModule`, `WKPooling`).
 
     Args:
         name_or_path: The name, the folder or the hub id.
-        pooling: For a raw transformer, which has none of its own; see `build_encoder`.
-        max_length: Longest input in tokens; None keeps the model's own limit.
+        pooling: How token embeddings become the sentence embedding; see `Poolings`.
+        max_length: Longest input in tokens, special tokens included; None keeps the model's own limit.
         device: Where to put it; None lets sentence-transformers choose.
         revision: Branch, tag or commit of a hub id.
 
@@ -36,8 +57,115 @@ def load(
         InputError: There is no such model, it cannot be read, or pooling or length do not fit it.
 
     Example:
-        >>> model = sentemb.load("bert-mini", pooling="mean")  # doctest: +SKIP
+        >>> model = sentemb.load("bert-mini", pooling="cls", max_length=32)  # doctest: +SKIP
     """
-    return build_encoder(
-        name_or_path, pooling=pooling, max_length=max_length, device=device, revision=revision
+    if pooling is not None and pooling not in get_args(Poolings):
+        raise InputError(f"unknown pooling {pooling!r}", f"choose one of {', '.join(get_args(Poolings))}")
+    source = find_source(str(name_or_path), revision=revision)
+    if pooling is None and not source.has_modules:
+        pooling = published_pooling(source) or _fall_back(source)
+    if pooling is None:
+        with loading(source.address):
+            model = open_model(source.address, device=device, revision=source.revision)
+        freeze_fixed_layer_weights(model)
+    else:
+        reads_pooler = pooling == "cls-mlp" and has_published_head(source)
+        (transformer, *own), options = _load_modules(source, needs_pooler=reads_pooler)
+        transformer.model.config.output_hidden_states = needs_hidden_states(pooling)
+        modules = [transformer, *_pooled_by(pooling, transformer, own, source)]
+        model = SentenceTransformer(modules=modules, device=device, **options)
+    if max_length is not None:
+        _limit_length(model, max_length)
+    return model
+
+
+def is_finished_encoder(base: str | Path, *, revision: str | None = None) -> bool:
+    """Whether a model is a sentence encoder as it is, with a pooling of its own, or a raw transformer.
+
+    Args:
+        base: Name of a bundled model, folder or hub id.
+        revision: Branch, tag or commit of a hub id.
+
+    Returns:
+        Whether it has a `modules.json`.
+
+    Raises:
+        InputError: There is no such model.
+    """
+    return find_source(str(base), revision=revision).has_modules
+
+
+def _fall_back(source: ModelSource) -> Poolings:
+    logger.warning(
+        "%s is a raw transformer without a pooling: mean pooling is used. Name a pooling to choose another.",
+        source.address,
     )
+    return "mean"
+
+
+def _pooled_by(
+    pooling: Poolings, transformer: Transformer, own: list[nn.Module], source: ModelSource
+) -> list[nn.Module]:
+    """What is to follow a transformer that `own` followed so far."""
+    if pooling == "cls-mlp" and has_cls_mlp(own):
+        kept = 2
+        modules = own[:kept]
+    else:
+        kept = 0
+        modules = pooling_modules(transformer, pooling)
+        if pooling == "cls-mlp":
+            load_head(modules[-1], transformer, source)
+    if dropped := [type(module).__name__ for module in own[kept:]]:
+        logger.info("%s: its own %s is replaced by %s", source.address, ", ".join(dropped), pooling)
+    return modules
+
+
+def _load_modules(source: ModelSource, *, needs_pooler: bool) -> tuple[list[Any], dict[str, Any]]:
+    """Load a transformer, with what follows it in the model, and the options that belong to its text."""
+    if not source.has_modules:
+        options = {"revision": source.revision}
+        weights = {**options, "key_mapping": mapping} if (mapping := head_key_mapping(source)) else options
+        with loading(source.address, needs_pooler=needs_pooler):
+            transformer = Transformer(
+                source.address, model_kwargs=weights, processor_kwargs=options, config_kwargs=options
+            )
+        return [transformer], {}
+    with loading(source.address, needs_pooler=needs_pooler):
+        model = open_model(source.address, device="cpu", revision=source.revision)
+    if not isinstance(model[0], Transformer):
+        raise InputError(
+            f"{source.address} starts with {type(model[0]).__name__}, not with a transformer",
+            "leave the pooling out to use the model as it is",
+        )
+    return list(model), {"prompts": model.prompts, "default_prompt_name": model.default_prompt_name}
+
+
+def _limit_length(model: SentenceTransformer, max_length: int) -> None:
+    tokenizer: Any = getattr(model[0], "tokenizer", None)
+    if not hasattr(tokenizer, "num_special_tokens_to_add"):
+        raise InputError(
+            f"max_length {max_length} cannot be set on {type(model[0]).__name__}", "leave it out"
+        )
+    shortest = tokenizer.num_special_tokens_to_add() + 1
+    longest = model.max_seq_length
+    positions = getattr(model[0].config, "max_position_embeddings", None)
+    if positions is not None and positions > 0:
+        longest = max(longest or 0, positions - _reserved_positions(model[0]))
+    if max_length < shortest or (longest is not None and max_length > longest):
+        raise InputError(
+            f"max_length {max_length} does not fit the model, which takes {shortest} to {longest} tokens",
+            "choose a length in that range",
+        )
+    model.max_seq_length = max_length
+
+
+def _reserved_positions(transformer: Transformer) -> int:
+    """Count the rows of the position table that no token can use: RoBERTa starts after its padding index."""
+    for module in transformer.model.modules():
+        index = getattr(module, "padding_idx", None)
+        if isinstance(index, int) and isinstance(getattr(module, "position_embeddings", None), nn.Embedding):
+            return 0 if module.position_embeddings.padding_idx is None else index + 1
+    return 0
+
+
+build_encoder = load

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 from pathlib import Path
-from typing import get_args
 
 import torch
 
@@ -21,8 +20,8 @@ from sentemb.modules.source import ModelSource
 logger = logging.getLogger(__name__)
 
 
-def published_pooling(source: ModelSource) -> Poolings:
-    """Choose the pooling of a raw transformer where its own publication settles it."""
+def published_pooling(source: ModelSource) -> Poolings | None:
+    """The pooling of a raw transformer where its own publication settles it."""
     name = Path(source.address).name
     if "unsup-simcse" in name:
         return "cls"
@@ -33,10 +32,7 @@ def published_pooling(source: ModelSource) -> Poolings:
             f"{source.address} comes straight from SimCSE's training, which alone knows its pooling",
             "choose cls where it was unsupervised, cls-mlp where it was supervised",
         )
-    raise InputError(
-        f"{source.address} is a raw transformer without a pooling",
-        f"choose one of {', '.join(get_args(Poolings))}",
-    )
+    return None
 
 
 def head_key_mapping(source: ModelSource) -> dict[str, str]:

@@ -11,7 +11,7 @@ from typing import Any
 from sentence_transformers import SentenceTransformer
 
 from sentemb.modules.bundled import bundled_folder
-from sentemb.modules.own import OWN_MODULES
+from sentemb.modules.custom_modules import CUSTOM_MODULES
 from sentemb.training.config import TrainConfig
 
 logger = logging.getLogger(__name__)
@@ -77,7 +77,7 @@ ENCODER_TAGS = ("sentence-similarity", "feature-extraction")
 
 def encoder_code(name: str, model: SentenceTransformer) -> list[str]:
     """Python that loads an encoder and encodes two sentences."""
-    if any(isinstance(module, OWN_MODULES) for module in model):
+    if any(isinstance(module, CUSTOM_MODULES) for module in model):
         loading = ["import sentemb", "", f'encoder = sentemb.load("{name}")']
     else:
         plain = "from sentence_transformers import SentenceTransformer"

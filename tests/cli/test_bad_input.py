@@ -147,7 +147,6 @@ CASES: dict[str, tuple[Make, tuple[str, ...], tuple[str, ...]]] = {
         (*TRAIN, "--base", "{data}", "--data", "{data}/notes.txt"),
         ("plain",),
     ),
-    "raw transformer without pooling": (truncated_sts, ("eval", "sts", "{bert}", *STUB), ("pooling", "cls")),
     "unknown pooling": (
         truncated_sts,
         ("eval", "sts", "{bert}", *STUB, "--pooling", "average"),

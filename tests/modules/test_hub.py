@@ -29,13 +29,12 @@ print(json.dumps(answers))
 Case = tuple[str, str | None, str | None]
 
 LOADED: dict[Case, list[str]] = {
-    ("me/raw", "mean", None): ["Transformer", "Pooling"],
+    ("me/raw", None, None): ["Transformer", "Pooling"],
     ("me/encoder", None, None): ["Transformer", "WeightedLayerPooling", "Pooling"],
     ("me/encoder", "cls", None): ["Transformer", "Pooling"],
     ("short", None, None): ["Transformer", "WeightedLayerPooling", "Pooling"],
 }
 REFUSED: dict[Case, str] = {
-    ("me/raw", None, None): "raw transformer without a pooling",
     ("me/absent", "cls", None): "no model 'me/absent': neither a folder here nor a repository",
     ("absent", "cls", None): "no model 'absent'",
     ("me/raw", "cls", "no-such-branch"): "me/raw has no revision 'no-such-branch'",

@@ -13,6 +13,7 @@ import pytest
 
 import sentemb
 from sentemb.errors import InputError
+from sentemb.modules import is_finished_encoder
 
 TEXTS = ["a cat sat on the mat", "birds"]
 
@@ -47,9 +48,22 @@ def test_a_saved_model_keeps_its_modules_and_vectors(tiny_bert: Path, tmp_path: 
     np.testing.assert_array_equal(loaded.encode(TEXTS), built.encode(TEXTS))
 
 
-def test_a_raw_transformer_asks_for_a_pooling() -> None:
-    with pytest.raises(InputError, match="raw transformer without a pooling; choose one of cls"):
-        sentemb.load("bert-mini")
+def test_a_raw_transformer_gets_mean_pooling_and_one_message(
+    tiny_bert: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    model, mean = sentemb.load(tiny_bert, device="cpu"), sentemb.load(tiny_bert, pooling="mean", device="cpu")
+    np.testing.assert_array_equal(model.encode(TEXTS), mean.encode(TEXTS))
+    assert caplog.text.count("raw transformer without a pooling: mean pooling is used") == 1
+
+
+def test_a_finished_encoder_is_told_from_a_raw_transformer(tiny_bert: Path, tmp_path: Path) -> None:
+    assert not is_finished_encoder("bert-mini")
+    assert is_finished_encoder("sg-bert-mini")
+    assert not is_finished_encoder(tiny_bert)
+    sentemb.load(tiny_bert, pooling="cls", device="cpu").save(str(tmp_path / "model"))
+    assert is_finished_encoder(tmp_path / "model")
+    with pytest.raises(InputError, match="no such model folder"):
+        is_finished_encoder(tmp_path / "absent")
 
 
 @pytest.mark.parametrize("name", ["bert-mni", "bert mini"])

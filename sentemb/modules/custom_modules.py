@@ -1,4 +1,4 @@
-"""Modules of sentemb that a saved model may hold, and the way to load such a model.
+"""Custom modules: what a saved model of sentemb may hold beside upstream's own, and how it is loaded.
 
 sentence-transformers imports a module that is not its own only with `trust_remote_code=True`, which would let
 the folder choose any code. Here the folder chooses among these classes, and nothing of it is run.
@@ -16,11 +16,11 @@ from sentemb.modules.flow import FlowModule
 from sentemb.modules.layer_pooling import LayerPooling
 from sentemb.modules.wk_pooling import WKPooling
 
-OWN_MODULES: tuple[type[nn.Module], ...] = (FlowModule, LayerPooling, WKPooling)
+CUSTOM_MODULES: tuple[type[nn.Module], ...] = (FlowModule, LayerPooling, WKPooling)
 """Modules that plain sentence-transformers does not have."""
 
 
 def open_model(address: str, **options: Any) -> SentenceTransformer:
     """Load a sentence-transformers model that may hold modules of sentemb."""
-    classes = {f"{module.__module__}.{module.__qualname__}": module for module in OWN_MODULES}
+    classes = {f"{module.__module__}.{module.__qualname__}": module for module in CUSTOM_MODULES}
     return load_with_module_classes(address, classes, **options)
