@@ -14,6 +14,11 @@ from typing import Any, BinaryIO
 
 from sentemb.errors import InputError
 
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
 
 @contextlib.contextmanager
 def new_file(path: Path) -> Iterator[BinaryIO]:
@@ -134,3 +139,17 @@ def _umask() -> int:
     mask = os.umask(0)
     os.umask(mask)
     return mask
+
+
+@contextlib.contextmanager
+def locked(folder: Path) -> Iterator[bool]:
+    """Let one process at a time change what a folder holds; False where the system cannot lock folders."""
+    if fcntl is None:
+        yield False
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield True
+    finally:
+        os.close(descriptor)

@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from sentemb._tables import Table
     from sentemb.evaluation.comparison import Comparison, Runs
     from sentemb.evaluation.result import ResultRecord
-    from sentemb.evaluation.suites import StsSuite
+    from sentemb.evaluation.suites import Suite
     from sentemb.evaluation.transfer import TransferReport
     from sentemb.report.labels import Label
 
 
 def comparison_sections(
-    records: Mapping[StsSuite, Sequence[ResultRecord]],
+    records: Mapping[Suite, Sequence[ResultRecord]],
     reports: Sequence[TransferReport],
     baselines: Sequence[str],
     labels: Mapping[str, Label],
@@ -78,7 +78,7 @@ def _table_of(comparison: Comparison) -> Table:
 
 
 def _rivals(
-    records: Mapping[StsSuite, Sequence[ResultRecord]],
+    records: Mapping[Suite, Sequence[ResultRecord]],
     reports: Sequence[TransferReport],
     baseline: str,
     labels: Mapping[str, Label],

@@ -13,7 +13,7 @@ from sentemb.errors import InputError
 from sentemb.evaluation.naming import check_once
 from sentemb.evaluation.records import read_records
 from sentemb.evaluation.seed_table import seed_table
-from sentemb.evaluation.suites import MULTILINGUAL, STS, StsSuite
+from sentemb.evaluation.suites import MULTILINGUAL, STS, Suite
 from sentemb.evaluation.transfer.presets import PRESETS
 from sentemb.evaluation.transfer.records import read_transfers
 from sentemb.evaluation.transfer.table import transfer_seed_table
@@ -21,8 +21,8 @@ from sentemb.report.labels import Label, label_table, mark_best, read_labels
 from sentemb.report.sections import Section
 
 if TYPE_CHECKING:
+    from sentemb.evaluation.measures import Protocol
     from sentemb.evaluation.result import ResultRecord
-    from sentemb.evaluation.scoring import Protocol
     from sentemb.evaluation.transfer import TransferReport
 
 _SUITES = {STS: "Semantic textual similarity", MULTILINGUAL: "Other languages"}
@@ -66,14 +66,14 @@ def _holding(folders: Sequence[Path], suite: str) -> list[Path]:
     return [folder for folder in folders if any(folder.glob(f"*.{suite}.*.json"))]
 
 
-def _records(folders: Sequence[Path], suite: StsSuite) -> list[ResultRecord]:
+def _records(folders: Sequence[Path], suite: Suite) -> list[ResultRecord]:
     found = [one for folder in _holding(folders, suite.name) for one in read_records(folder, suite=suite)]
     check_once([(one.model, f", suite {suite.name}", one.seed) for one in found])
     return found
 
 
 def _sts_section(
-    suite: StsSuite, records: Sequence[ResultRecord], labels: Mapping[str, Label], protocol: Protocol
+    suite: Suite, records: Sequence[ResultRecord], labels: Mapping[str, Label], protocol: Protocol
 ) -> Section | None:
     if not records:
         return None

@@ -19,9 +19,10 @@ if TYPE_CHECKING:
         uniformity,
     )
     from sentemb.evaluation.geometry_intervals import GeometryEstimate, estimate_geometry
-    from sentemb.evaluation.scoring import PROTOCOLS, Protocol, UndefinedScoreError
+    from sentemb.evaluation.measures import PROTOCOLS, Protocol
+    from sentemb.evaluation.scoring import UndefinedScoreError
     from sentemb.evaluation.sts import StsReport, evaluate_pairs, evaluate_sts
-    from sentemb.evaluation.suites import MULTILINGUAL, STS, StsSuite, get_suite
+    from sentemb.evaluation.suites import MULTILINGUAL, STS, Suite, get_suite
 else:
     __getattr__ = lazy_exports(
         __name__,
@@ -38,9 +39,10 @@ else:
                 "uniformity",
             ],
             "geometry_intervals": ["GeometryEstimate", "estimate_geometry"],
-            "scoring": ["PROTOCOLS", "Protocol", "UndefinedScoreError"],
+            "measures": ["PROTOCOLS", "Protocol"],
+            "scoring": ["UndefinedScoreError"],
             "sts": ["StsReport", "evaluate_pairs", "evaluate_sts"],
-            "suites": ["MULTILINGUAL", "STS", "StsSuite", "get_suite"],
+            "suites": ["MULTILINGUAL", "STS", "Suite", "get_suite"],
         },
     )
 
@@ -54,7 +56,7 @@ __all__ = [
     "Protocol",
     "STSEvaluator",
     "StsReport",
-    "StsSuite",
+    "Suite",
     "UndefinedScoreError",
     "alignment",
     "anisotropy",

@@ -7,12 +7,12 @@ from pathlib import Path
 
 from sentemb.data.sts import ScoredPairs
 from sentemb.encoding import TextEncoder, load_encoder
+from sentemb.evaluation.measures import Protocol
 from sentemb.evaluation.naming import seed_of
 from sentemb.evaluation.records import check_free
 from sentemb.evaluation.result import ResultRecord, file_name_of, record_of
-from sentemb.evaluation.scoring import Protocol
 from sentemb.evaluation.sts import evaluate_pairs
-from sentemb.evaluation.suites import STS, StsSuite
+from sentemb.evaluation.suites import STS, Suite
 
 
 def judge_sts(
@@ -21,7 +21,7 @@ def judge_sts(
     *,
     folder: Path | None = None,
     overwrite: bool = False,
-    suite: StsSuite = STS,
+    suite: Suite = STS,
     protocol: Protocol | None = None,
     seed: int | None = None,
     command: Sequence[str] | None = None,

@@ -30,3 +30,9 @@ def check_once(runs: Iterable[tuple[str, str, int | None]]) -> None:
             raise InputError(
                 f"{count} records are of {model}{which}{numbered}", "name folders that share no record"
             )
+
+
+def slug(name: str) -> str:
+    """A model's name as part of a file name: `org/model` becomes `org__model`."""
+    plain = re.sub(r"[^0-9A-Za-z._-]+", "-", name.strip("/").replace("/", "__")).strip("-.")
+    return plain[:120] or "model"

@@ -11,9 +11,10 @@ import numpy.typing as npt
 
 from sentemb.data.sts import Subset
 from sentemb.errors import InputError
+from sentemb.evaluation.measures import PROTOCOLS, Protocol
 from sentemb.evaluation.record_files import Fields, open_record, read_predictions
 from sentemb.evaluation.result import ResultRecord
-from sentemb.evaluation.scoring import PROTOCOLS, Correlations, Predictions, Protocol, SetScore
+from sentemb.evaluation.scoring import Correlations, Predictions, SetScore
 from sentemb.evaluation.suites import get_suite
 
 FORMAT = "sentemb-result"

@@ -13,7 +13,7 @@ from sentemb.evaluation.record_format import (
     record_to_json,
 )
 from sentemb.evaluation.result import ResultRecord, record_of
-from sentemb.evaluation.suites import STS, StsSuite
+from sentemb.evaluation.suites import STS, Suite
 
 __all__ = [
     "ResultRecord",
@@ -48,7 +48,7 @@ def check_free(path: Path, fingerprint: str, *, overwrite: bool) -> None:
         raise InputError(f"{path} is already there", "add --overwrite (overwrite=True) to replace it")
 
 
-def read_records(folder: Path, *, suite: StsSuite = STS) -> list[ResultRecord]:
+def read_records(folder: Path, *, suite: Suite = STS) -> list[ResultRecord]:
     """Read every STS record of a folder, which may hold records of other suites too.
 
     Args:

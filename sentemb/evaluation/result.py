@@ -8,10 +8,11 @@ from datetime import UTC, datetime
 from typing import Any
 
 from sentemb.evaluation.environment import hardware, library_versions
+from sentemb.evaluation.measures import Protocol
 from sentemb.evaluation.record_files import slug
-from sentemb.evaluation.scoring import Correlations, Protocol, SetScore
+from sentemb.evaluation.scoring import Correlations, SetScore
 from sentemb.evaluation.sts import StsReport, average
-from sentemb.evaluation.suites import STS, StsSuite, get_suite
+from sentemb.evaluation.suites import STS, Suite, get_suite
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -69,7 +70,7 @@ class ResultRecord:
 def record_of(
     report: StsReport,
     *,
-    suite: StsSuite = STS,
+    suite: Suite = STS,
     protocol: Protocol | None = None,
     seed: int | None = None,
     command: Sequence[str] | None = None,

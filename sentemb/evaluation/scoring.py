@@ -11,7 +11,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -19,10 +18,9 @@ import numpy.typing as npt
 from sentemb.data.sts import ScoredPairs, Subset
 from sentemb.errors import InputError
 from sentemb.evaluation.correlation import CorrelationError, pearson, spearman
+from sentemb.evaluation.measures import PROTOCOLS, Protocol
 
-Protocol = Literal["all", "mean", "wmean"]
 Similarities = npt.NDArray[np.float64]
-PROTOCOLS: tuple[Protocol, ...] = ("all", "mean", "wmean")
 
 # Rows per step: two float64 blocks of 4,096 x 768 are 48 MiB.
 _BATCH = 4096

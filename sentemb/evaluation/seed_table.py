@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from statistics import mean, stdev
-from typing import Literal
 
+from sentemb.evaluation.measures import Protocol
 from sentemb.evaluation.naming import without_seed
 from sentemb.evaluation.result import ResultRecord
-from sentemb.evaluation.scoring import Correlations, Protocol
+from sentemb.evaluation.scoring import Correlations
 from sentemb.evaluation.table import ABSENT, Table, set_names, sts_table
 
 
@@ -16,7 +16,7 @@ def seed_table(
     records: Sequence[ResultRecord],
     protocol: Protocol = "all",
     *,
-    measure: Literal["spearman", "pearson"] = "spearman",
+    measure: str = "spearman",
     published: Mapping[str, str] | None = None,
 ) -> Table:
     """Methods by sets: the mean over a method's seeds with the sample standard deviation, x 100.

@@ -16,14 +16,8 @@ from sentemb.data.sts import STS_SETS, ScoredPairs, load_scored_pairs
 from sentemb.encoding import NonFiniteError, TextEncoder, load_encoder
 from sentemb.encoding.encoder import Vectors
 from sentemb.errors import InputError
-from sentemb.evaluation.scoring import (
-    Correlations,
-    Protocol,
-    SetScore,
-    UndefinedScoreError,
-    pair_cosines,
-    score_pairs,
-)
+from sentemb.evaluation.measures import Protocol
+from sentemb.evaluation.scoring import Correlations, SetScore, UndefinedScoreError, pair_cosines, score_pairs
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer

@@ -1,41 +1,46 @@
-"""Which STS sets are judged together, and which of their numbers is the headline."""
+"""Which data sets are evaluated together, and which of their numbers is the headline."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from sentemb.data.sts import STS_SETS
 from sentemb.errors import InputError
-from sentemb.evaluation.scoring import Protocol
+from sentemb.evaluation.measures import Protocol
 
 Measure = Literal["spearman", "pearson"]
 
 
 @dataclass(frozen=True)
-class StsSuite:
-    """Sets that are judged together.
+class Suite:
+    """Data sets that are evaluated together.
 
     Attributes:
         name: What records and their files call it.
-        sets: The sets of its average, which are those judged by default.
+        sets: The data sets of its average; of the STS suites also those evaluated by default.
         protocol: The protocol of the headline.
-        measure: The correlation of the headline.
+        measure: The metric of the headline.
+        scale: What a perfect score is stored as: 100, or 1 where scores are fractions.
+        rounding: Decimals that stored scores are rounded to; None where they are exact.
     """
 
     name: str
     sets: tuple[str, ...]
-    protocol: Protocol
-    measure: Measure
+    protocol: Protocol = "all"
+    measure: str = "accuracy"
+    scale: float = 100.0
+    rounding: int | None = None
 
 
-STS = StsSuite("sts", STS_SETS, "all", "spearman")
+STS = Suite("sts", STS_SETS, "all", "spearman")
 """The papers' seven English sets."""
 
 # The mean of the seven tracks is the task's own primary score; Pearson is what SemEval and SG-BERT's tables 2
 # and 3 report. SemEval-2014 weighs the two parts of its Spanish set by their sizes, which `wmean` does; a set
 # in one part has the same score under all protocols.
-MULTILINGUAL = StsSuite(
+MULTILINGUAL = Suite(
     "multilingual",
     (
         "sts17-ar-ar",
@@ -51,14 +56,27 @@ MULTILINGUAL = StsSuite(
 )
 """The tracks of SemEval-2017 task 1, in their order; other sets of the catalogue may stand beside them."""
 
-_SUITES = {suite.name: suite for suite in (STS, MULTILINGUAL)}
+# SentEval rounds accuracies to two decimals; over folds it takes their mean.
+TRANSFER = Suite("transfer", ("mr", "cr", "subj", "mpqa", "sst2", "trec", "mrpc"), rounding=2)
+"""The seven tasks of SentEval that the papers average."""
+
+GEOMETRY = Suite("geometry", (), measure="uniformity", scale=1.0)
+CLASSIFICATION = Suite("classification", (), scale=1.0)
+MULTITASK = Suite("multitask", ("sentiment", "paraphrase", "similarity"), measure="overall", scale=1.0)
+RETRIEVAL = Suite("retrieval", (), measure="ndcg@10")
+
+SUITES = {
+    suite.name: suite
+    for suite in (STS, MULTILINGUAL, TRANSFER, GEOMETRY, CLASSIFICATION, MULTITASK, RETRIEVAL)
+}
 
 
-def get_suite(name: str) -> StsSuite:
+def get_suite(name: str, among: Sequence[str] = tuple(SUITES)) -> Suite:
     """Look a suite up.
 
     Args:
-        name: `sts` or `multilingual`.
+        name: Its name, such as `sts` or `multilingual`.
+        among: The names to choose from; all by default.
 
     Returns:
         The suite.
@@ -66,6 +84,6 @@ def get_suite(name: str) -> StsSuite:
     Raises:
         InputError: There is none of this name.
     """
-    if name not in _SUITES:
-        raise InputError(f"no suite is called {name!r}", f"choose one of {', '.join(_SUITES)}")
-    return _SUITES[name]
+    if name not in among:
+        raise InputError(f"no suite is called {name!r}", f"choose one of {', '.join(among)}")
+    return SUITES[name]

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
 
 from sentemb._tables import ABSENT, Table
 from sentemb.data.sts import STS_SETS
+from sentemb.evaluation.measures import Protocol
 from sentemb.evaluation.result import ResultRecord
-from sentemb.evaluation.scoring import Protocol, SetScore
+from sentemb.evaluation.scoring import SetScore
 from sentemb.evaluation.suites import MULTILINGUAL
 
 __all__ = ["ABSENT", "Table", "set_names", "sts_table"]
@@ -34,7 +34,7 @@ def sts_table(
     records: Sequence[ResultRecord],
     protocol: Protocol = "all",
     *,
-    measure: Literal["spearman", "pearson"] = "spearman",
+    measure: str = "spearman",
 ) -> Table:
     """Models by sets, correlations x 100, and the average where all sets of the suite are there."""
     names = set_names(records)

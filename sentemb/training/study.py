@@ -15,7 +15,7 @@ from sentemb.evaluation.judge import judge_sts
 from sentemb.evaluation.record_files import prepare_folder
 from sentemb.evaluation.records import read_record, write_record
 from sentemb.evaluation.result import ResultRecord, file_name_of
-from sentemb.evaluation.suites import STS, StsSuite
+from sentemb.evaluation.suites import STS, Suite
 from sentemb.losses import ViewCache
 from sentemb.training.checkpoints import remove_folder
 from sentemb.training.config import TrainConfig
@@ -68,7 +68,7 @@ def judge_rows(
     pairs: Sequence[ScoredPairs],
     *,
     folder: Path,
-    suite: StsSuite = STS,
+    suite: Suite = STS,
     models: Path | None = None,
     keep_models: bool = False,
     progress: ConsoleProgress | None = None,
@@ -97,7 +97,7 @@ def judge_rows(
     return [read_record(_record_path(folder, suite, row, seed)) for row in rows for seed in seeds]
 
 
-def _record_path(folder: Path, suite: StsSuite, row: Row, seed: int) -> Path:
+def _record_path(folder: Path, suite: Suite, row: Row, seed: int) -> Path:
     name = f"{row.name}-seed-{seed}"
     return folder / file_name_of(name, suite=suite.name, protocol=suite.protocol, seed=seed)
 

@@ -11,7 +11,7 @@ from sentemb.data.sts import STS_SETS
 from sentemb.errors import InputError
 from sentemb.evaluation.result import ResultRecord
 from sentemb.evaluation.sts import load_sets
-from sentemb.evaluation.suites import STS, StsSuite
+from sentemb.evaluation.suites import STS, Suite
 from sentemb.training.program import run_with_options
 from sentemb.training.progress import ConsoleProgress
 from sentemb.training.settings import parse_settings, split_settings
@@ -50,7 +50,7 @@ def run_study(
     parser: argparse.ArgumentParser,
     rows_of: Callable[[argparse.Namespace], Mapping[str, Callable[[], Row]]],
     *,
-    suite: StsSuite = STS,
+    suite: Suite = STS,
 ) -> list[ResultRecord]:
     """Read the command line, train the rows that it asks for, and judge them."""
 

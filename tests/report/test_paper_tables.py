@@ -16,7 +16,7 @@ import pytest
 from sentemb.data.sts import STS_SETS, ScoredPairs, Subset
 from sentemb.evaluation import evaluate_pairs
 from sentemb.evaluation.records import record_of, write_record
-from sentemb.evaluation.suites import MULTILINGUAL, STS, StsSuite
+from sentemb.evaluation.suites import MULTILINGUAL, STS, Suite
 from sentemb.evaluation.transfer import TaskResult, TransferReport
 from sentemb.evaluation.transfer.records import write_transfer
 
@@ -25,7 +25,7 @@ TEXTS = [f"{'a' * (1 + 3 * i % 7)} {'b' * (i % 5)} {'cd' * (i % 4)}" for i in ra
 Run = Callable[..., str]
 
 
-def write_scores(folder: Path, name: str, *, power: float, suite: StsSuite = STS) -> None:
+def write_scores(folder: Path, name: str, *, power: float, suite: Suite = STS) -> None:
     gold, subset = np.linspace(0, 5, 20), Subset("part", 0, 20)
     names = STS_SETS if suite is STS else suite.sets
     pairs = [ScoredPairs(one, "test", TEXTS[:20], TEXTS[20:], gold, (subset,)) for one in names]

@@ -6,7 +6,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +18,7 @@ from sentemb.evaluation.result import ResultRecord
 if TYPE_CHECKING:
     from sentemb.evaluation.transfer.suite import TransferReport
 
-Measure = Literal["spearman", "pearson", "accuracy"]
+Measure = str
 
 Seed = int | str | None
 """What a run differs in from the others of its system; None of an encoder that was not trained with one."""
@@ -57,9 +57,7 @@ class Runs:
     sets: Mapping[str, SetRuns]
 
 
-def sts_runs(
-    records: Sequence[ResultRecord], name: str, *, measure: Literal["spearman", "pearson"] = "spearman"
-) -> Runs:
+def sts_runs(records: Sequence[ResultRecord], name: str, *, measure: Measure = "spearman") -> Runs:
     """The runs of a system on STS sets.
 
     Args:

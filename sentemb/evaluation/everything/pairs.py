@@ -23,7 +23,7 @@ from sentemb.evaluation.naming import seed_of
 from sentemb.evaluation.records import read_record, write_record
 from sentemb.evaluation.result import ResultRecord, file_name_of
 from sentemb.evaluation.scoring import checksum_of
-from sentemb.evaluation.suites import StsSuite
+from sentemb.evaluation.suites import Suite
 from sentemb.evaluation.table import sts_table
 
 
@@ -37,12 +37,12 @@ class PairsSuite:
         options: The options.
     """
 
-    suite: StsSuite
+    suite: Suite
     pairs: tuple[ScoredPairs, ...]
     options: Options
 
     @classmethod
-    def load(cls, suite: StsSuite, options: Options, *, beside: Sequence[str] = ()) -> Loaded:
+    def load(cls, suite: Suite, options: Options, *, beside: Sequence[str] = ()) -> Loaded:
         """Read the sets."""
         reading = Reading()
         pairs = reading.read((*suite.sets, *beside), lambda name: _load(name, "test", options))

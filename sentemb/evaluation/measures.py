@@ -1,0 +1,109 @@
+"""How scores follow from predictions: correlations over subsets, and metrics of classes.
+
+A year of STS is several subsets. `all` concatenates them and takes one correlation (SBERT, SimCSE, SG-BERT),
+`mean` averages the subsets' correlations (SentEval), `wmean` weighs that average by their sizes (BERT-flow).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+from scipy import stats
+
+from sentemb.data.sts import Subset
+
+Protocol = Literal["all", "mean", "wmean"]
+PROTOCOLS: tuple[Protocol, ...] = ("all", "mean", "wmean")
+
+Array = npt.NDArray[Any]
+Double = npt.NDArray[np.float64]
+
+
+def combine(parts: Sequence[float], sizes: Sequence[int], protocol: Protocol) -> float:
+    """The score of a set from those of its subsets, under `mean` or `wmean`."""
+    return float(np.mean(parts) if protocol == "mean" else np.average(parts, weights=sizes))
+
+
+def measure(
+    metric: str,
+    predictions: Array,
+    gold: Array,
+    *,
+    protocol: Protocol = "all",
+    subsets: Sequence[Subset] = (),
+    classes: int = 0,
+) -> float:
+    """The score that predictions give, as a fraction.
+
+    Args:
+        metric: A name of `METRICS`.
+        predictions: What was predicted for each item, shape (n,).
+        gold: Gold scores, or class numbers, shape (n,).
+        protocol: How subsets are treated.
+        subsets: The subsets; a set in one part has the same score under all protocols.
+        classes: Number of classes; by default as many as occur.
+
+    Returns:
+        The score, NaN where it is not defined.
+    """
+    function = METRICS[metric]
+    if protocol == "all" or len(subsets) < 2:
+        return function(predictions, gold, classes)
+    parts = [slice(subset.start, subset.stop) for subset in subsets]
+    scores = [function(predictions[part], gold[part], classes) for part in parts]
+    return combine(scores, [part.stop - part.start for part in parts], protocol)
+
+
+def scores_of_counts(metric: str, counts: npt.NDArray[np.floating]) -> Double:
+    """Metrics of many confusion matrices (..., gold classes, predicted classes) at once, as fractions."""
+    hits = np.diagonal(counts, axis1=-2, axis2=-1).astype(np.float64)  # (..., classes)
+    labels, predicted = counts.sum(axis=-1), counts.sum(axis=-2)  # (..., classes)
+    total = labels.sum(axis=-1)  # (...)
+    if metric == "accuracy":
+        return np.asarray(hits.sum(axis=-1) / total)
+    if metric == "matthews":
+        covariance = hits.sum(axis=-1) * total - (labels * predicted).sum(axis=-1)
+        spread = (total**2 - (labels**2).sum(axis=-1)) * (total**2 - (predicted**2).sum(axis=-1))
+        return _ratio(covariance, np.sqrt(spread))
+    each = _ratio(2 * hits, labels + predicted)  # (..., classes)
+    return np.asarray(each[..., 1] if metric == "f1" else each.mean(axis=-1))
+
+
+def _pearson(predictions: Array, gold: Array, classes: int = 0) -> float:
+    first, second = (side - side.mean() for side in (predictions.astype(np.float64), gold))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return float((first @ second) / np.sqrt((first @ first) * (second @ second)))
+
+
+def _spearman(predictions: Array, gold: Array, classes: int = 0) -> float:
+    return _pearson(stats.rankdata(predictions), stats.rankdata(gold))
+
+
+def _mse(predictions: Array, gold: Array, classes: int = 0) -> float:
+    return float(np.mean((predictions - gold) ** 2))
+
+
+def _of_classes(metric: str) -> Callable[[Array, Array, int], float]:
+    def score(predictions: Array, gold: Array, classes: int = 0) -> float:
+        first, second = predictions.astype(np.intp), gold.astype(np.intp)
+        count = max(classes, int(first.max()) + 1, int(second.max()) + 1, 2)
+        counts = np.bincount(second * count + first, minlength=count * count).reshape(count, count)
+        return float(scores_of_counts(metric, counts.astype(np.float64)))
+
+    return score
+
+
+METRICS: Mapping[str, Callable[[Array, Array, int], float]] = {
+    "pearson": _pearson,
+    "spearman": _spearman,
+    "mse": _mse,
+    **{metric: _of_classes(metric) for metric in ("accuracy", "f1", "macro_f1", "matthews")},
+}
+"""Of predictions, gold and the number of classes."""
+
+
+def _ratio(part: Double, whole: Double) -> Double:
+    return np.divide(part, whole, out=np.zeros_like(part), where=whole > 0)

@@ -1,0 +1,395 @@
+"""The record of an evaluation: one JSON file per model, suite and seed, of one format for every suite.
+
+The predictions for every item are kept with the record, so that any two models can be compared item by item:
+compactly (see `packing`), compressed inside the JSON file up to `INLINE` bytes, else in a safetensors file
+beside it whose name holds the beginning of its checksum. Gold values are kept once per data set, in
+`gold/<checksum>.safetensors` of the records' folder.
+
+A record is written under a lock of its folder, the JSON file last: a reader sees the old record or the new
+one, whatever dies when and however many write. Reading checks every field against the schema (see `schema`),
+and every score against what the predictions give.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import tempfile
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from pydantic import ValidationError
+from pydantic_core import from_json
+from safetensors import SafetensorError
+from safetensors.numpy import load, save
+
+from sentemb._files import locked, sha256_of, write_bytes, write_text
+from sentemb.errors import InputError
+from sentemb.evaluation.measures import METRICS, PROTOCOLS, measure
+from sentemb.evaluation.naming import slug
+from sentemb.evaluation.packing import PEARSON_WITHIN, pack, pack_gold, unpack, unpack_gold
+from sentemb.evaluation.schema import (
+    FORMAT,
+    OVERALL,
+    VERSION,
+    Array,
+    DataSet,
+    Environment,
+    Predictions,
+    PredictionsFile,
+    Record,
+    Score,
+    Trial,
+)
+from sentemb.evaluation.suites import get_suite
+
+__all__ = [
+    "OVERALL",
+    "DataSet",
+    "Environment",
+    "Predictions",
+    "PredictionsFile",
+    "Record",
+    "Score",
+    "Trial",
+    "check_free",
+    "load_predictions",
+    "load_records",
+    "now",
+    "prepare_folder",
+    "read_record",
+    "slug",
+    "write_record",
+]
+
+INLINE = 8192
+"""Bytes of packed and compressed predictions that a JSON file still holds."""
+
+_MOST = 1 << 26  # bytes that compressed predictions may inflate to
+_HINT = "remove the file and evaluate the model again"
+_OLD_FORMATS = ("sentemb-result", "sentemb-geometry", "sentemb-transfer", "sentemb-classification")
+
+
+def prepare_folder(folder: Path) -> None:
+    """Make sure that records can be written, before time is spent on making them."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryFile(dir=folder):
+        pass
+
+
+def now() -> str:
+    """This moment, as records write it."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def check_free(path: Path, fingerprint: str, *, overwrite: bool) -> None:
+    """Check that a record may be written to a place, before time is spent on making it.
+
+    Args:
+        path: Where the record goes.
+        fingerprint: Whose record it is.
+        overwrite: Whether an earlier record of the same model may be replaced.
+
+    Raises:
+        InputError: The place holds the record of another model, or one of this model that must stay.
+    """
+    if not path.exists():
+        return
+    other = str(_open(path).get("fingerprint"))
+    if other != fingerprint:
+        raise InputError(
+            f"{path} is the record of another model (fingerprint {other[:12]}, not {fingerprint[:12]})",
+            "choose another output folder",
+        )
+    if not overwrite:
+        raise InputError(f"{path} is already there", "add --overwrite (overwrite=True) to replace it")
+
+
+def write_record(
+    record: Record,
+    predictions: Mapping[str, Array],
+    gold: Mapping[str, Array],
+    folder: Path,
+    *,
+    overwrite: bool = False,
+    name: str | None = None,
+) -> Path:
+    """Write a record with its predictions; `write_record(record, *load_predictions(record), folder)`.
+
+    Args:
+        record: The record; where its predictions are is filled in.
+        predictions: What was predicted, by data set, or `<dataset>:<kind>`; empty where there is nothing.
+        gold: Gold values by data set.
+        folder: The folder, made where it is missing.
+        overwrite: Replace an earlier record of the same model.
+        name: Name of the JSON file; `record.file_name` by default.
+
+    Returns:
+        The JSON file.
+
+    Raises:
+        InputError: The place is taken, a score is not what the predictions give, or the gold values of a data
+            set differ from those that the folder has under its checksum.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / (name or record.file_name)
+    tensors = pack(predictions)
+    _check_scores(record, path, Predictions(unpack(tensors), gold))
+    for name_, values in gold.items():
+        _write_gold(folder, record.dataset(name_), values)
+    content = save({name_: np.ascontiguousarray(tensor) for name_, tensor in tensors.items()})
+    with locked(folder) as alone:
+        check_free(path, record.fingerprint, overwrite=overwrite)
+        place = _place(path, content) if predictions else None
+        if place is not None and place.file is not None:
+            write_bytes(folder / place.file, content)
+        write_text(path, _to_json(record.model_copy(update={"predictions": place})))
+        if alone:
+            _sweep(path, keep=place.file if place else None)
+    return path
+
+
+def read_record(path: Path) -> Record:
+    """Read a record, and check its fields and its scores.
+
+    Args:
+        path: The JSON file.
+
+    Returns:
+        The record.
+
+    Raises:
+        InputError: A file is missing or damaged, a field is missing or wrong, or a score is not what the
+            predictions give; the message names the file and the field.
+    """
+    _open(path)  # what is no record at all is said in one line
+    text = _text(path)
+    try:
+        record = Record.model_validate_json(text)
+        predictions = _read_predictions(record, path)
+        _check_scores(record, path, predictions)
+    except ValidationError as error:
+        raise _field_error(path, error) from None
+    except (FileNotFoundError, InputError):
+        if _text(path) != text:
+            return read_record(path)  # another process has just replaced the record
+        raise
+    return record.with_predictions(*predictions)
+
+
+def load_records(
+    paths: Path | Sequence[Path], *, suite: str | None = None, fingerprint: str | None = None
+) -> list[Record]:
+    """Read the records of folders and files.
+
+    Args:
+        paths: JSON files, or folders that hold some; other files in a folder are skipped.
+        suite: Only records of this suite.
+        fingerprint: Only records of this model.
+
+    Returns:
+        The records, by folder and file name.
+
+    Raises:
+        InputError: A folder or file is missing, a record is not sound, or there is none.
+    """
+    given = [paths] if isinstance(paths, Path) else list(paths)
+    found = [
+        read_record(path)
+        for path, values in _headers(given)
+        if suite in (None, values.get("suite")) and fingerprint in (None, values.get("fingerprint"))
+    ]
+    if not found:
+        of_suite = "" if suite is None else f" of the suite {suite}"
+        of_model = "" if fingerprint is None else f" of the model with the fingerprint {fingerprint[:12]}"
+        raise InputError(
+            f"{', '.join(map(str, given))}: there is no record{of_suite}{of_model}",
+            "sentemb eval MODEL --output FOLDER writes some",
+        )
+    return found
+
+
+def load_predictions(record: Record) -> Predictions:
+    """The predictions of a record and the gold values.
+
+    Args:
+        record: A record that was read, or one made by an evaluation.
+
+    Returns:
+        Both by data set; empty for a record without predictions.
+    """
+    return record._predictions
+
+
+def _headers(paths: Sequence[Path]) -> Iterator[tuple[Path, dict[str, Any]]]:
+    for given in paths:
+        if not given.exists():
+            raise InputError(f"no such file or folder: {given}", "name records, or a folder that holds some")
+        if not given.is_dir():
+            yield given, _open(given)
+            continue
+        for path in sorted(given.glob("*.json")):
+            values = _parsed(path)
+            if not path.name.startswith(".") and isinstance(values, dict) and values.get("format") == FORMAT:
+                yield path, values
+
+
+def _open(path: Path) -> dict[str, Any]:
+    values = _parsed(path)
+    if isinstance(values, dict) and values.get("format") in _OLD_FORMATS:
+        raise InputError(f"{path} was written by an earlier sentemb", "evaluate the model again")
+    if not isinstance(values, dict) or values.get("format") != FORMAT:
+        raise InputError(f"{path} is no record", f'a record has the field "format": "{FORMAT}"')
+    if values.get("version") != VERSION:
+        raise InputError(
+            f"{path}, field version: {values.get('version')!r}, but this sentemb reads {VERSION}", _HINT
+        )
+    return values
+
+
+def _parsed(path: Path) -> Any:
+    try:
+        return from_json(_text(path))
+    except ValueError as error:
+        raise InputError(f"{path} is not valid JSON: {error}") from error
+
+
+def _text(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        raise InputError(f"no such file: {path}") from None
+
+
+def _field_error(path: Path, error: ValidationError) -> InputError:
+    first = error.errors(include_url=False)[0]
+    field = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in first["loc"]).lstrip(".")
+    where = f"{path}, field {field}" if field else str(path)
+    return InputError(f"{where}: {first['msg'].removeprefix('Value error, ')}", _HINT)
+
+
+def _to_json(record: Record) -> str:
+    """JSON with a line for each field, data set and score: compact, and yet a change shows as a line."""
+    values = {"format": FORMAT, "version": VERSION, **record.model_dump(mode="json", exclude_defaults=True)}
+
+    def compact(value: Any) -> str:
+        return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+
+    lines = []
+    for key, value in values.items():
+        rows = ",\n  ".join(map(compact, value)) if key in ("datasets", "scores") else None
+        lines.append(f"{compact(key)}:" + (compact(value) if rows is None else f"[\n  {rows}]"))
+    return "{" + ",\n".join(lines) + "}\n"
+
+
+def _sweep(path: Path, *, keep: str | None) -> None:
+    """Remove the predictions of the record that was replaced, and what killed writers left."""
+    for pattern in (f"{path.stem}.predictions-*.safetensors", f".{path.stem}.*.partial"):
+        for other in path.parent.glob(pattern):
+            if other.name != keep:
+                other.unlink(missing_ok=True)
+
+
+def _place(path: Path, content: bytes) -> PredictionsFile:
+    checksum = hashlib.sha256(content).hexdigest()
+    compressed = zlib.compress(content, 9)
+    if len(compressed) <= INLINE:
+        return PredictionsFile(sha256=checksum, data=base64.b85encode(compressed).decode())
+    return PredictionsFile(sha256=checksum, file=f"{path.stem}.predictions-{checksum[:8]}.safetensors")
+
+
+def _read_predictions(record: Record, path: Path) -> Predictions:
+    place = record.predictions
+    if place is None:
+        return Predictions({}, {})
+    if place.file is not None:
+        field, source = "predictions.file", path.with_name(place.file)
+        if not source.is_file():
+            raise InputError(f"{path}, field {field}: there is no {source}", _HINT)
+        content = source.read_bytes()
+    else:
+        field, source = "predictions.data", path
+        try:
+            content = zlib.decompressobj().decompress(base64.b85decode(place.data or ""), _MOST)
+        except (ValueError, zlib.error) as error:
+            raise InputError(f"{path}, field {field}: {error}", _HINT) from error
+    if hashlib.sha256(content).hexdigest() != place.sha256:
+        raise InputError(f"{path}, field predictions.sha256: {source} was changed afterwards", _HINT)
+    try:
+        values = unpack(load(content))
+    except (SafetensorError, KeyError, ValueError, TypeError) as error:
+        raise InputError(f"{path}, field {field}: {source} cannot be read: {error}", _HINT) from error
+    scored = [one for one in record.datasets if one.name in values]
+    return Predictions(values, {one.name: _read_gold(path.parent, one) for one in scored})
+
+
+def _gold_path(folder: Path, dataset: DataSet) -> Path:
+    return folder / "gold" / f"{dataset.sha256[:16]}.safetensors"
+
+
+def _write_gold(folder: Path, dataset: DataSet, gold: Array) -> None:
+    path = _gold_path(folder, dataset)
+    if path.exists():
+        if not np.array_equal(_read_gold(folder, dataset), gold):
+            raise InputError(f"{path}: the gold values of {dataset.name} are others", "choose another folder")
+        return
+    write_bytes(path, save(pack_gold(gold)))
+
+
+_GOLD: dict[str, Array] = {}
+
+
+def _read_gold(folder: Path, dataset: DataSet) -> Array:
+    path = _gold_path(folder, dataset)
+    if not path.is_file():
+        raise InputError(f"there is no {path}, the gold values of {dataset.name}", "copy it with the records")
+    checksum = sha256_of(path)
+    if checksum not in _GOLD:
+        try:
+            _GOLD[checksum] = unpack_gold(load(path.read_bytes()))
+        except (SafetensorError, KeyError, IndexError) as error:
+            raise InputError(f"{path} cannot be read: {error}", _HINT) from error
+        _GOLD[checksum].setflags(write=False)
+    return _GOLD[checksum]
+
+
+def _check_scores(record: Record, path: Path, predictions: Predictions) -> None:
+    """Every score that predictions decide must be what they give."""
+    suite = get_suite(record.suite)
+    for index, score in enumerate(record.scores):
+        values, gold = predictions.values.get(score.dataset), predictions.gold.get(score.dataset)
+        if score.metric not in METRICS or score.protocol not in PROTOCOLS or values is None or gold is None:
+            continue
+        dataset = record.dataset(score.dataset)
+        if len(values) != dataset.items or len(gold) != dataset.items:
+            raise InputError(
+                f"{path}, field datasets, {dataset.name}: {dataset.items} items, but there are "
+                f"{len(values)} predictions and {len(gold)} gold values",
+                _HINT,
+            )
+        exact = suite.scale * measure(
+            score.metric,
+            values,
+            gold,
+            protocol=score.protocol,
+            subsets=dataset.subsets,
+            classes=len(dataset.classes),
+        )
+        if not abs(score.value - exact) <= _tolerance(score.metric, exact, suite.scale, suite.rounding):
+            raise InputError(
+                f"{path}, field scores[{index}].value: {score.value} is not the {score.metric} that the "
+                f"predictions for {score.dataset} give, {exact:.6g}",
+                _HINT,
+            )
+
+
+def _tolerance(metric: str, value: float, scale: float, rounding: int | None) -> float:
+    rounded = 0.0 if rounding is None else 10.0**-rounding
+    if metric == "mse":
+        return rounded + 1e-3 * abs(value)
+    return rounded + scale * (PEARSON_WITHIN if metric == "pearson" else 1e-9)

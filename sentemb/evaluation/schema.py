@@ -1,0 +1,278 @@
+"""The fields of a record: one typed model for every suite, checked when it is read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PrivateAttr, model_validator
+
+from sentemb.data.sts import Subset
+from sentemb.errors import InputError
+from sentemb.evaluation.naming import slug
+from sentemb.evaluation.suites import get_suite
+
+FORMAT: Literal["sentemb-record"] = "sentemb-record"
+VERSION: Literal[1] = 1
+OVERALL = "overall"
+"""What a score over several data sets names in place of one."""
+
+Checksum = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+Array = npt.NDArray[Any]
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+
+
+class Score(_Part):
+    """One number.
+
+    Attributes:
+        dataset: Name of a data set of the record, or `overall`.
+        metric: Such as `spearman` or `accuracy`.
+        protocol: `all`, `mean` or `wmean` of STS subsets. Scores under other names, such as `dev` or `best`,
+            are not those of the kept predictions.
+        value: The score, in the scale of its suite.
+        low: Lower end of its interval.
+        high: Upper end.
+    """
+
+    dataset: str
+    metric: str
+    protocol: str = "all"
+    value: float
+    low: float | None = None
+    high: float | None = None
+
+
+class DataSet(_Part):
+    """What was evaluated on.
+
+    Attributes:
+        name: The data set.
+        split: Such as `test`.
+        items: Number of scored items.
+        sha256: Checksum of the items: what must agree for two records to be comparable.
+        source: Where it was read.
+        subsets: Its parts, where it has several.
+        classes: Names of the classes, where labels are classes and have names.
+    """
+
+    name: str
+    split: str
+    items: int = Field(ge=1)
+    sha256: Checksum
+    source: str = ""
+    subsets: tuple[Subset, ...] = ()
+    classes: tuple[str, ...] = ()
+
+
+class Trial(_Part):
+    """The place of a run in an experiment.
+
+    Attributes:
+        experiment: The experiment or protocol.
+        method: What was trained.
+        setting: What the experiment varies beside method, data and seed.
+        options: Options of the method.
+    """
+
+    experiment: str
+    method: str
+    setting: dict[str, Any] = {}
+    options: dict[str, Any] = {}
+
+
+class Environment(_Part):
+    """What a number was measured with.
+
+    Attributes:
+        versions: Of Python and the libraries.
+        hardware: The machine.
+        date: ISO 8601 in UTC.
+        seconds: Wall time by phase.
+        command: The command line, None from Python.
+    """
+
+    versions: dict[str, str]
+    hardware: dict[str, Any]
+    date: str
+    seconds: dict[str, float] = {}
+    command: tuple[str, ...] | None = None
+
+
+class PredictionsFile(_Part):
+    """Where the packed predictions are.
+
+    Attributes:
+        sha256: Checksum of the packed predictions.
+        file: Name of the file beside the record, or None.
+        data: The predictions themselves, compressed and in base 85, or None.
+    """
+
+    sha256: Checksum
+    file: str | None = Field(default=None, pattern=r"^[^/\\]+\.safetensors$")
+    data: str | None = None
+
+
+class Predictions(NamedTuple):
+    """What was predicted and what was right, by data set.
+
+    Attributes:
+        values: Predictions of each item; `<dataset>:<kind>` for more than one array per set.
+        gold: Gold scores or class numbers.
+    """
+
+    values: Mapping[str, Array]
+    gold: Mapping[str, Array]
+
+
+class Record(_Part):
+    """One model on one suite, with everything that decided the numbers.
+
+    Attributes:
+        suite: Name of the suite.
+        model: The model's name; of a trained trial its method.
+        fingerprint: The model's fingerprint; of a trained trial that of its base.
+        dimension: Length of its vectors, None where there are none.
+        base: The base model, None where it is unknown.
+        protocol: What tables show first (STS), or the preset or setting of the classifiers.
+        seed: The seed of the training or of the classifiers, None where there is none.
+        datasets: What was scored.
+        scores: The numbers, x 100; those of classification and multi-task are fractions.
+        trial: The place in an experiment, None of a model evaluated by itself.
+        encoder: How vectors were made: backend, precision, ….
+        environment: Versions, machine, date, times.
+        details: What only this suite has.
+        predictions: Where the predictions are, None where there are none.
+    """
+
+    format: Literal["sentemb-record"] = FORMAT
+    version: Literal[1] = VERSION
+    suite: Annotated[str, AfterValidator(lambda name: get_suite(name).name)]
+    model: str = Field(min_length=1)
+    fingerprint: str
+    dimension: int | None = Field(default=None, ge=1)
+    base: str | None = None
+    protocol: str
+    seed: int | None = None
+    datasets: tuple[DataSet, ...]
+    scores: tuple[Score, ...] = Field(min_length=1)
+    trial: Trial | None = None
+    encoder: dict[str, Any] = {}
+    environment: Environment
+    details: dict[str, Any] = {}
+    predictions: PredictionsFile | None = None
+
+    _predictions: Predictions = PrivateAttr(Predictions({}, {}))
+
+    @model_validator(mode="after")
+    def _names_agree(self) -> Record:
+        names = [one.name for one in self.datasets]
+        if len(set(names)) < len(names):
+            raise ValueError("a data set is named twice")
+        seen = set()
+        for index, one in enumerate(self.scores):
+            if one.dataset not in (*names, OVERALL):
+                raise ValueError(f"scores[{index}].dataset: {one.dataset!r} is no data set of the record")
+            key = (one.dataset, one.metric, one.protocol)
+            if key in seen:
+                raise ValueError(f"scores[{index}]: {' '.join(key)} is there twice")
+            seen.add(key)
+        return self
+
+    @property
+    def file_name(self) -> str:
+        """Name of the JSON file: model, suite, protocol and seed."""
+        numbered = "" if self.seed is None else f".seed-{self.seed}"
+        return f"{slug(self.model)}.{self.suite}.{slug(self.protocol)}{numbered}.json"
+
+    def dataset(self, name: str) -> DataSet:
+        """One of the data sets.
+
+        Args:
+            name: Its name.
+
+        Returns:
+            The data set.
+
+        Raises:
+            InputError: The record has none of this name.
+        """
+        for one in self.datasets:
+            if one.name == name:
+                return one
+        raise InputError(
+            f"{self.model} was not evaluated on {name}", f"it has {', '.join(x.name for x in self.datasets)}"
+        )
+
+    def find(self, dataset: str, metric: str | None = None, protocol: str = "all") -> Score | None:
+        """One of the scores.
+
+        Args:
+            dataset: The data set.
+            metric: The metric; the suite's headline by default.
+            protocol: The protocol.
+
+        Returns:
+            The score, None where the record has none such.
+        """
+        wanted = (dataset, metric or get_suite(self.suite).measure, protocol)
+        for one in self.scores:
+            if (one.dataset, one.metric, one.protocol) == wanted:
+                return one
+        return None
+
+    def score(self, dataset: str, metric: str | None = None, protocol: str = "all") -> float:
+        """The value of one of the scores.
+
+        Args:
+            dataset: The data set.
+            metric: The metric; the suite's headline by default.
+            protocol: The protocol.
+
+        Returns:
+            The value.
+
+        Raises:
+            InputError: The record has no such score.
+        """
+        found = self.find(dataset, metric, protocol)
+        if found is None:
+            present = dict.fromkeys(f"{one.dataset} {one.metric} ({one.protocol})" for one in self.scores)
+            raise InputError(
+                f"the record of {self.model} has no {metric or 'headline score'} ({protocol}) of {dataset}",
+                f"it has {', '.join(present)}",
+            )
+        return found.value
+
+    def average(self, metric: str | None = None, protocol: str = "all") -> float | None:
+        """The mean over the data sets of the suite: the papers' "Avg.".
+
+        Args:
+            metric: The metric; the suite's headline by default.
+            protocol: The protocol.
+
+        Returns:
+            The mean, None where a set is missing: over fewer sets it is another number.
+        """
+        found = [self.find(name, metric, protocol) for name in get_suite(self.suite).sets]
+        values = [one.value for one in found if one is not None]
+        return float(np.mean(values)) if values and len(values) == len(found) else None
+
+    def with_predictions(self, values: Mapping[str, Array], gold: Mapping[str, Array]) -> Record:
+        """The record with predictions that `load_predictions` gives without a file.
+
+        Args:
+            values: Predictions by data set.
+            gold: Gold values by data set.
+
+        Returns:
+            A copy of the record.
+        """
+        copy = self.model_copy()
+        copy._predictions = Predictions(values, gold)
+        return copy
