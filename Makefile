@@ -5,7 +5,7 @@ BIN = $(VENV)/bin
 INSTALLED = $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install quickstart test tables check fix
+.PHONY: help install quickstart test tables docs notebooks check fix
 
 help:  ## Show this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "%-12s %s\n", $$1, $$2}'
@@ -20,7 +20,7 @@ $(INSTALLED): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev]'
 	touch $@
 
-quickstart: $(INSTALLED)  ## Train, judge and search with an encoder
+quickstart: $(INSTALLED)  ## Train, evaluate and search with an encoder
 	$(BIN)/sentemb quickstart --output runs/quickstart --overwrite
 
 test: $(INSTALLED)  ## Run the tests
@@ -31,6 +31,12 @@ tables: $(INSTALLED)  ## Make the tables of README.md and eval/results from the 
 	$(BIN)/sentemb report eval/results --into eval/results/README.md \
 		--baseline bert-mini-mean --baseline all-MiniLM-L6-v2
 	$(BIN)/python eval/paper_tables.py eval/results --output eval/results
+
+docs: $(INSTALLED)  ## Build the documentation into site/
+	$(BIN)/mkdocs build --strict --quiet
+
+notebooks: $(INSTALLED)  ## Open the notebooks
+	$(BIN)/jupyter lab notebooks
 
 check: $(INSTALLED)  ## Lint and type-check
 	$(BIN)/ruff check .

@@ -1,0 +1,61 @@
+r"""What the site makes while it is built: formulas, defaults of recipes, results, and the notebooks' place.
+
+- `$$ … $$` and `\( … \)` become MathML, which browsers draw without a script.
+- `<!-- defaults: RECIPE -->` becomes the recipe's defaults with their sources.
+- `<!-- include: PATH -->` becomes a file of the repository, such as a table made from records.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import latex2mathml.converter
+from mkdocs.structure.files import File, Files
+
+ROOT = Path(__file__).resolve().parents[1]
+_DISPLAY = re.compile(r"\$\$(.+?)\$\$", re.DOTALL)
+_INLINE = re.compile(r"\\\((.+?)\\\)")
+_DEFAULTS = re.compile(r"<!-- defaults: (?P<recipe>[\w-]+) -->")
+_INCLUDE = re.compile(r"<!-- include: (?P<path>[\w./-]+) -->")
+
+
+def on_files(files: Files, config: Any) -> Files:
+    """Show the notebooks as tutorials without a second copy in the repository."""
+    for notebook in sorted((ROOT / "notebooks").glob("*.ipynb")):
+        files.append(File.generated(config, f"tutorials/{notebook.name}", abs_src_path=str(notebook)))
+    return files
+
+
+def on_page_markdown(markdown: str, **_: Any) -> str:
+    """Fill in everything that a page asks for."""
+    markdown = _INCLUDE.sub(lambda found: _included(ROOT / found["path"]), markdown)
+    markdown = _DEFAULTS.sub(lambda found: _defaults(found["recipe"]), markdown)
+    markdown = _DISPLAY.sub(lambda found: _math(found[1], "block"), markdown)
+    return _INLINE.sub(lambda found: _math(found[1], "inline"), markdown)
+
+
+def _math(formula: str, display: str) -> str:
+    return latex2mathml.converter.convert(" ".join(formula.split()), display=display)
+
+
+def _defaults(recipe: str) -> str:
+    from sentemb.training import get_recipe
+
+    lines = ["| setting | default | source |", "|---|---|---|"]
+    for name, default in get_recipe(recipe).sources("paper").items():
+        lines.append(f"| `{name}` | {_written(default.value)} | {default.source} |")
+    return "\n".join(lines)
+
+
+def _written(value: object) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+
+
+def _included(path: Path) -> str:
+    """A markdown file below its title, its headings one level down."""
+    text = re.sub(r"^# .*\n", "", path.read_text(encoding="utf-8"), count=1)
+    text = re.sub(r"^(#+ )", r"#\1", text, flags=re.MULTILINE)
+    # Files beside it are in the repository, not on the site.
+    return re.sub(r"\[([^\]]+)\]\((?!https?:)[^)]+\)", r"\1", text)
