@@ -33,7 +33,7 @@ tables: $(INSTALLED)  ## Make the tables of README.md and eval/results from the 
 	$(BIN)/python eval/paper_tables.py eval/results --output eval/results
 
 docs: $(INSTALLED)  ## Build the documentation into site/
-	$(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 notebooks: $(INSTALLED)  ## Open the notebooks
 	$(BIN)/jupyter lab notebooks
