@@ -1,4 +1,4 @@
-r"""What the site makes while it is built: formulas, defaults of recipes, results, and the notebooks' place.
+r"""What the site makes while it is built: formulas, defaults of recipes, and results.
 
 - `$$ … $$` and `\( … \)` become MathML, which browsers draw without a script.
 - `<!-- defaults: RECIPE -->` becomes the recipe's defaults with their sources.
@@ -12,20 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import latex2mathml.converter
-from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).resolve().parents[1]
 _DISPLAY = re.compile(r"\$\$(.+?)\$\$", re.DOTALL)
 _INLINE = re.compile(r"\\\((.+?)\\\)")
 _DEFAULTS = re.compile(r"<!-- defaults: (?P<recipe>[\w-]+) -->")
 _INCLUDE = re.compile(r"<!-- include: (?P<path>[\w./-]+) -->")
-
-
-def on_files(files: Files, config: Any) -> Files:
-    """Show the notebooks as tutorials without a second copy in the repository."""
-    for notebook in sorted((ROOT / "notebooks").glob("*.ipynb")):
-        files.append(File.generated(config, f"tutorials/{notebook.name}", abs_src_path=str(notebook)))
-    return files
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
