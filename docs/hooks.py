@@ -12,24 +12,35 @@ from pathlib import Path
 from typing import Any
 
 import latex2mathml.converter
+from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).resolve().parents[1]
 _DISPLAY = re.compile(r"\$\$(.+?)\$\$", re.DOTALL)
 _INLINE = re.compile(r"\\\((.+?)\\\)")
+_PLACE = "formula-{}-of-this-page"
 _DEFAULTS = re.compile(r"<!-- defaults: (?P<recipe>[\w-]+) -->")
 _INCLUDE = re.compile(r"<!-- include: (?P<path>[\w./-]+) -->")
 
 
-def on_page_markdown(markdown: str, **_: Any) -> str:
-    """Fill in everything that a page asks for."""
+def on_page_markdown(markdown: str, *, page: Page, **_: Any) -> str:
+    """Fill in what a page asks for; formulas wait, since markdown takes a line that begins with one for a block."""
     markdown = _INCLUDE.sub(lambda found: _included(ROOT / found["path"]), markdown)
     markdown = _DEFAULTS.sub(lambda found: _defaults(found["recipe"]), markdown)
-    markdown = _DISPLAY.sub(lambda found: _math(found[1], "block"), markdown)
-    return _INLINE.sub(lambda found: _math(found[1], "inline"), markdown)
+    formulas: list[str] = page.meta.setdefault("formulas", [])
+
+    def keep(found: re.Match[str], display: str) -> str:
+        formulas.append(latex2mathml.converter.convert(" ".join(found[1].split()), display=display))
+        return _PLACE.format(len(formulas) - 1)
+
+    markdown = _DISPLAY.sub(lambda found: keep(found, "block"), markdown)
+    return _INLINE.sub(lambda found: keep(found, "inline"), markdown)
 
 
-def _math(formula: str, display: str) -> str:
-    return latex2mathml.converter.convert(" ".join(formula.split()), display=display)
+def on_page_content(html: str, *, page: Page, **_: Any) -> str:
+    """Put the formulas into their places."""
+    for number, formula in enumerate(page.meta.get("formulas", [])):
+        html = html.replace(_PLACE.format(number), formula)
+    return html
 
 
 def _defaults(recipe: str) -> str:
