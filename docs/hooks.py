@@ -23,7 +23,7 @@ _INCLUDE = re.compile(r"<!-- include: (?P<path>[\w./-]+) -->")
 
 
 def on_page_markdown(markdown: str, *, page: Page, **_: Any) -> str:
-    """Fill in what a page asks for; formulas wait, since markdown takes a line that begins with one for a block."""
+    """Fill in what a page asks for; formulas wait, since markdown takes them for blocks of HTML."""
     markdown = _INCLUDE.sub(lambda found: _included(ROOT / found["path"]), markdown)
     markdown = _DEFAULTS.sub(lambda found: _defaults(found["recipe"]), markdown)
     formulas: list[str] = page.meta.setdefault("formulas", [])
