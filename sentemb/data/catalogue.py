@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import logging
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,6 +12,8 @@ from importlib.resources import files
 from typing import Literal
 
 from sentemb.errors import InputError
+
+logger = logging.getLogger(__name__)
 
 Kind = Literal["scored-pairs", "sentences", "triples", "labelled"]
 TableFormat = Literal[
@@ -206,14 +209,28 @@ def expand(names: Sequence[str]) -> list[str]:
     return [member for name in names for member in members.get(name, [name])]
 
 
-def check_row_count(where: str, found: int, expected: int) -> None:
-    """Refuse a copy of a data set that has more or fewer rows than it should.
+def get_split(name: str, kind: Kind, split: str) -> Entry:
+    """Look a data set up that must be of a kind and have a split."""
+    entry = get(name)
+    if entry.kind != kind:
+        known = ", ".join(other.name for other in entries(kind)[:8])
+        holds = {"scored-pairs": "scored pairs", "labelled": "labelled texts"}.get(kind, kind)
+        raise InputError(f"{name} holds no {holds}", f"sets that do are {known} and more")
+    if split not in entry.splits:
+        raise InputError(f"{name} has no split {split!r}", f"it has {', '.join(entry.splits)}")
+    return entry
 
-    Truncated copies have produced published nonsense, so a difference is an error and not a warning.
+
+def check_row_count(where: str, found: int, expected: int | None, *, strict: bool = True) -> None:
+    """Refuse a copy of a data set that has more or fewer rows than it should, or warn of it.
+
+    Truncated copies have produced published nonsense, so a difference is an error unless the user allows it.
     """
-    if found != expected:
-        difference = f"{expected - found:,} missing" if found < expected else f"{found - expected:,} too many"
-        raise InputError(
-            f"{where}: {found:,} of {expected:,} rows: {difference}",
-            "get a complete copy, or allow the difference (check_rows=False, --allow-count-mismatch)",
-        )
+    if expected is None or found == expected:
+        return
+    difference = f"{expected - found:,} missing" if found < expected else f"{found - expected:,} too many"
+    message = f"{where}: {found:,} of {expected:,} rows: {difference}"
+    if strict:
+        step = "get a complete copy, or allow the difference (check_rows=False, --allow-count-mismatch)"
+        raise InputError(message, step)
+    logger.warning("%s", message)

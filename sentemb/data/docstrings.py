@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import importlib
 import inspect
 import re
@@ -10,10 +11,10 @@ import sys
 import sysconfig
 from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
 from typing import Any, Literal, NamedTuple
 
 Kind = Literal["module", "class", "function", "method"]
+_Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 MAX_WORDS = 60
 """Longest documentation of a document in words: a sentence encoder is not made for whole pages."""
@@ -49,11 +50,8 @@ class LibraryDocument(NamedTuple):
     metadata: dict[str, str]
 
 
-class _Found(NamedTuple):
-    module: str
-    path: str  # inside the module; empty for the module itself
-    kind: Kind
-    documentation: str
+# Module, path inside the module (empty for the module itself), kind, documentation.
+_Found = tuple[str, str, Kind, str]
 
 
 def stdlib_documents() -> Iterator[LibraryDocument]:
@@ -66,17 +64,16 @@ def stdlib_documents() -> Iterator[LibraryDocument]:
     """
     identifiers: set[str] = set()
     texts: set[tuple[str, str]] = set()
-    for found in _everything():
-        text = clean_documentation(found.documentation)
-        name = ".".join(part for part in (found.module, found.path) if part)
-        identifier = found.path if found.module == "builtins" and found.path else name
+    for module, path, kind, documentation in _everything():
+        text = clean_documentation(documentation)
+        identifier = path if module == "builtins" and path else ".".join(filter(None, (module, path)))
         # A class inherits or repeats the documentation of another's method under the same name.
         repeated = (identifier.rpartition(".")[2], text)
         if len(text.split()) < 3 or identifier in identifiers or repeated in texts:
             continue
         identifiers.add(identifier)
         texts.add(repeated)
-        metadata = {"module": found.module, "kind": found.kind}
+        metadata = {"module": module, "kind": kind}
         yield LibraryDocument(identifier, f"{name_in_words(identifier)}: {text}", metadata)
 
 
@@ -125,91 +122,74 @@ def _whole_sentences(text: str) -> str:
 
 def _everything() -> Iterator[_Found]:
     for name in _IMPORTED:
-        try:
-            module = importlib.import_module(name)
-        except ImportError:  # Python can be built without some of them
-            continue
-        yield from _of_module(name, module)
-    for name, file in _source_files():
-        yield from _of_source(name, file)
-
-
-def _of_module(name: str, module: ModuleType) -> Iterator[_Found]:
-    if module.__doc__:
-        yield _Found(name, "", "module", module.__doc__)
-    offered = getattr(module, "__all__", None) or vars(module)
-    members = [(member, getattr(module, member, None)) for member in offered if not member.startswith("_")]
-    members = [(member, value) for member, value in members if _is_own(value)]
-    # Functions first: `random.choice` is kept rather than the method of a class that it stands for.
-    for member, value in sorted(members, key=lambda pair: (inspect.isclass(pair[1]), pair[0])):
-        yield from _of_object(name, member, value)
-
-
-def _is_own(value: Any) -> bool:
-    # Notebooks and test runners put functions of their own into `builtins` and `sys`.
-    if not (inspect.isclass(value) or inspect.isroutine(value)):
-        return False
-    origin = getattr(value, "__module__", None)
-    return origin is None or origin.partition(".")[0] in sys.stdlib_module_names
-
-
-def _of_object(module: str, path: str, value: Any) -> Iterator[_Found]:
-    is_class = inspect.isclass(value)
-    kind: Kind = "class" if is_class else "method" if "." in path else "function"
-    documentation = getattr(value, "__doc__", None)
-    if isinstance(documentation, str):
-        yield _Found(module, path, kind, documentation)
-    if not is_class:
-        return
-    for member, attribute in sorted(vars(value).items()):
-        attribute = getattr(attribute, "__func__", attribute)  # class and static methods
-        if not member.startswith("_") and (
-            inspect.isroutine(attribute) or inspect.isdatadescriptor(attribute)
-        ):
-            yield from _of_object(module, f"{path}.{member}", attribute)
-
-
-def _source_files() -> Iterator[tuple[str, Path]]:
+        with contextlib.suppress(ImportError):  # Python can be built without some of them
+            yield from _of_object(name, "", importlib.import_module(name))
     library = Path(sysconfig.get_path("stdlib"))
     for top in sorted(sys.stdlib_module_names):
-        single, package = library / f"{top}.py", library / top
-        files = [single] if single.is_file() else sorted(package.rglob("*.py"))
-        for file in files:
+        single = library / f"{top}.py"
+        for file in [single] if single.is_file() else sorted((library / top).rglob("*.py")):
             parts = file.relative_to(library).with_suffix("").parts
             parts = parts[:-1] if parts[-1] == "__init__" else parts
             if not any(part.startswith("_") or part in _LEFT_OUT for part in parts):
-                yield ".".join(parts), file
+                yield from _of_source(".".join(parts), "", ast.parse(file.read_bytes(), filename=str(file)))
 
 
-def _of_source(name: str, file: Path) -> Iterator[_Found]:
-    tree = ast.parse(file.read_bytes(), filename=str(file))
-    documentation = ast.get_docstring(tree, clean=False)
-    if documentation:
-        yield _Found(name, "", "module", documentation)
-    yield from _of_statements(name, "", tree.body)
+def _kind(path: str, *, is_class: bool) -> Kind:
+    if not path:
+        return "module"
+    return "class" if is_class else "method" if "." in path else "function"
 
 
-def _of_statements(module: str, path: str, statements: list[ast.stmt]) -> Iterator[_Found]:
-    for statement in statements:
-        if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-            yield from _of_definition(module, path, statement)
-        elif isinstance(statement, ast.If):
-            yield from _of_statements(module, path, statement.body + statement.orelse)
-        elif isinstance(statement, ast.Try):
-            handlers = [inner for handler in statement.handlers for inner in handler.body]
-            yield from _of_statements(module, path, statement.body + handlers + statement.orelse)
+def _of_object(module: str, path: str, value: Any) -> Iterator[_Found]:
+    documentation = getattr(value, "__doc__", None)
+    if isinstance(documentation, str):
+        yield module, path, _kind(path, is_class=inspect.isclass(value)), documentation
+    if not path:
+        for name, member in _offered(value):
+            yield from _of_object(module, name, member)
+    elif inspect.isclass(value):
+        for name, member in sorted(vars(value).items()):
+            member = getattr(member, "__func__", member)  # class and static methods
+            if not name.startswith("_") and (inspect.isroutine(member) or inspect.isdatadescriptor(member)):
+                yield from _of_object(module, f"{path}.{name}", member)
 
 
-def _of_definition(
-    module: str, path: str, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
-) -> Iterator[_Found]:
-    if node.name.startswith("_"):
-        return
-    inner = f"{path}.{node.name}" if path else node.name
+def _offered(module: Any) -> list[tuple[str, Any]]:
+    """The public classes and functions of a module that are Python's own.
+
+    Notebooks and test runners put functions of their own into `builtins` and `sys`.
+    """
+    offered = getattr(module, "__all__", None) or vars(module)
+    members = [(name, getattr(module, name, None)) for name in offered if not name.startswith("_")]
+    # Functions first: `random.choice` is kept rather than the method of a class that it stands for.
+    return sorted(filter(_is_own, members), key=lambda member: (inspect.isclass(member[1]), member[0]))
+
+
+def _is_own(member: tuple[str, Any]) -> bool:
+    value = member[1]
+    origin = getattr(value, "__module__", None)
+    return (inspect.isclass(value) or inspect.isroutine(value)) and (
+        origin is None or origin.partition(".")[0] in sys.stdlib_module_names
+    )
+
+
+def _of_source(module: str, path: str, node: ast.Module | _Definition) -> Iterator[_Found]:
     is_class = isinstance(node, ast.ClassDef)
-    kind: Kind = "class" if is_class else "method" if path else "function"
     documentation = ast.get_docstring(node, clean=False)
     if documentation:
-        yield _Found(module, inner, kind, documentation)
-    if is_class:
-        yield from _of_statements(module, inner, node.body)
+        yield module, path, _kind(path, is_class=is_class), documentation
+    if isinstance(node, (ast.Module, ast.ClassDef)):
+        for inner in _definitions(node.body):
+            if not inner.name.startswith("_"):
+                yield from _of_source(module, f"{path}.{inner.name}".lstrip("."), inner)
+
+
+def _definitions(statements: list[ast.stmt]) -> Iterator[_Definition]:
+    for statement in statements:
+        if isinstance(statement, _Definition):
+            yield statement
+        elif isinstance(statement, ast.If):
+            yield from _definitions(statement.body + statement.orelse)
+        elif isinstance(statement, ast.Try):
+            handlers = [inner for handler in statement.handlers for inner in handler.body]
+            yield from _definitions(statement.body + handlers + statement.orelse)

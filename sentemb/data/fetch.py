@@ -119,8 +119,7 @@ def _count_split(entry: Entry, split: str, place: Place) -> Count:
             rows = count_rows(entry, split, place)
         else:
             rows = sum(1 for _ in read_file(_file(entry, split, place), columns=entry.columns))
-        if expected is not None:
-            check_row_count(f"{entry.name} {split} ({place})", rows, expected)
+        check_row_count(f"{entry.name} {split} ({place})", rows, expected)
     except InputError as error:
         return Count(entry.name, split, rows, expected, error.message)
     return Count(entry.name, split, rows, expected, None)

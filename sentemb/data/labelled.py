@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -11,14 +10,12 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from sentemb.data.catalogue import Entry, check_row_count, entries, get
+from sentemb.data.catalogue import Entry, check_row_count, get_split
 from sentemb.data.files import Row, name_and_split, names_a_file, read_file, usual_columns
 from sentemb.data.label_values import LabelNumbers, in_order, spelling
 from sentemb.data.labelled_files import Example, read_examples
-from sentemb.data.locate import MissingDataError, Place, find, missing, resolve_data_dir
+from sentemb.data.locate import Place, locate
 from sentemb.errors import InputError
-
-logger = logging.getLogger(__name__)
 
 Labels = npt.NDArray[np.int64] | npt.NDArray[np.float64]
 """Class numbers (int64) or scores (float64)."""
@@ -186,16 +183,16 @@ def load_labelled(
     if names_a_file(name):
         return read_labelled(name, split=split)
     split = split or "train"
-    entry = _entry(str(name), split)
+    entry = get_split(str(name), "labelled", split)
     if split in entry.unlabelled:
         others = ", ".join(other for other in entry.splits if other not in entry.unlabelled)
         raise InputError(
             f"the labels of {name} {split} are not published",
             f"use one of {others}, or read its texts with load_unlabelled",
         )
-    place = _locate(entry, split, data_dir)
+    place = locate(entry, split, data_dir)
     data = read_labelled_place(entry, split, place)
-    _check_count(f"{name} {split} ({data.source})", len(data), entry.rows.get(split), check_rows=check_rows)
+    check_row_count(f"{name} {split} ({place})", len(data), entry.rows.get(split), strict=check_rows)
     return data
 
 
@@ -283,12 +280,12 @@ def load_unlabelled(
     Raises:
         InputError: The split has labels, or anything of what `load_labelled` refuses.
     """
-    entry = _entry(name, split)
+    entry = get_split(name, "labelled", split)
     if split not in entry.unlabelled:
         raise InputError(f"{name} {split} has labels", "read it with load_labelled")
-    place = _locate(entry, split, data_dir)
+    place = locate(entry, split, data_dir)
     texts, pairs = _texts(read_examples(entry, split, place, labelled=False))
-    _check_count(f"{name} {split} ({place})", len(texts), entry.rows.get(split), check_rows=check_rows)
+    check_row_count(f"{name} {split} ({place})", len(texts), entry.rows.get(split), strict=check_rows)
     return UnlabelledTexts(name, split, texts, pairs, source=str(place))
 
 
@@ -314,35 +311,6 @@ def count_rows(entry: Entry, split: str, place: Place) -> int:
     return len(read_labelled_place(entry, split, place))
 
 
-def _entry(name: str, split: str) -> Entry:
-    entry = get(name)
-    if entry.kind != "labelled":
-        known = ", ".join(other.name for other in entries("labelled")[:8])
-        raise InputError(f"{name} holds no labelled texts", f"sets that do are {known} and more")
-    if split not in entry.splits:
-        raise InputError(f"{name} has no split {split!r}", f"it has {', '.join(entry.splits)}")
-    return entry
-
-
-def _locate(entry: Entry, split: str, data_dir: str | os.PathLike[str] | None) -> Place:
-    root = resolve_data_dir(data_dir)
-    if root is not None:
-        place = find(entry, root)
-        if place is None:
-            raise missing(entry, root)
-        return place
-    if entry.hub_id is None:
-        raise MissingDataError(
-            entry.name,
-            f"{entry.name} is on no hub",
-            "name the folder that holds it: --data-dir or SENTEMB_DATA",
-        )
-    from sentemb.data.hub import download
-
-    file = entry.files[split]
-    return Place(path=download(entry.hub_id, file, revision=entry.revision, needed_for=entry.name))
-
-
 def _texts(rows: Iterable[Example]) -> tuple[list[str], list[str] | None]:
     texts: list[str] = []
     pairs: list[str] = []
@@ -351,14 +319,3 @@ def _texts(rows: Iterable[Example]) -> tuple[list[str], list[str] | None]:
         if row.pair is not None:
             pairs.append(row.pair)
     return texts, pairs or None
-
-
-def _check_count(where: str, found: int, expected: int | None, *, check_rows: bool) -> None:
-    if expected is None:
-        return
-    try:
-        check_row_count(where, found, expected)
-    except InputError as error:
-        if check_rows:
-            raise
-        logger.warning("%s", error.message)

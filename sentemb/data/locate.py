@@ -55,6 +55,25 @@ def find(entry: Entry, data_dir: Path) -> Place | None:
     return None
 
 
+def locate(entry: Entry, split: str, data_dir: str | os.PathLike[str] | None) -> Place:
+    """Find a set in the data folder or, where none is given, download the file of a split from the hub."""
+    root = resolve_data_dir(data_dir)
+    if root is not None:
+        place = find(entry, root)
+    elif entry.hub_id is None:
+        hint = f"name the folder that holds it: --data-dir or {VARIABLE}"
+        raise MissingDataError(entry.name, f"{entry.name} is on no hub", hint)
+    else:
+        from sentemb.data.hub import download
+
+        file = entry.files[split]
+        path = download(entry.hub_id, file, revision=entry.revision, needed_for=entry.name)
+        place = find(entry, path) if path.name in ARCHIVES else Place(path=path)
+    if place is None:
+        raise missing(entry, root or Path())
+    return place
+
+
 def _files(entry: Entry) -> tuple[str, ...]:
     """The files that may lie in a folder of the set: as published, and as on the hub."""
     published = entry.published.files.values() if entry.published else ()

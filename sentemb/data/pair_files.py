@@ -1,42 +1,57 @@
-"""Scored pairs in the files of their authors, and in the hub's subsets: the sets of many languages."""
+"""Scored pairs in SentEval's layout, in the files of their authors and in subsets of hub repositories.
+
+Texts are UTF-8, lines end at line feeds only (U+0085 occurs in published texts), nothing is quoted, and an
+empty line of a gold file marks a pair that nobody scored.
+"""
 
 from __future__ import annotations
 
+import io
+import math
 from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 from sentemb.data.archive import Tree
-from sentemb.data.catalogue import Entry
+from sentemb.data.catalogue import Entry, Published
 from sentemb.data.files import Row
 from sentemb.data.labelled_files import read_examples
+from sentemb.data.lines import decode_lines
 from sentemb.data.locate import Place
-from sentemb.data.senteval import Pair, read_semeval
+from sentemb.data.tables import Lines, parse_tsv
+from sentemb.errors import InputError
+
+SICK_FILES = {"train": "SICK_train.txt", "dev": "SICK_trial.txt", "test": "SICK_test_annotated.txt"}
+_SICK_COLUMNS = ("sentence_A", "sentence_B", "relatedness_score")
+# STS-B: genre, file, year, index, score, sentence 1, sentence 2, and for some rows two sources.
+_STSB_COLUMNS, _STSB_WIDTHS = (5, 6, 4), (7, 9)
 
 
-def is_published(entry: Entry, place: Place) -> bool:
-    """Tell whether a set lies somewhere as its authors published it."""
-    if entry.published is None or place.path is None:
-        return False
-    return any((place.path / file).is_file() for file in entry.published.files.values())
+class Pair(NamedTuple):
+    """Two sentences and how similar people found them."""
+
+    first: str
+    second: str
+    score: float
 
 
-def read_published(entry: Entry, split: str, place: Place) -> Iterator[tuple[str, list[Pair]]]:
-    """Read one split of a set as published."""
-    published = entry.published
-    if published is None or place.path is None:
-        raise ValueError(f"{entry.name} does not lie in files as published")
-    if published.format != "semeval":
+def is_divided(entry: Entry, place: Place) -> bool:
+    """Tell whether a set lies in the files of SentEval or of its authors, which know its parts."""
+    if place.tree is not None:
+        return True
+    folder, published = place.path, entry.published
+    return bool(folder and published and any((folder / file).is_file() for file in published.files.values()))
+
+
+def read_parts(entry: Entry, split: str, place: Place) -> Iterator[tuple[str, list[Pair]]]:
+    """Read one split of a set that `is_divided`, by its parts."""
+    if place.tree is not None:
+        yield from _of_senteval(entry, split, place.tree)
+    elif entry.published is not None and entry.published.format == "semeval" and place.path is not None:
+        yield from _of_semeval(entry, entry.published, Tree(place.path))
+    else:
         rows = ((row.location, (row.text, row.pair, row.label)) for row in read_examples(entry, split, place))
         records = (Row(where, dict(zip(entry.columns, row, strict=True))) for where, row in rows)
         yield entry.name, pairs_of(records, entry.columns)
-        return
-    tree = Tree(place.path)
-    for part, file in published.files.items():
-        gold = file.replace(".input.", ".gs.")
-        beside = f"../{published.gold}/{gold}"
-        if not (place.path / gold).is_file() and (place.path / beside).is_file():
-            gold = beside
-        name = part if entry.parts else entry.name
-        yield name, read_semeval(tree, file, gold, scored_first=published.scored_first)
 
 
 def read_subset(entry: Entry, split: str) -> list[Pair]:
@@ -50,7 +65,83 @@ def read_subset(entry: Entry, split: str) -> list[Pair]:
     return pairs_of((Row(f"{where}:{number}", values) for number, values in rows), entry.columns)
 
 
-def pairs_of(records: Iterable[Row], columns: Sequence[str]) -> list[Pair]:
+def pairs_of(rows: Iterable[Row], columns: Sequence[str]) -> list[Pair]:
     """Take pairs and scores from rows."""
     first, second, score = columns
-    return [Pair(row.text(first), row.text(second), row.number(score)) for row in records]
+    return [Pair(row.text(first), row.text(second), row.number(score)) for row in rows]
+
+
+def _of_senteval(entry: Entry, split: str, tree: Tree) -> Iterator[tuple[str, list[Pair]]]:
+    folder = entry.senteval
+    if entry.parts:
+        for part in entry.parts:
+            yield part, _read_semeval(tree, f"{folder}/STS.input.{part}.txt", f"{folder}/STS.gs.{part}.txt")
+    elif entry.name == "stsb":
+        yield entry.name, list(_read_benchmark(tree, f"{folder}/sts-{split}.csv"))
+    else:
+        files = SICK_FILES.values() if entry.name == "sickr-mteb" else [SICK_FILES[split]]
+        yield entry.name, [pair for file in files for pair in _read_sick(tree, f"{folder}/{file}")]
+
+
+def _of_semeval(entry: Entry, published: Published, tree: Tree) -> Iterator[tuple[str, list[Pair]]]:
+    for part, file in published.files.items():
+        gold = file.replace(".input.", ".gs.")
+        beside = f"../{published.gold}/{gold}"
+        if not (tree.place / gold).is_file() and (tree.place / beside).is_file():
+            gold = beside
+        name = part if entry.parts else entry.name
+        yield name, _read_semeval(tree, file, gold, scored_first=published.scored_first)
+
+
+def _read_semeval(tree: Tree, text_name: str, gold_name: str, *, scored_first: bool = False) -> list[Pair]:
+    """Sentences and scores from two files of as many lines."""
+    texts, scores = list(_lines(tree, text_name)), list(_lines(tree, gold_name))
+    if scored_first:
+        texts = texts[: len(scores)]
+    if len(texts) != len(scores):
+        raise InputError(
+            f"{tree.path_of(text_name)} has {len(texts):,} pairs but {tree.path_of(gold_name)} "
+            f"{len(scores):,} scores",
+            "get complete copies of both",
+        )
+    pairs = []
+    for (number, text), (_, score) in zip(texts, scores, strict=True):
+        first, tab, rest = text.partition("\t")
+        if not score.strip():
+            continue
+        if not tab:
+            raise InputError(f"{tree.path_of(text_name)}, line {number}: no tab between two sentences")
+        second = rest.split("\t")[0]
+        pairs.append(Pair(first, second, _score(score, f"{tree.path_of(gold_name)}, line {number}")))
+    return pairs
+
+
+def _read_benchmark(tree: Tree, name: str) -> Iterator[Pair]:
+    for number, line in _lines(tree, name):
+        cells = line.split("\t")
+        where = f"{tree.path_of(name)}, line {number}"
+        if len(cells) not in _STSB_WIDTHS:
+            raise InputError(f"{where}: {len(cells)} tab-separated columns")
+        first, second, score = (cells[column] for column in _STSB_COLUMNS)
+        yield Pair(first, second, _score(score, where))
+
+
+def _read_sick(tree: Tree, name: str) -> list[Pair]:
+    """The columns go by their names, since releases differ in the rest."""
+    where = tree.path_of(name)
+    rows = parse_tsv(where, _lines(tree, name), _SICK_COLUMNS)
+    return pairs_of((Row(f"{where}:{number}", values) for number, values in rows), _SICK_COLUMNS)
+
+
+def _lines(tree: Tree, name: str) -> Lines:
+    return decode_lines(io.BytesIO(tree.read(name)), tree.path_of(name))
+
+
+def _score(text: str, where: str) -> float:
+    try:
+        score = float(text)
+    except ValueError:
+        score = math.nan
+    if not math.isfinite(score):
+        raise InputError(f"{where}: {text!r} is no score")
+    return score

@@ -14,7 +14,7 @@ from sentemb._files import sha256_of
 from sentemb.data.catalogue import Entry, check_row_count, entries, get, suggest
 from sentemb.data.files import FORMATS, TEXT_COLUMN, Row, format_of, read_file, refuse_bare_string
 from sentemb.data.labelled import load_labelled
-from sentemb.data.locate import find, local_files, missing, resolve_data_dir
+from sentemb.data.locate import local_files, locate, resolve_data_dir
 from sentemb.data.sts import load_scored_pairs
 from sentemb.data.tables import require_columns
 from sentemb.errors import InputError
@@ -113,8 +113,7 @@ def _read_entry(
     for values in _entry_values(entry, data_dir, check_rows=check_rows):
         count += 1
         yield Row(f"{entry.name}:{count}", {name: values[name] for name in chosen})
-    if check_rows and "train" in entry.rows:
-        check_row_count(entry.name, count, entry.rows["train"])
+    check_row_count(entry.name, count, entry.rows.get("train"), strict=check_rows)
 
 
 def _entry_values(
@@ -138,24 +137,10 @@ def _entry_values(
         for row in zip(*columns, strict=True):
             yield dict(zip(entry.columns, row, strict=True))
     else:
-        yield from (row.values for row in read_file(_locate_file(entry, data_dir), columns=entry.columns))
-
-
-def _locate_file(entry: Entry, data_dir: str | os.PathLike[str] | None) -> Path:
-    """The one file of a set of sentences or triples, downloaded where no data folder is given."""
-    root = resolve_data_dir(data_dir)
-    if root is not None:
-        place = find(entry, root)
-        if place is None or place.path is None:
-            raise missing(entry, root)
-        return place.path
-    if entry.hub_id is None:
-        raise InputError(
-            f"{entry.name} is on no hub", "name the folder that holds it: --data-dir or SENTEMB_DATA"
+        yield from (
+            row.values
+            for row in read_file(locate(entry, "train", data_dir).path or Path(), columns=entry.columns)
         )
-    from sentemb.data.hub import download
-
-    return download(entry.hub_id, entry.files["train"], revision=entry.revision, needed_for=entry.name)
 
 
 def describe_source(

@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import logging
 import os
-from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
-from sentemb.data.catalogue import Entry, check_row_count, get
+from sentemb.data.catalogue import Entry, check_row_count, get_split
 from sentemb.data.files import name_and_split, names_a_file, read_file, usual_columns
 from sentemb.data.labelled import PAIR_COLUMNS
-from sentemb.data.locate import MissingDataError, Place, find, missing, resolve_data_dir
-from sentemb.data.pair_files import is_published, pairs_of, read_published, read_subset
-from sentemb.data.senteval import Pair, read_parts
+from sentemb.data.locate import Place, locate, resolve_data_dir
+from sentemb.data.pair_files import Pair, is_divided, pairs_of, read_parts, read_subset
 from sentemb.errors import InputError
-
-logger = logging.getLogger(__name__)
 
 STS_SETS = ("sts12", "sts13", "sts14", "sts15", "sts16", "stsb", "sickr")
 """The seven sets that the papers report, in their order."""
@@ -121,38 +116,40 @@ def load_scored_pairs(
     """
     if names_a_file(name):
         return read_scored_pairs(name, split=split)
-    entry, split = get(str(name)), split or "test"
-    if entry.kind != "scored-pairs":
-        raise InputError(f"{name} holds no scored pairs", f"those of {', '.join(STS_SETS)} and others do")
-    if split not in entry.splits:
-        raise InputError(f"{name} has no split {split!r}", f"it has {', '.join(entry.splits)}")
-    pairs = _read(entry, split, resolve_data_dir(data_dir))
-    try:
-        check_counts(entry, pairs)
-    except InputError as error:
-        if check_rows:
-            raise
-        logger.warning("%s", error.message)
+    split = split or "test"
+    entry = get_split(str(name), "scored-pairs", split)
+    if entry.config is not None and resolve_data_dir(data_dir) is None:
+        source = f"{entry.hub_id}@{entry.revision} {entry.config}"
+        pairs = _of_pairs(entry.name, split, read_subset(entry, split), source)
+    else:
+        pairs = read_place(entry, split, locate(entry, split, data_dir))
+    check_counts(entry, pairs, strict=check_rows)
     return pairs
 
 
 def read_place(entry: Entry, split: str, place: Place) -> ScoredPairs:
     """Read one of the STS sets from where it was found, however many rows there are."""
-    if place.tree:
-        return _of_parts(entry, split, read_parts(entry, split, place), str(place))
-    if is_published(entry, place):
-        return _of_parts(entry, split, read_published(entry, split, place), str(place))
-    return _from_file(entry, split, place)
+    if is_divided(entry, place):
+        assembled: list[Pair] = []
+        subsets = []
+        for part, pairs in read_parts(entry, split, place):
+            subsets.append(Subset(part, len(assembled), len(assembled) + len(pairs)))
+            assembled += pairs
+        return _of_pairs(entry.name, split, assembled, str(place), tuple(subsets))
+    folder = place.path or Path()
+    path = folder / entry.files[split] if folder.is_dir() else folder
+    first, second, score = entry.columns
+    read = read_scored_pairs(path, first=first, second=second, score=score, name=entry.name, split=split)
+    return replace(read, undivided=bool(entry.parts))
 
 
-def check_counts(entry: Entry, pairs: ScoredPairs) -> None:
-    """Refuse pairs that are fewer or more than the catalogue says, in total or in a part."""
+def check_counts(entry: Entry, pairs: ScoredPairs, *, strict: bool = True) -> None:
+    """Refuse pairs that are fewer or more than the catalogue says, in total or in a part; or warn."""
     where = f"{entry.name} {pairs.split} ({pairs.source})"
     for subset in pairs.subsets:
-        if subset.name in entry.parts:
-            count = subset.stop - subset.start
-            check_row_count(f"{where}, part {subset.name}", count, entry.parts[subset.name])
-    check_row_count(where, len(pairs), entry.rows[pairs.split])
+        expected = entry.parts.get(subset.name)
+        check_row_count(f"{where}, part {subset.name}", subset.stop - subset.start, expected, strict=strict)
+    check_row_count(where, len(pairs), entry.rows[pairs.split], strict=strict)
 
 
 def read_scored_pairs(
@@ -191,31 +188,6 @@ def read_scored_pairs(
     return _of_pairs(*name_and_split(source, name=name, split=split), pairs, str(source))
 
 
-def _read(entry: Entry, split: str, root: Path | None) -> ScoredPairs:
-    if root is None and entry.hub_id is None:
-        raise MissingDataError(
-            entry.name,
-            f"{entry.name} is on no hub",
-            "name the folder that holds it: --data-dir or SENTEMB_DATA",
-        )
-    if root is None and entry.config is not None:
-        source = f"{entry.hub_id}@{entry.revision} {entry.config}"
-        return _of_pairs(entry.name, split, read_subset(entry, split), source)
-    place = _from_hub(entry, split) if root is None else find(entry, root)
-    if place is None:
-        raise missing(entry, root or Path())
-    return read_place(entry, split, place)
-
-
-def _of_parts(entry: Entry, split: str, parts: Iterable[tuple[str, list[Pair]]], source: str) -> ScoredPairs:
-    assembled: list[Pair] = []
-    subsets = []
-    for part, pairs in parts:
-        subsets.append(Subset(part, len(assembled), len(assembled) + len(pairs)))
-        assembled.extend(pairs)
-    return _of_pairs(entry.name, split, assembled, source, tuple(subsets))
-
-
 def _of_pairs(
     name: str, split: str, pairs: list[Pair], source: str, subsets: tuple[Subset, ...] = ()
 ) -> ScoredPairs:
@@ -228,28 +200,3 @@ def _of_pairs(
         subsets=subsets,
         source=source,
     )
-
-
-def _from_file(entry: Entry, split: str, place: Place) -> ScoredPairs:
-    folder = place.path or Path()
-    path = folder / entry.files[split] if folder.is_dir() else folder
-    first, second, score = entry.columns
-    pairs = read_scored_pairs(path, first=first, second=second, score=score, name=entry.name, split=split)
-    return ScoredPairs(
-        name=entry.name,
-        split=split,
-        first=pairs.first,
-        second=pairs.second,
-        gold=pairs.gold,
-        undivided=bool(entry.parts),
-        source=pairs.source,
-    )
-
-
-def _from_hub(entry: Entry, split: str) -> Place | None:
-    from sentemb.data.hub import download
-
-    path = download(str(entry.hub_id), entry.files[split], revision=entry.revision, needed_for=entry.name)
-    if path.suffix != ".tar":
-        return Place(path=path)
-    return find(entry, path)
