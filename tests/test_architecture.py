@@ -39,7 +39,7 @@ ALLOWED = {
         "_files",
     },
     "pretraining": {"data", "_compat", "errors", "_files"},
-    "report": {"_tables", "errors", "_files"},
+    "report": {"evaluation", "training", "errors", "_files"},
     "training": {"losses", "modules", "data", "evaluation", "_compat", "errors", "_files"},
     "search": {"encoding", "modules", "data", "errors", "_files"},
     "transforms": {"encoding", "modules", "data", "training", "_compat", "errors", "_files"},

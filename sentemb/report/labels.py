@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from sentemb._tables import ABSENT, GROUP, Table
 from sentemb.errors import InputError
+from sentemb.report.table import ABSENT, GROUP, Table
 
 FILE_NAME = "labels.toml"
 _FIELDS = ("base", "method", "pooling")

@@ -13,8 +13,8 @@ from typing import Any, Literal
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from sentemb._tables import ABSENT, GROUP, Table
 from sentemb.report.forest import ForestPlot
+from sentemb.report.table import ABSENT, GROUP, Table
 
 _NUMBER = re.compile(r"[-+−]?\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?")
 

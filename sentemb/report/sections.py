@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sentemb._tables import Table, escape_latex
 from sentemb.report.forest import ForestPlot
 from sentemb.report.page import Page
+from sentemb.report.table import Table, escape_latex
 
 
 @dataclass(frozen=True)

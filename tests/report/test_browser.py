@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sentemb._tables import Table
 from sentemb.report.curves import learning_curve_figure
 from sentemb.report.figures import svg_of
 from sentemb.report.forest import Estimate, ForestPlot
 from sentemb.report.sections import Chart, Section, html_report
+from sentemb.report.table import Table
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from sentemb._tables import Table
 from sentemb.errors import InputError
 from sentemb.report.labels import Label, label_table, mark_best, read_labels
+from sentemb.report.table import Table
 
 TABLE = Table(
     "Scores",

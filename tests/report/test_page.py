@@ -8,9 +8,9 @@ import re
 from html import unescape
 from html.parser import HTMLParser
 
-from sentemb._tables import Table
 from sentemb.report.forest import Estimate, ForestPlot
 from sentemb.report.page import Page
+from sentemb.report.table import Table
 
 
 class Reader(HTMLParser):

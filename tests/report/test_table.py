@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sentemb._tables import Table, escape_latex
+from sentemb.report.table import Table, escape_latex
 
 GROUPED = Table(
     "Scores",

@@ -1,0 +1,262 @@
+"""Tables of records: methods by data sets, the seeds of a method in one row as mean ± standard deviation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from statistics import fmean, stdev
+from typing import TYPE_CHECKING
+
+from sentemb.evaluation.frame import to_frame
+from sentemb.evaluation.record import Record
+from sentemb.evaluation.suites import MULTILINGUAL, STS, TRANSFER, Suite, get_suite
+from sentemb.report.table import ABSENT, Table
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+AVERAGE = "average"
+_LABELS = {
+    **{f"sts{year}": f"STS{year}" for year in range(12, 17)},
+    "stsb": "STS-B",
+    "sickr": "SICK-R",
+    "sickr-mteb": "SICK-R (MTEB)",
+    **{name: name.upper() for name in ("mr", "cr", "subj", "mpqa", "trec", "mrpc")},
+    "sst2": "SST-2",
+    "sst5": "SST-5",
+}
+_ORDER = (*STS.sets, "sickr-mteb", *MULTILINGUAL.sets, *TRANSFER.sets)
+_RULES = {
+    "all": "all: subsets concatenated",
+    "mean": "mean: unweighted mean over subsets",
+    "wmean": "wmean: mean over subsets weighted by their pairs",
+}
+_OVER_SEEDS = "± is the standard deviation over seeds"
+_GEOMETRY = {"alignment": 3, "uniformity": 3, "anisotropy": 3, "effective_rank": 1}
+
+
+def mean_cell(values: Sequence[float], digits: int = 2) -> str:
+    """Mean ± sample standard deviation; the value alone where there is one, a dash where there is none."""
+    if not values:
+        return ABSENT
+    mean = f"{fmean(values):.{digits}f}"
+    return mean if len(values) == 1 else f"{mean} ± {stdev(values):.{digits}f}"
+
+
+def sts_table(
+    records: Sequence[Record],
+    *,
+    protocol: str | None = None,
+    measure: str | None = None,
+    seeds_apart: bool = False,
+    published: dict[str, str] | None = None,
+) -> Table:
+    """Methods by STS sets, correlations x 100, and the average where all sets of the suite are there.
+
+    Args:
+        records: Records of one suite, `sts` or `multilingual`.
+        protocol: How subsets are treated; the suite's by default.
+        measure: `spearman` or `pearson`; the suite's by default.
+        seeds_apart: A row for each model, with its seed.
+        published: Method to the average that its paper reports, a last column.
+
+    Returns:
+        The table.
+    """
+    suite = get_suite(records[0].suite)
+    protocol, measure = protocol or suite.protocol, measure or suite.measure
+    frame = _of(to_frame(records), metric=measure, protocol=protocol)
+    frame = _with_average(frame, suite)
+    names = _sorted(name for record in records for name in (one.name for one in record.datasets))
+    columns = [*names, *([AVERAGE] if AVERAGE in set(frame["dataset"]) else [])]
+    key = "model" if seeds_apart else "method"
+    trained = any(record.seed is not None for record in records)
+    rows = []
+    for name, runs in frame.groupby(key, sort=False):
+        seeds = runs["seed"].dropna()
+        shown = str(seeds.iloc[0]) if seeds_apart and len(seeds) else str(runs["model"].nunique())
+        count = [shown if len(seeds) else ABSENT] if trained or not seeds_apart else []
+        extra = [] if published is None else [published.get(str(name), ABSENT)]
+        rows.append((str(name), *count, *_cells(runs, columns), *extra))
+    counted = ["seed" if seeds_apart else "seeds"] if trained or not seeds_apart else []
+    return Table(
+        title=f"STS, {measure.capitalize()} x 100 of cosine similarity, protocol {_RULES[protocol]}",
+        header=(
+            "model",
+            *counted,
+            *(_label(name, records) for name in columns),
+            *(() if published is None else ("published",)),
+        ),
+        rows=tuple(rows),
+        notes=(*_sts_notes(names, records, protocol), *(() if seeds_apart else (_OVER_SEEDS,))),
+    )
+
+
+def transfer_table(records: Sequence[Record], preset: str) -> Table:
+    """Methods by transfer tasks, accuracy x 100 under a preset of the classifiers.
+
+    An encoder's accuracy is the mean over its classifiers; a method's the mean over its encoders.
+
+    Args:
+        records: Records of the suite `transfer`.
+        preset: The preset.
+
+    Returns:
+        The table; it has no rows where no record is of this preset.
+    """
+    frame = _of(to_frame(records), preset=preset, metric="accuracy", protocol="all")
+    frame = _with_average(frame, TRANSFER)
+    columns = [*_sorted(set(frame["dataset"]) - {AVERAGE}), AVERAGE]
+    rows = []
+    for method, runs in frame.groupby("method", sort=False):
+        classifiers = [part["seed"].nunique() for _, part in runs.groupby("model")]
+        trained = str(len(classifiers)) if (runs["model"] != method).any() else ABSENT
+        seeds = f"{trained} x {'-'.join(map(str, sorted(set(classifiers))))}"
+        cells = (
+            _cells(runs, columns) if len(classifiers) == 1 else _cells(_mean_of_classifiers(runs), columns)
+        )
+        rows.append((str(method), seeds, *cells))
+    return Table(
+        title=f"Transfer tasks, accuracy x 100, preset {preset}",
+        header=("model", "seeds", *(_LABELS.get(name, name) for name in columns)),
+        rows=tuple(rows),
+        notes=(
+            "seeds: of the encoder x of its classifiers",
+            "± is the standard deviation over encoders, or over the classifiers of a single one",
+            "average: of MR, CR, SUBJ, MPQA, SST-2, TREC and MRPC",
+        ),
+    )
+
+
+def relatedness_table(records: Sequence[Record]) -> Table | None:
+    """Trained regressions on STS-B and SICK-R; None where no record has one.
+
+    Args:
+        records: Records of the suite `transfer`.
+
+    Returns:
+        The table: means over the seeds of the regressions.
+    """
+    measures = ("pearson", "spearman", "mse")
+    frame = to_frame(records)
+    frame = frame[frame["metric"].isin(measures) & (frame["protocol"] == "all")]
+    if frame.empty:
+        return None
+    rows = [
+        (
+            str(model),
+            str(task),
+            str(runs["seed"].nunique()),
+            # An error is no share of anything.
+            *(mean_cell([*_of(runs, metric=one)["value"]]) for one in measures),
+        )
+        for (model, task), runs in frame.groupby(["model", "dataset"], sort=False)
+    ]
+    return Table(
+        title="Relatedness by a trained regression, correlations x 100",
+        header=("model", "task", "seeds", "Pearson", "Spearman", "MSE"),
+        rows=tuple(rows),
+        notes=("trained on each set's own pairs: not to be compared with the cosine of STS tables",),
+    )
+
+
+def geometry_table(records: Sequence[Record]) -> Table:
+    """Methods by alignment, uniformity, anisotropy and effective rank on one set.
+
+    Args:
+        records: Records of the suite `geometry`, all on one set.
+
+    Returns:
+        The table: intervals of single runs, deviations over seeds of others.
+    """
+    frame, dataset = to_frame(records), records[0].datasets[0]
+    rows = []
+    for method, runs in frame.groupby("method", sort=False):
+        count = runs["model"].nunique()
+        trained = str(count) if (runs["model"] != method).any() else ABSENT
+        cells = [_geometry_cell(_of(runs, metric=one), digits) for one, digits in _GEOMETRY.items()]
+        dimension = next(one.dimension for one in records if one.model == runs["model"].iloc[0])
+        rows.append((str(method), trained, *cells[:-1], f"{cells[-1]} of {dimension}"))
+    notes = ["lower alignment and lower uniformity are better, only both together mean something"]
+    if len({one.datasets[0].sha256 for one in records}) > 1:
+        notes.append("the rows were measured on different pairs or text, so do not compare them")
+    joined = frame.groupby("method")["model"].nunique()
+    if (joined == 1).any():
+        details = records[0].details
+        notes.insert(
+            0,
+            f"in brackets: {100 * details['confidence']:g} % intervals over pairs that share no sentence, "
+            f"for as many sentences ({details['sentences']:,})",
+        )
+    if (joined > 1).any():
+        notes.insert(0, _OVER_SEEDS)
+    return Table(
+        title=f"Geometry on {dataset.name} {dataset.split}",
+        header=("model", "seeds", "alignment ↓", "uniformity ↓", "anisotropy", "effective rank"),
+        rows=tuple(rows),
+        notes=tuple(notes),
+    )
+
+
+def _of(frame: pd.DataFrame, **columns: str) -> pd.DataFrame:
+    """The rows of a long table that have some values."""
+    for column, value in columns.items():
+        frame = frame[frame[column] == value]
+    return frame
+
+
+def _with_average(frame: pd.DataFrame, suite: Suite) -> pd.DataFrame:
+    """Rows `average` beside those of the suite's sets, of every run that has all of them."""
+    import pandas as pd
+
+    runs = frame[frame["dataset"].isin(suite.sets)].groupby(
+        ["method", "model", "seed"], dropna=False, sort=False
+    )
+    averages = runs["value"].mean()[runs.size() == len(suite.sets)].reset_index()
+    if averages.empty:
+        return frame
+    # A run's rows stay together, so that the order of the models is that of the records.
+    return pd.concat([frame, averages.assign(dataset=AVERAGE)], ignore_index=True)
+
+
+def _mean_of_classifiers(frame: pd.DataFrame) -> pd.DataFrame:
+    return frame.groupby(["model", "dataset"], sort=False, as_index=False)["value"].mean()
+
+
+def _cells(runs: pd.DataFrame, columns: Sequence[str]) -> list[str]:
+    """The cell of each data set; a dash where not every run of the method has it."""
+    values = {str(name): [*part] for name, part in runs.groupby("dataset")["value"]}
+    most = max(map(len, values.values()))
+    return [mean_cell(values[name]) if len(values.get(name, ())) == most else ABSENT for name in columns]
+
+
+def _geometry_cell(runs: pd.DataFrame, digits: int) -> str:
+    if len(runs) > 1:
+        return mean_cell([*runs["value"]], digits)
+    value, low, high = (float(runs[column].iloc[0]) for column in ("value", "low", "high"))
+    return f"{value:.{digits}f} [{low:.{digits}f}, {high:.{digits}f}]"
+
+
+def _sorted(names: Iterable[str]) -> list[str]:
+    return sorted(set(names), key=lambda name: (_ORDER.index(name) if name in _ORDER else len(_ORDER), name))
+
+
+def _label(name: str, records: Sequence[Record]) -> str:
+    label = _LABELS.get(name, name)
+    # Two populations go by the name SICK-R; the number of pairs tells which one this is.
+    if not name.startswith("sickr"):
+        return label
+    sizes = sorted({one.items for record in records for one in record.datasets if one.name == name})
+    return f"{label} {'/'.join(f'{size:,}' for size in sizes)}"
+
+
+def _sts_notes(names: Sequence[str], records: Sequence[Record], protocol: str) -> list[str]:
+    notes = []
+    for name in names:
+        of_set = [record for record in records if any(one.name == name for one in record.datasets)]
+        if len({record.dataset(name).sha256 for record in of_set}) > 1:
+            notes.append(f"{name}: the rows were scored on different pairs or text, so do not compare them")
+        if any(record.find(name, protocol=protocol) is None for record in of_set):
+            notes.append(f"{name}: {protocol} is not defined on a copy that does not name its subsets")
+    if "sickr" in names and "sickr-mteb" in names:
+        notes.append("average: over the papers' seven sets, SICK-R being the one of 4,927 pairs")
+    return notes
