@@ -1,4 +1,9 @@
-"""Several models, of which each task asks the one that is best at it."""
+"""Several models, each of which answers the tasks that it is best at.
+
+folder/
+├─ ensemble.json            which model answers which task
+└─ models/0/ ...            multi-task models
+"""
 
 from __future__ import annotations
 
@@ -8,10 +13,14 @@ from typing import Any
 
 from sentemb._files import new_folder, read_json
 from sentemb.errors import InputError
+from sentemb.modules.head_files import read_config, write_config
 from sentemb.multitask.evaluation import METRICS
 from sentemb.multitask.model import Floats, MultiTaskModel, Pair
-from sentemb.multitask.storage import read_ensemble, write_ensemble
+from sentemb.multitask.storage import HINT
 from sentemb.multitask.tasks import TASKS, Task
+
+ENSEMBLE_FILE = "ensemble.json"
+VERSION = 1
 
 
 class TaskEnsemble:
@@ -52,8 +61,14 @@ class TaskEnsemble:
         Raises:
             InputError: The folder is taken.
         """
+        # A model that answers several tasks is written once.
+        members = list(dict.fromkeys(self.models.values()))
+        places = {model: f"models/{number}" for number, model in enumerate(members)}
         with new_folder(Path(folder)) as partial:
-            write_ensemble(self.models, partial)
+            for model, place in places.items():
+                model.save(partial / place)
+            routes = {task: places[model] for task, model in self.models.items()}
+            write_config(partial / ENSEMBLE_FILE, {"routes": routes}, version=VERSION)
 
     @classmethod
     def load(cls, folder: str | Path, *, device: str | None = None) -> TaskEnsemble:
@@ -69,7 +84,19 @@ class TaskEnsemble:
         Raises:
             InputError: There is no ensemble, or it is damaged.
         """
-        return cls(read_ensemble(Path(folder).expanduser(), device=device))
+        path = Path(folder).expanduser() / ENSEMBLE_FILE
+        if not path.is_file():
+            raise InputError(f"{folder} holds no ensemble: there is no {ENSEMBLE_FILE} in it", HINT)
+        routes = read_config(path, version=VERSION, hint=HINT).get("routes")
+        if not isinstance(routes, dict) or set(routes) != set(TASKS):
+            raise InputError(f"{path} does not name a model for each task", HINT)
+        top = path.parent.resolve()
+        # A place outside the folder would make an ensemble depend on where it lies.
+        if not all(
+            isinstance(one, str) and (top / one).resolve().is_relative_to(top) for one in routes.values()
+        ):
+            raise InputError(f"{path} names a model outside its folder", HINT)
+        return cls._of_places({task: path.parent / routes[task] for task in TASKS}, device=device)
 
     @classmethod
     def of_runs(cls, runs: Sequence[str | Path], *, device: str | None = None) -> TaskEnsemble:
@@ -83,10 +110,15 @@ class TaskEnsemble:
             The ensemble.
 
         Raises:
-            InputError: There is no run, one is not finished, or they were judged on different dev sets.
+            InputError: There is no run, one is not finished, or they were evaluated on different dev sets.
         """
-        places = best_checkpoints([Path(run).expanduser() for run in runs])
-        loaded = {place: MultiTaskModel.load(place, device=device) for place in set(places.values())}
+        return cls._of_places(best_checkpoints([Path(run).expanduser() for run in runs]), device=device)
+
+    @classmethod
+    def _of_places(cls, places: Mapping[Task, Path], *, device: str | None) -> TaskEnsemble:
+        loaded = {
+            place: MultiTaskModel.load(place, device=device) for place in dict.fromkeys(places.values())
+        }
         return cls({task: loaded[place] for task, place in places.items()})
 
 
@@ -95,9 +127,9 @@ def best_checkpoints(runs: Sequence[Path]) -> dict[Task, Path]:
     if not runs:
         raise InputError("an ensemble of no runs", "name the folders of one or more finished runs")
     records = [_finished(run) for run in runs]
-    judged_on = {tuple(record["data"]["dev"][task]["sha256"] for task in TASKS) for record in records}
-    if len(judged_on) > 1:
-        raise InputError("the runs were judged on different dev sets", "train them on the same data")
+    dev_sets = {tuple(record["data"]["dev"][task]["sha256"] for task in TASKS) for record in records}
+    if len(dev_sets) > 1:
+        raise InputError("the runs were evaluated on different dev sets", "train them on the same data")
     places: dict[Task, Path] = {}
     for task in TASKS:
         bests = [record["best"][METRICS[task]] for record in records]
@@ -107,8 +139,7 @@ def best_checkpoints(runs: Sequence[Path]) -> dict[Task, Path]:
 
 
 def _finished(run: Path) -> dict[str, Any]:
-    path = run / "run" / "record.json"
-    record = read_json(path)
+    record = read_json(run / "run" / "record.json")
     if not isinstance(record, dict) or record.get("status") != "finished" or "best" not in record:
-        raise InputError(f"{run} holds no finished run of several tasks", "finish it with --resume")
+        raise InputError(f"{run} holds no finished multi-task run", "finish it with --resume")
     return record

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import numpy as np
 
+from sentemb.data.labelled import LabelledTexts
 from sentemb.evaluation.correlation import CorrelationError, pearson
 from sentemb.multitask.model import Floats, MultiTaskModel
 from sentemb.multitask.tasks import TASKS, Task, TaskSets
-
-if TYPE_CHECKING:
-    from sentemb.data.labelled import LabelledTexts
-    from sentemb.multitask.ensemble import TaskEnsemble
 
 logger = logging.getLogger(__name__)
 
@@ -27,7 +24,15 @@ OVERALL = "overall"
 """The plain mean of the three, which is how the paper's tables add up."""
 
 
-def evaluate_tasks(model: MultiTaskModel | TaskEnsemble, sets: TaskSets) -> dict[str, float]:
+class TaskModels(Protocol):
+    """A model of all tasks, or one for each."""
+
+    @property
+    def models(self) -> Mapping[Task, MultiTaskModel]:
+        """The model that answers each task."""
+
+
+def evaluate_tasks(model: TaskModels, sets: TaskSets) -> dict[str, float]:
     """Score a model: accuracy of sentiment and paraphrase, Pearson's correlation of similarity, their mean.
 
     Args:
@@ -40,12 +45,11 @@ def evaluate_tasks(model: MultiTaskModel | TaskEnsemble, sets: TaskSets) -> dict
     return score_tasks(predict_tasks(model, sets), sets)
 
 
-def predict_tasks(model: MultiTaskModel | TaskEnsemble, sets: TaskSets) -> dict[Task, Floats]:
-    """Answer every row of the sets; each model encodes every different text of its tasks once."""
-    models = {task: model for task in TASKS} if isinstance(model, MultiTaskModel) else model.models
+def predict_tasks(model: TaskModels, sets: TaskSets) -> dict[Task, Floats]:
+    """Answer every row of the sets; each model encodes every unique text of its tasks once."""
     predicted: dict[Task, Floats] = {}
-    for member in dict.fromkeys(models.values()):
-        tasks = [task for task in TASKS if models[task] is member]
+    for member in dict.fromkeys(model.models.values()):
+        tasks = [task for task in TASKS if model.models[task] is member]
         texts = list(
             dict.fromkeys(text for task in tasks for column in columns_of(sets[task]) for text in column)
         )

@@ -10,12 +10,15 @@ import torch
 from numpy.typing import NDArray
 from sentence_transformers import SentenceTransformer
 
+from sentemb._files import new_folder
 from sentemb.encoding import load_encoder
 from sentemb.encoding.sentence import training_flags_kept
 from sentemb.errors import InputError
+from sentemb.modules import build_encoder
 from sentemb.multitask.heads import TaskHeads
 from sentemb.multitask.objectives import scores_of
-from sentemb.multitask.tasks import Task
+from sentemb.multitask.storage import read_heads, write_heads
+from sentemb.multitask.tasks import TASKS, Task
 
 Floats = NDArray[np.float32]
 Pair = tuple[str, str]
@@ -24,8 +27,8 @@ Pair = tuple[str, str]
 class MultiTaskModel:
     """An encoder and the heads of its tasks.
 
-    The texts of a pair are encoded one by one, so that every different text costs one forward pass however
-    many pairs and tasks it is in.
+    The texts of a pair are encoded one by one: a unique text costs one forward pass, however many pairs and
+    tasks it is in.
 
     Args:
         encoder: The encoder; inputs are cut at its `max_seq_length`.
@@ -67,6 +70,11 @@ class MultiTaskModel:
         self.encoder = encoder
         self.heads = heads.to(encoder.device)
         self.shifted = shifted
+
+    @property
+    def models(self) -> dict[Task, MultiTaskModel]:
+        """Which model answers each task: this one. An ensemble has the same attribute."""
+        return dict.fromkeys(TASKS, self)
 
     def predict_sentiment(self, texts: Sequence[str]) -> list[str]:
         """The most likely sentiment of each text.
@@ -113,7 +121,7 @@ class MultiTaskModel:
         return self._answer_pairs("similarity", pairs)
 
     def encode(self, texts: Sequence[str]) -> Floats:
-        """Sentence vectors, each different text encoded once.
+        """Sentence vectors, each unique text encoded once.
 
         Args:
             texts: Texts.
@@ -159,11 +167,17 @@ class MultiTaskModel:
         Raises:
             InputError: The folder is taken.
         """
-        from sentemb._files import new_folder
-        from sentemb.multitask.storage import write_model
-
         with new_folder(Path(folder)) as partial:
-            write_model(self, partial)
+            self.encoder.save_pretrained(str(partial), create_model_card=False)
+            self.write_heads(partial)
+
+    def write_heads(self, folder: Path) -> None:
+        """Write what belongs beside a saved encoder.
+
+        Args:
+            folder: The encoder's folder.
+        """
+        write_heads(self.heads, {"sentiments": list(self.sentiments), "shifted": self.shifted}, folder)
 
     @classmethod
     def load(cls, folder: str | Path, *, device: str | None = None) -> MultiTaskModel:
@@ -179,9 +193,9 @@ class MultiTaskModel:
         Raises:
             InputError: There is no such model, or it is damaged.
         """
-        from sentemb.multitask.storage import read_model
-
-        return read_model(Path(folder).expanduser(), device=device)
+        path = Path(folder).expanduser()
+        heads, options = read_heads(path)
+        return cls(build_encoder(str(path), device=device), heads, **options)
 
     def _answer_pairs(self, task: Task, pairs: Sequence[Pair]) -> Floats:
         first, second = split_pairs(pairs)
@@ -190,17 +204,7 @@ class MultiTaskModel:
 
 
 def split_pairs(pairs: Sequence[Pair]) -> tuple[list[str], list[str]]:
-    """Divide pairs into their first and second texts.
-
-    Args:
-        pairs: What the user gave.
-
-    Returns:
-        The first texts and the second ones.
-
-    Raises:
-        InputError: Something is no pair of texts.
-    """
+    """Divide pairs into their first and second texts."""
     if isinstance(pairs, str):
         raise InputError("one string stands where pairs of texts are wanted", "give [(first, second), ...]")
     for index, pair in enumerate(pairs):

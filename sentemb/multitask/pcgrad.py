@@ -75,16 +75,7 @@ def project_conflicts(
 
 
 def projection_weights(products: Tensor, orders: Sequence[Sequence[int]]) -> Tensor:
-    """Project the gradient of every task, given as weights of the original gradients.
-
-    Args:
-        products: Inner products of the gradients, `(tasks, tasks)`.
-        orders: For each task the tasks that it visits, in order.
-
-    Returns:
-        `(tasks, tasks)`: the projected gradient of task i is the sum over j of entry (i, j) times the
-        original gradient of task j.
-    """
+    """Project every task's gradient: entry (i, j) of the result is the weight of gradient j in that of i."""
     weights = torch.eye(len(products), dtype=products.dtype)  # (tasks, tasks)
     for own, order in zip(weights, orders, strict=True):
         for other in order:
@@ -96,28 +87,12 @@ def projection_weights(products: Tensor, orders: Sequence[Sequence[int]]) -> Ten
 
 
 def visiting_orders(tasks: int, generator: random.Random) -> list[list[int]]:
-    """Draw for each task the order in which it visits the others.
-
-    Args:
-        tasks: Number of tasks.
-        generator: Draws.
-
-    Returns:
-        For each task all others, at random.
-    """
+    """Draw for each task the order in which it visits the others."""
     return [generator.sample([j for j in range(tasks) if j != i], tasks - 1) for i in range(tasks)]
 
 
 def released_orders(tasks: int, generator: random.Random) -> list[list[int]]:
-    """Draw the orders of the released code: one list of all tasks, shuffled again for each.
-
-    Args:
-        tasks: Number of tasks.
-        generator: Draws.
-
-    Returns:
-        For each task all tasks, itself among them.
-    """
+    """Draw the orders of the released code: one list of all tasks, itself too, shuffled again for each."""
     visited = list(range(tasks))
     orders = []
     for _ in range(tasks):

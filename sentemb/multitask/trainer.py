@@ -1,131 +1,210 @@
-"""Optimizer steps on several tasks.
-
-A loop of its own: transformers' trainer has one loss and one optimizer step for a batch, while here a step
-may combine three tasks, project their gradients, or alternate between two objectives on the same rows.
-"""
+"""The trainer of several tasks: a step may combine, project or alternate the losses of several batches."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
-from typing import Any, cast
+from pathlib import Path
+from typing import Any
 
 import torch
+from sentence_transformers import SentenceTransformerTrainingArguments
 from torch import Tensor, nn
+from torch.optim.lr_scheduler import LambdaLR
+from torch.utils.data import DataLoader
+from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 from sentemb.errors import InputError
-from sentemb.multitask.config import MultiTaskConfig
-from sentemb.multitask.contrast import Contrast, embed
-from sentemb.multitask.evaluation import columns_of
+from sentemb.multitask.evaluation import METRICS, OVERALL
+from sentemb.multitask.loss import MultiTaskLoss
 from sentemb.multitask.model import MultiTaskModel
-from sentemb.multitask.objectives import task_loss
 from sentemb.multitask.pcgrad import GradientSurgery
-from sentemb.multitask.schedule import ContrastSet, Part, Rows, Step
-from sentemb.multitask.tasks import Task, TaskSets
+from sentemb.multitask.plan import StepPlan
+from sentemb.multitask.schedule import Part, Step
+from sentemb.training.checkpoints import checkpoints, remove_folder
+from sentemb.training.random_state import random_state, set_random_state
+from sentemb.training.run_trainers import RunTrainer
+from sentemb.training.trainer import OPTIMIZER_FILE, random_file
+
+LOG_STEPS = 50
 
 
-class MultiTaskTrainer:
-    """Takes the steps that a stage lays out.
+class MultiTaskTrainer(RunTrainer):
+    """Takes the steps of a plan, each stage with a fresh optimizer.
 
     Args:
         model: The model to train.
-        contrast: The contrastive losses on its encoder.
-        sets: The training sets.
-        config: The configuration, with one seed.
-        nli: Columns of NLI triples, where contrast is trained on them.
+        arguments: Of the trainer.
+        plan: The steps.
+        loss: Their losses.
+        **kwargs: Evaluator and callbacks, see `SentembTrainer`.
     """
+
+    loss: MultiTaskLoss
+    optimizer: torch.optim.Optimizer
+    lr_scheduler: torch.optim.lr_scheduler.LRScheduler | None
 
     def __init__(
         self,
         model: MultiTaskModel,
-        contrast: Contrast,
-        sets: TaskSets,
-        config: MultiTaskConfig,
+        arguments: SentenceTransformerTrainingArguments,
         *,
-        nli: Sequence[Sequence[str]] = (),
+        plan: StepPlan,
+        loss: MultiTaskLoss,
+        **kwargs: Any,
     ) -> None:
-        self.model, self.contrast, self.sets, self.config = model, contrast, sets, config
-        self.columns: dict[ContrastSet, Sequence[Sequence[str]]] = {
-            task: columns_of(data) for task, data in sets
-        }
-        self.columns["nli"] = nli
-        self.weights = nn.ModuleDict({"encoder": model.encoder, "heads": model.heads})
-        if contrast.pairs.head is not None:
-            self.weights["contrast"] = contrast.pairs.head
+        self.tasks, self.plan = model, plan
+        self.weights = loss.trained()
+        config = loss.config
         self.surgery = GradientSurgery(
             self.weights.parameters(), reduction=config.surgery_reduction, preset=config.preset
         )
-        self.optimizer = self.fresh_optimizer()
+        self._parts: dict[str, list[Tensor]] = {}
+        state = random_state()
+        super().__init__(model.encoder, arguments, loss=loss, **kwargs)
+        set_random_state(state)  # upstream seeds the generators again
+        self.add_callback(_PlanCallback(plan))
 
-    def fresh_optimizer(self) -> torch.optim.AdamW:
-        """Make an optimizer without a history."""
+    def get_train_dataloader(self) -> DataLoader[Step]:
+        """The steps, in order."""
+        # Of its own, because a loader draws a number when it starts.
+        generator = torch.Generator()
+        return DataLoader(self.plan, batch_size=1, collate_fn=_alone, generator=generator)
+
+    def create_optimizer(self, model: nn.Module | None = None) -> torch.optim.Optimizer:
+        """AdamW without decay of vectors; the plan has the learning rate."""
         trained = [parameter for parameter in self.weights.parameters() if parameter.requires_grad]
+        config = self.loss.config
         groups = [
-            {"params": [p for p in trained if p.dim() > 1], "weight_decay": self.config.weight_decay},
+            {"params": [p for p in trained if p.dim() > 1], "weight_decay": config.weight_decay},
             {"params": [p for p in trained if p.dim() <= 1], "weight_decay": 0.0},
         ]
-        return torch.optim.AdamW(groups, betas=self.config.betas, eps=self.config.epsilon, fused=True)
+        self.optimizer = torch.optim.AdamW(groups, lr=1.0, betas=config.betas, eps=config.epsilon, fused=True)
+        return self.optimizer
 
-    def take(self, step: Step, *, learning_rate: float, number: int) -> dict[str, Tensor]:
-        """Take one optimizer step."""
+    def create_scheduler(
+        self, num_training_steps: int, optimizer: torch.optim.Optimizer | None = None
+    ) -> torch.optim.lr_scheduler.LRScheduler:
+        """The plan's learning rate; the optimizer's own is 1."""
+        if self.lr_scheduler is None:
+            self.lr_scheduler = LambdaLR(optimizer or self.optimizer, self.plan.learning_rate)
+            self._created_lr_scheduler = True
+        return self.lr_scheduler
+
+    def training_step(
+        self, model: nn.Module, inputs: dict[str, Any], num_items_in_batch: Any = None
+    ) -> Tensor:
+        """The gradients of one step.
+
+        Args:
+            model: Not used, the loss has it.
+            inputs: The step.
+            num_items_in_batch: Not used.
+
+        Returns:
+            Mean or sum of the losses.
+        """
+        step: Step = inputs["step"]
+        number, config = self.state.global_step, self.loss.config
+        if self.plan.begins_stage(number):
+            self.optimizer.state.clear()
         self.weights.train()
-        self.optimizer.zero_grad(set_to_none=True)
-        with torch.autocast(
-            self.model.encoder.device.type, torch.bfloat16, enabled=self.config.precision == "bfloat16"
-        ):
+        with torch.autocast(self.args.device.type, torch.bfloat16, enabled=config.precision == "bfloat16"):
             losses = {_name(part): self.loss(part) for part in step.parts}
-        if self.config.gradient_surgery and len(losses) > 1:
-            self.surgery.backward(
-                list(losses.values()), generator=random.Random(f"{self.config.seeds[0]}/{number}")
-            )
+        total = torch.stack(list(losses.values()))
+        total = total.mean() if step.combine == "mean" else total.sum()
+        if config.gradient_surgery and len(losses) > 1:
+            generator = random.Random(f"{config.seeds[0]}/{number}")
+            self.surgery.backward(list(losses.values()), generator=generator)
         else:
-            total = torch.stack(list(losses.values()))
-            (total.mean() if step.combine == "mean" else total.sum()).backward()  # type: ignore[no-untyped-call]
-        if self.config.clip:
-            nn.utils.clip_grad_norm_(self.weights.parameters(), self.config.clip)
-        for group in self.optimizer.param_groups:
-            group["lr"] = learning_rate
-        self.optimizer.step()
-        return {name: loss.detach() for name, loss in losses.items()}
+            total.backward()  # type: ignore[no-untyped-call]
+        for name, loss in losses.items():
+            self._parts.setdefault(name, []).append(loss.detach())
+        return total.detach()
 
-    def loss(self, part: Part) -> Tensor:
-        """Loss of a batch."""
-        columns = [[column[row] for row in part.rows] for column in self.columns[part.data]]
-        if part.objective == "contrast":
-            labelled = part.data == "paraphrase" and self.config.contrast_supervised
-            labels = self._labels("paraphrase", part.rows) if labelled else None
-            contrast: Tensor = self.contrast(columns, labels)
-            return contrast
-        task = cast(Task, part.data)  # triples have no task
-        vectors = embed(self.model.encoder, [text for column in columns for text in column])
-        predicted = self.model.heads(task, *vectors.chunk(len(columns)))
-        return task_loss(
-            task,
-            predicted,
-            self._labels(task, part.rows),
-            similarity_target=self.config.similarity_target,
-            nominal_rows=self.config.batch_size if self.config.preset == "released" else None,
-        )
+    def evaluate(self, *args: Any, **kwargs: Any) -> dict[str, float]:
+        """Evaluate without touching the random state that dropout draws from.
 
-    def state(self) -> dict[str, Any]:
-        """Weights and optimizer, for a checkpoint."""
-        return {"weights": dict(self.weights.state_dict()), "optimizer": self.optimizer.state_dict()}
+        Args:
+            *args: As upstream.
+            **kwargs: As upstream.
 
-    def load_state(self, state: dict[str, Any]) -> None:
-        """Put back what `state` took."""
-        self.weights.load_state_dict(state["weights"])
-        self.optimizer.load_state_dict(state["optimizer"])
+        Returns:
+            The metrics.
+        """
+        state = random_state()
+        metrics: dict[str, float] = super().evaluate(*args, **kwargs)
+        set_random_state(state)
+        return metrics
 
-    def _labels(self, task: Task, rows: Rows) -> Tensor:
-        return torch.from_numpy(self.sets[task].labels[rows]).to(self.model.encoder.device)
+    def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
+        """Log with the stage and the mean loss of each kind of batch.
+
+        Args:
+            logs: What to log.
+            start_time: Start of the training, for the speed.
+
+        Raises:
+            InputError: A loss is NaN or infinite.
+        """
+        if "loss" in logs:
+            means = {name: torch.stack(losses).mean().item() for name, losses in self._parts.items()}
+            self._parts = {}
+            check_finite(means, step=self.state.global_step)
+            logs |= {f"loss_{name}": mean for name, mean in means.items()}
+        stage: Any = self.plan.stage_of(max(0, self.state.global_step - 1)).name
+        super().log(logs | {"stage": stage}, start_time)
+
+    def _clip_grad_norm(self, model: nn.Module) -> Tensor:
+        norm: Tensor = nn.utils.clip_grad_norm_(self.weights.parameters(), self.args.max_grad_norm)
+        return norm
+
+    def _fill_checkpoint(self, partial: Path, final: Path) -> None:
+        super()._fill_checkpoint(partial, final)
+        self.tasks.write_heads(partial)
+
+    def _save_checkpoint(self, model: nn.Module, trial: Any) -> None:
+        super()._save_checkpoint(model, trial)
+        kept = {int(best["step"]) for best in best_scores(self.state).values()}
+        for step, path in checkpoints(Path(self.args.output_dir)):
+            if step not in kept | {self.state.global_step}:
+                remove_folder(path)
+            elif step != self.state.global_step:
+                keep_model(path)
 
 
-def learning_rate_at(config: MultiTaskConfig, peak: float, *, step: int, steps: int) -> float:
-    """The learning rate of a step: a linear rise over the warm-up, then constant or linear to 0."""
-    warm = round(config.warmup * steps)
-    if step < warm:
-        return peak * step / warm
-    return peak * (steps - step) / max(1, steps - warm) if config.schedule == "linear" else peak
+class _PlanCallback(TrainerCallback):
+    """Saves after every epoch, and evaluates those of the last stage."""
+
+    def __init__(self, plan: StepPlan) -> None:
+        self.plan = plan
+
+    def on_step_end(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> TrainerControl:
+        last = state.global_step - 1
+        if self.plan.ends_epoch(last):
+            control.should_log = control.should_save = True
+            control.should_evaluate = self.plan.stage_of(last) is self.plan.stages[-1]
+        return control
+
+
+def best_scores(state: TrainerState) -> dict[str, dict[str, float]]:
+    """For each metric the best score, and the step after which it was first reached."""
+    best: dict[str, dict[str, float]] = {}
+    for entry in state.log_history:
+        if f"eval_{OVERALL}" not in entry:
+            continue
+        for key, score in entry.items():
+            name = key.removeprefix("eval_")
+            if name in (*METRICS.values(), OVERALL) and (name not in best or score > best[name]["score"]):
+                best[name] = {"score": score, "step": entry["step"]}
+    return best
+
+
+def keep_model(checkpoint: Path) -> None:
+    """Remove what resumption alone needs from a checkpoint."""
+    for path in (checkpoint / OPTIMIZER_FILE, checkpoint / random_file(0)):
+        path.unlink(missing_ok=True)
 
 
 def check_finite(losses: dict[str, float], *, step: int) -> None:
@@ -136,6 +215,10 @@ def check_finite(losses: dict[str, float], *, step: int) -> None:
                 f"the loss of {name} is not finite at step {step}",
                 "lower the learning rate or raise the temperature",
             )
+
+
+def _alone(steps: list[Step]) -> dict[str, Step]:
+    return {"step": steps[0]}
 
 
 def _name(part: Part) -> str:

@@ -252,8 +252,12 @@ class Session(ABC):
         # Upstream makes this folder for evaluators that write files; ours does not.
         remove_folder(folder.checkpoints / "eval")
         for step, path in checkpoints(folder.checkpoints):
-            if step != kept.step:
+            if step not in self.retained(trainer, kept):
                 remove_folder(path)
+
+    def retained(self, trainer: SentembTrainer, kept: Run) -> set[int]:
+        """Steps whose checkpoints stay after the run."""
+        return {kept.step}
 
     def announce(self, text: str) -> None:
         """Say something to the user, once however many processes there are."""

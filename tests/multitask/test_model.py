@@ -84,14 +84,14 @@ def test_damaged_folders_are_named(model: MultiTaskModel, tmp_path: Path) -> Non
     for change, message in (
         ({"version": 2}, "of version 2"),
         ({"version": None}, "has no version"),
-        ({"sentiments": "good"}, "no configuration"),
+        ({"sentiments": "good"}, "does not describe"),
         ({"heads": {**config["heads"], "sharing": "full"}}, "other weights"),
         ({"heads": {**config["heads"], "sharing": "half"}}, "no sharing 'half'"),
     ):
         path.write_text(json.dumps(config | change))
         with pytest.raises(InputError, match=message):
             MultiTaskModel.load(tmp_path / "model")
-    with pytest.raises(InputError, match="holds no model of several tasks"):
+    with pytest.raises(InputError, match="holds no multi-task model"):
         MultiTaskModel.load(tmp_path)
 
 

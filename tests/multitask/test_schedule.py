@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from sentemb.multitask.plan import StepPlan
 from sentemb.multitask.schedule import Step, contrast_epoch, fused_epoch, task_epoch
 from sentemb.multitask.stages import stages_of
 from sentemb.multitask.tasks import TASKS, Task
@@ -113,3 +114,21 @@ def test_without_negative_pairs_batches_hold_paraphrases_alone() -> None:
     rows = rows_of(stage.layout(generator()), "paraphrase")
     assert len(rows) == 24
     assert SETS.paraphrase.labels[rows].all()
+
+
+def test_a_plan_lays_out_every_stage_with_its_learning_rate() -> None:
+    config = toy_config(
+        "table2-given", "base", "output", epochs=2, max_steps=10, schedule="linear", warmup=0.2,
+        learning_rate=1.0, contrast_learning_rate=2.0,
+    )  # fmt: skip
+    plan = StepPlan(stages_of(config, SETS), config)
+    assert len(plan) == 10 + 4  # contrast ends by max_steps, the tasks by their epochs
+    assert [number for number in range(14) if plan.begins_stage(number)] == [0, 10]
+    assert [number for number in range(14) if plan.ends_epoch(number)] == [9, 11, 13]
+    rates = [plan.learning_rate(number) for number in range(14)]
+    assert rates[:10] == pytest.approx([0, 1, 2, 1.75, 1.5, 1.25, 1, 0.75, 0.5, 0.25])
+    assert rates[10:] == pytest.approx([0, 1, 2 / 3, 1 / 3])
+    again = StepPlan(stages_of(config, SETS), config)
+    for number in (13, 0, 12):  # in any order
+        rows = zip(plan[number].parts, again[number].parts, strict=True)
+        assert all(np.array_equal(one.rows, other.rows) for one, other in rows)
