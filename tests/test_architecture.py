@@ -34,6 +34,7 @@ ALLOWED = {
         "encoding",
         "evaluation",
         "training",
+        "_compat",
         "_vectors",
         "errors",
         "_files",
