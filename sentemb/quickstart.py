@@ -150,7 +150,7 @@ def _page(base: str, model: Path, scores: Sequence[Score], hits: dict[str, list[
     page.text(
         f"SG-OPT from {Path(base).name}, seed {seed}; {len(pairs.gold)} graded pairs that come with sentemb, "
         "one annotator's judgement: a smoke test, no benchmark.",
-        note=True,
+        style="note",
     )
     page.heading("While training")
     steps, course = _course(model)

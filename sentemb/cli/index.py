@@ -1,26 +1,35 @@
-"""`sentemb index`."""
+"""`sentemb index`: build and search a semantic index."""
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import json
-import shutil
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from sentemb.cli.data import DataDir
+from sentemb.cli.console import next_step, say, show
+from sentemb.cli.options import (
+    AsJson,
+    CacheDir,
+    DataDir,
+    Device,
+    MaxLength,
+    OutputFolder,
+    Overwrite,
+    Pooling,
+    Precision,
+)
 from sentemb.errors import InputError
 
 if TYPE_CHECKING:
     from sentemb.search import Hit, Manifest
 
-app = typer.Typer(help="Build and search a semantic index.", no_args_is_help=True, rich_markup_mode=None)
-
+IndexFolder = Annotated[Path, typer.Argument(help="Index folder.")]
 _STAGES = {
     "read": "reading documents",
     "resume": "finding encoded texts",
@@ -28,13 +37,13 @@ _STAGES = {
     "train": "learning codes",
     "index": "indexing",
 }
+_EFFORT = {"flat": "", "hnsw": ", efSearch {}", "ivfpq": ", nprobe {}"}
 
 
-@app.command()
 def build(
     data: Annotated[str, typer.Argument(help="File, folder, hub id or catalogue name.")],
     model: Annotated[str, typer.Option("--model", "-m", help="Folder, hub id or word-vector file.")],
-    output: Annotated[Path, typer.Option("--output", "-o", help="Index folder to make.")],
+    output: OutputFolder,
     text_column: Annotated[str | None, typer.Option(help="Column to encode.")] = None,
     id_column: Annotated[str | None, typer.Option(help="Column with unique ids; else positions.")] = None,
     kind: Annotated[
@@ -45,30 +54,27 @@ def build(
         str | None, typer.Option(help="Memory the index may take, such as 500MB; auto keeps within 2GiB.")
     ] = None,
     data_dir: DataDir = None,
-    pooling: Annotated[str | None, typer.Option(help="Pooling of a raw transformer.")] = None,
-    precision: Annotated[
-        Literal["float32", "reduced"], typer.Option(help="Fewer bits where that is faster.")
-    ] = "float32",
-    max_length: Annotated[int | None, typer.Option(help="Longest input in tokens.")] = None,
-    device: Annotated[str | None, typer.Option(help="cpu, cuda, ...")] = None,
-    cache_dir: Annotated[
-        Path | None, typer.Option(help="Take vectors from this cache and keep them there.")
-    ] = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an index.")] = False,
+    pooling: Pooling = None,
+    precision: Precision = "float32",
+    max_length: MaxLength = None,
+    device: Device = None,
+    cache_dir: CacheDir = None,
+    overwrite: Overwrite = False,
 ) -> None:
-    """Encode documents and index them; an interrupted build continues when the command is run again."""
+    """Encode documents and index them; run the same command again to resume an interrupted build."""
     from sentemb.search.folder import check_output
     from sentemb.search.plan import parse_bytes
+    from sentemb.search.work import work_folder
 
     budget = None if memory_budget is None else parse_bytes(memory_budget)
     check_output(output, overwrite=overwrite)
-    with _work_folder(output.absolute().parent / f".{output.name}.building") as work_dir:
+    with work_folder(output.absolute().parent / f".{output.name}.building", announce=say) as work_dir:
         from sentemb.search import EncoderSource, SearchIndex, read_documents
 
         documents = read_documents(data, text_column=text_column, id_column=id_column, data_dir=data_dir)
         # Before the model is loaded: a missing file or column must not cost a minute.
         first = list(itertools.islice(documents, 1))
-        source = EncoderSource(model, pooling, precision, max_length)  # type: ignore[arg-type]
+        source = EncoderSource(model, pooling, precision, max_length)
         encoder = source.load(device=device, cache_dir=cache_dir, data_dir=data_dir)
         with _progress() as progress:
             index = SearchIndex.build(
@@ -82,12 +88,12 @@ def build(
                 progress=progress,
             )
         index.save(output, overwrite=overwrite)
-    _print_facts(output, index.manifest)
+    _show_facts(output, index.manifest)
+    next_step(f'sentemb index search {output} "..."')
 
 
-@app.command()
 def search(
-    folder: Annotated[Path, typer.Argument(help="Index folder.")],
+    folder: IndexFolder,
     query: Annotated[
         str | None, typer.Argument(help="What to look for; else one query a line from standard input.")
     ] = None,
@@ -95,7 +101,7 @@ def search(
     queries: Annotated[Path | None, typer.Option(help="File with one query a line.")] = None,
     min_score: Annotated[float | None, typer.Option(help="Leave out hits that score less.")] = None,
     model: Annotated[str | None, typer.Option("--model", "-m", help="Where the encoder is now.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object for each query.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Find the documents nearest to a query."""
     from sentemb.search import SearchIndex
@@ -109,22 +115,18 @@ def search(
             ]
             typer.echo(json.dumps({"query": text, "hits": found}, ensure_ascii=False))
         else:
-            _print_hits(text, hits)
+            _show_hits(text, hits)
 
 
-@app.command()
-def info(
-    folder: Annotated[Path, typer.Argument(help="Index folder.")],
-    as_json: Annotated[bool, typer.Option("--json", help="Print the manifest.")] = False,
-) -> None:
+def info(folder: IndexFolder, as_json: AsJson = False) -> None:
     """Show what an index holds, after comparing every byte with its checksums."""
     from sentemb.search.folder import open_folder
 
-    manifest = open_folder(folder, verify=True)
+    manifest = open_folder(folder, lambda manifest: manifest, verify=True)
     if as_json:
         typer.echo((folder / "manifest.json").read_text(encoding="utf-8"), nl=False)
     else:
-        _print_facts(folder, manifest)
+        _show_facts(folder, manifest)
 
 
 def _queries(query: str | None, file: Path | None) -> list[str]:
@@ -132,7 +134,7 @@ def _queries(query: str | None, file: Path | None) -> list[str]:
         raise InputError("a query and --queries were given", "give one of them")
     if query is not None:
         return [query]
-    if file is None and sys.stdin.isatty():
+    if file is None and (sys.stdin is None or sys.stdin.isatty()):
         raise InputError("no query was given", "pass one, name a file with --queries, or pipe queries in")
     try:
         content = sys.stdin.buffer.read() if file is None else file.read_bytes()
@@ -145,27 +147,7 @@ def _queries(query: str | None, file: Path | None) -> list[str]:
     return texts
 
 
-@contextlib.contextmanager
-def _work_folder(path: Path) -> Iterator[Path]:
-    """The place of a build's intermediate files: what is encoded outlives a failure, nothing a success."""
-    made = not path.exists()
-    path.mkdir(parents=True, exist_ok=True)
-    try:
-        yield path
-    except BaseException as error:
-        if any(path.glob("shard-*.npy")):
-            kept = f"what is encoded stays in {path} for the next try"
-            if isinstance(error, KeyboardInterrupt):
-                typer.echo(f"sentemb: {kept}", err=True)
-            elif isinstance(error, OSError):
-                raise OSError(error.errno, f"{error.strerror or error}; {kept}", error.filename) from error
-        elif made:
-            shutil.rmtree(path, ignore_errors=True)
-        raise
-    shutil.rmtree(path, ignore_errors=True)
-
-
-@contextlib.contextmanager
+@contextmanager
 def _progress() -> Iterator[Callable[[str, int, int], None]]:
     """A bar on standard error, where that is a terminal; what was resumed is said in any case."""
     from rich.console import Console
@@ -180,14 +162,15 @@ def _progress() -> Iterator[Callable[[str, int, int], None]]:
         def report(stage: str, done: int, total: int) -> None:
             nonlocal last
             if last[0] == "resume" != stage:
-                typer.echo(f"continuing: {last[1]:,} of {last[2]:,} texts were already encoded", err=True)
+                say(f"resuming: {last[1]:,} of {last[2]:,} texts were already encoded")
             last = (stage, done, total)
             bar.update(task, description=_STAGES[stage], completed=done, total=total or None)
 
         yield report
 
 
-def _print_facts(folder: Path, manifest: Manifest) -> None:
+def _show_facts(folder: Path, manifest: Manifest) -> None:
+    from sentemb._tables import Table
     from sentemb.search.plan import format_bytes
 
     recall = manifest.recall
@@ -199,36 +182,21 @@ def _print_facts(folder: Path, manifest: Manifest) -> None:
             f" on {recall.queries:,} held-out queries, {recall.queries_per_second:,.0f} queries/s in a batch"
         )
     size = sum(stored.bytes for stored in manifest.files.values())
-    effort = {"flat": "", "hnsw": f", efSearch {manifest.effort}", "ivfpq": f", nprobe {manifest.effort}"}
-    rows = {
-        "index": str(folder),
+    facts = {
         "documents": f"{manifest.documents:,}, {manifest.left_out:,} blank ones left out",
-        "vectors": f"{manifest.vectors:,} of {manifest.dimension} dimensions, one for each different text",
+        "vectors": f"{manifest.vectors:,} of {manifest.dimension} dimensions, one for each unique text",
         "encoder": f"{manifest.encoder.name} ({manifest.encoder.fingerprint[:12]}), {manifest.metric}",
-        "kind": f"{manifest.factory}{effort[manifest.kind]}",
+        "kind": f"{manifest.factory}{_EFFORT[manifest.kind].format(manifest.effort)}",
         "chosen": manifest.reason,
         "recall@10": found,
         "size": f"{format_bytes(size)} on disk, {manifest.bytes_per_vector:,.0f} bytes per vector",
         "built": ", ".join((manifest.created, *map(" ".join, manifest.versions.items()))),
     }
-    _print_table("", ["", ""], [list(row) for row in rows.items()])
+    show(Table(str(folder), ("index", ""), tuple(facts.items()), names=2))
 
 
-def _print_hits(query: str, hits: list[Hit]) -> None:
-    rows = [[f"{hit.score:.4f}", str(hit.id), hit.text] for hit in hits]
-    _print_table(query, ["score", "id", "text"], rows)
+def _show_hits(query: str, hits: list[Hit]) -> None:
+    from sentemb._tables import Table
 
-
-def _print_table(title: str, columns: list[str], rows: list[list[str]]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=None, show_header=any(columns), title_justify="left", pad_edge=False)
-    # Text objects: brackets in a document are no markup.
-    table.title = Text(title, style="bold") if title else None
-    for column in columns:
-        table.add_column(column, overflow="fold")
-    for row in rows:
-        table.add_row(*(Text(cell) for cell in row))
-    Console().print(table)
+    rows = tuple((f"{hit.score:.4f}", str(hit.id), hit.text) for hit in hits)
+    show(Table(query, ("score", "id", "text"), rows, names=3))

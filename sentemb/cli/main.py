@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import io
+import signal
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from importlib import import_module
 from typing import Annotated, Any
 
@@ -90,6 +92,8 @@ def _options(
 
 def run(arguments: list[str] | None = None) -> None:
     """Run the command; an error of the user is one line on standard error and exit code 2."""
+    with suppress(ValueError):  # not the main thread
+        signal.signal(signal.SIGTERM, _terminate)
     if isinstance(sys.stdout, io.TextIOWrapper):
         # A file name that is no UTF-8 is printed with escapes.
         sys.stdout.reconfigure(errors="backslashreplace")
@@ -109,6 +113,11 @@ def run(arguments: list[str] | None = None) -> None:
     except typer.Abort:
         _leave("aborted", code=1)
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _terminate(*_: object) -> None:
+    """Leave by way of every clean-up, as Ctrl-C does."""
+    sys.exit(143)
 
 
 def _leave_usage(error: Any) -> None:

@@ -11,7 +11,6 @@ from typing import Any, Literal
 
 import faiss
 import numpy as np
-from filelock import FileLock, Timeout
 
 from sentemb import __version__
 from sentemb.encoding.encoder import TextEncoder, Vectors
@@ -21,8 +20,9 @@ from sentemb.search.manifest import EncoderFacts, Manifest, Metric, Recall
 from sentemb.search.plan import IndexPlan, Kind, format_bytes, plan_index
 from sentemb.search.recall import ExactNeighbours, hold_out, tune_and_measure
 from sentemb.search.shards import EncodedTexts, Progress, encode_texts
-from sentemb.search.store import DocumentStore, StoreCounts, write_store
+from sentemb.search.store import DocumentStore, write_store
 from sentemb.search.vectors import VectorIndex
+from sentemb.search.work import SHARDS
 
 logger = logging.getLogger(__name__)
 
@@ -40,31 +40,43 @@ def build_in(
     memory_budget: int | None,
     progress: Progress,
 ) -> tuple[Manifest, VectorIndex, DocumentStore]:
-    """Build an index in a work folder."""
-    try:
-        with FileLock(folder / "lock", timeout=0):
-            path = folder / "documents.sqlite"
-            counts = write_store(path, _counted(as_documents(documents), progress))
-            if counts.documents == 0:
-                blank = f"; {counts.left_out} are blank" if counts.left_out else ""
-                raise InputError(f"there are no documents to index{blank}", "give at least one text")
-            plan = plan_index(counts.texts, encoder.dimension, kind=kind, memory_budget=memory_budget)
-            _check_disk(folder, counts.texts * encoder.dimension * 4, plan.bytes + path.stat().st_size)
-            logger.info("%s", plan.reason)
-            store = DocumentStore(path)
-            encoded = encode_texts(
-                store,
-                counts.texts,
-                encoder,
-                folder,
-                fingerprint=facts.fingerprint,
-                metric=metric,
-                progress=progress,
-            )
-            vectors, recall = _index(encoded, plan, progress)
-    except Timeout:
-        raise InputError(f"another process is building in {folder}", "wait for it to end") from None
-    return _manifest(facts, encoder, metric, plan, counts, vectors, recall), vectors, store
+    """Build an index in a work folder that nobody else uses."""
+    path = folder / "documents.sqlite"
+    counts = write_store(path, _counted(as_documents(documents), progress))
+    if counts.documents == 0:
+        blank = f"; {counts.left_out} are blank" if counts.left_out else ""
+        raise InputError(f"there are no documents to index{blank}", "give at least one text")
+    plan = plan_index(counts.texts, encoder.dimension, kind=kind, memory_budget=memory_budget)
+    _check_disk(folder, counts.texts * encoder.dimension * 4, plan.bytes + path.stat().st_size)
+    logger.info("%s", plan.reason)
+    store = DocumentStore(path)
+    encoded = encode_texts(
+        store,
+        counts.texts,
+        encoder,
+        folder,
+        fingerprint=facts.fingerprint,
+        metric=metric,
+        progress=progress,
+    )
+    vectors, recall = _index(encoded, plan, progress)
+    manifest = Manifest(
+        created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        encoder=facts,
+        dimension=encoder.dimension,
+        metric=metric,
+        kind=plan.kind,
+        factory=plan.factory,
+        reason=plan.reason,
+        effort=vectors.effort,
+        recall=recall,
+        documents=counts.documents,
+        vectors=counts.texts,
+        left_out=counts.left_out,
+        versions={"sentemb": __version__, "faiss": faiss.__version__, "numpy": np.__version__},
+        files={},
+    )
+    return manifest, vectors, store
 
 
 def _counted(documents: Iterator[Document], progress: Progress) -> Iterator[Document]:
@@ -75,7 +87,7 @@ def _counted(documents: Iterator[Document], progress: Progress) -> Iterator[Docu
 
 
 def _check_disk(folder: Path, vectors: int, index: int) -> None:
-    already = sum(path.stat().st_size for path in folder.glob("shard-*.npy"))
+    already = sum(path.stat().st_size for path in folder.glob(SHARDS))
     wanted = max(0, vectors - already) + index
     free = shutil.disk_usage(folder).free
     if wanted > free:
@@ -112,30 +124,3 @@ def _index(encoded: EncodedTexts, plan: IndexPlan, progress: Progress) -> tuple[
 def _sample(encoded: EncodedTexts, held: np.ndarray, wanted: int) -> Vectors:
     free = np.setdiff1d(np.arange(encoded.count), held, assume_unique=True)
     return encoded.rows(np.sort(np.random.default_rng(1).choice(free, wanted, replace=False)))
-
-
-def _manifest(
-    facts: EncoderFacts,
-    encoder: TextEncoder,
-    metric: Metric,
-    plan: IndexPlan,
-    counts: StoreCounts,
-    vectors: VectorIndex,
-    recall: Recall,
-) -> Manifest:
-    return Manifest(
-        created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        encoder=facts,
-        dimension=encoder.dimension,
-        metric=metric,
-        kind=plan.kind,
-        factory=plan.factory,
-        reason=plan.reason,
-        effort=vectors.effort,
-        recall=recall,
-        documents=counts.documents,
-        vectors=counts.texts,
-        left_out=counts.left_out,
-        versions={"sentemb": __version__, "faiss": faiss.__version__, "numpy": np.__version__},
-        files={},
-    )

@@ -75,6 +75,8 @@ def read_documents(
         column = text_column or _text_column(values, location)
         _take(values, column, location)
         identifier = None if id_column is None else _take(values, id_column, location)
+        if id_column is not None and identifier is None:
+            raise InputError(f"{location}: the id in column {id_column!r} is null", "give every row an id")
         metadata = {name: _as_json(value) for name, value in values.items()}
         yield Document(record.text(column), identifier, metadata, location)
 

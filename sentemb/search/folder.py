@@ -6,20 +6,25 @@ replaced last and in one step; what it does not mention was left by a death and 
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import re
-import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
+
+from filelock import FileLock
 
 from sentemb._files import settle, sha256_of
 from sentemb.errors import InputError
-from sentemb.search.manifest import NAME, Manifest, StoredFile
+from sentemb.search.manifest import NAME, Manifest, Role, StoredFile
 
+_LOCK = ".lock"
 _OURS = re.compile(
     r"(vectors-[0-9a-f]{16}\.faiss|documents-[0-9a-f]{16}\.sqlite|\.(vectors|documents|manifest).*\.partial)"
 )
-_SUFFIXES = {"vectors": ".faiss", "documents": ".sqlite"}
+_SUFFIXES: dict[Role, str] = {"vectors": ".faiss", "documents": ".sqlite"}
+Opened = TypeVar("Opened")
 
 
 def check_output(path: Path, *, overwrite: bool) -> None:
@@ -29,9 +34,7 @@ def check_output(path: Path, *, overwrite: bool) -> None:
     if (path / NAME).exists():
         if not overwrite:
             raise InputError(f"{path} already holds an index", "pass --overwrite to replace it")
-    elif path.exists() and (
-        strangers := [child.name for child in path.iterdir() if not _OURS.fullmatch(child.name)]
-    ):
+    elif path.exists() and (strangers := [child.name for child in path.iterdir() if not _is_ours(child)]):
         raise InputError(
             f"{path} is no index and not empty: it holds {strangers[0]}", "choose another output folder"
         )
@@ -41,34 +44,40 @@ def check_output(path: Path, *, overwrite: bool) -> None:
 
 
 def save_folder(
-    path: Path,
-    manifest: Manifest,
-    *,
-    write_vectors: Callable[[Path], None],
-    write_documents: Callable[[Path], None],
+    path: Path, manifest: Manifest, writers: dict[Role, Callable[[Path], None]], *, overwrite: bool
 ) -> Manifest:
-    """Write an index."""
+    """Write an index; of several processes that save to one folder, one does so at a time."""
+    check_output(path, overwrite=overwrite)
     made = not path.exists()
     path.mkdir(parents=True, exist_ok=True)
-    try:
-        files = {
-            "vectors": _place(path, "vectors", write_vectors),
-            "documents": _place(path, "documents", write_documents),
-        }
-        manifest = manifest.with_files(files)
-        manifest.write(path)
-    except BaseException:
+    with FileLock(path / _LOCK):
+        try:
+            check_output(path, overwrite=overwrite)  # another process may have saved meanwhile
+            files = {role: _place(path, role, write) for role, write in writers.items()}
+            manifest = dataclasses.replace(manifest, files=files)
+            manifest.write(path)
+        except BaseException:
+            _sweep(path)
+            if made and not (path / NAME).exists():
+                path.rmdir()
+            raise
         _sweep(path)
-        if made:
-            shutil.rmtree(path, ignore_errors=True)
-        raise
-    _sweep(path)
     return manifest
 
 
-def open_folder(path: Path, *, verify: bool) -> Manifest:
-    """Read an index folder's manifest and check its files."""
-    manifest = Manifest.read(path)
+def open_folder(path: Path, open_files: Callable[[Manifest], Opened], *, verify: bool) -> Opened:
+    """Check an index folder and open its files; those of a new index, where it is replaced meanwhile."""
+    while True:
+        manifest = Manifest.read(path)
+        try:
+            _check_files(path, manifest, verify=verify)
+            return open_files(manifest)
+        except (InputError, OSError):
+            if Manifest.read(path) == manifest:
+                raise
+
+
+def _check_files(path: Path, manifest: Manifest, *, verify: bool) -> None:
     for stored in manifest.files.values():
         file = path / stored.name
         if not file.is_file():
@@ -78,16 +87,19 @@ def open_folder(path: Path, *, verify: bool) -> Manifest:
             raise InputError(f"{file} has {size:,} bytes, not {stored.bytes:,}", "build the index again")
         if verify and sha256_of(file) != stored.sha256:
             raise InputError(f"{file} does not match its checksum", "build the index again")
-    return manifest
 
 
-def _place(folder: Path, role: str, write: Callable[[Path], None]) -> StoredFile:
+def _place(folder: Path, role: Role, write: Callable[[Path], None]) -> StoredFile:
     partial = folder / f".{role}.{os.getpid()}.partial"
     write(partial)
     checksum = sha256_of(partial)
     stored = StoredFile(f"{role}-{checksum[:16]}{_SUFFIXES[role]}", partial.stat().st_size, checksum)
     settle(partial, folder / stored.name)
     return stored
+
+
+def _is_ours(child: Path) -> bool:
+    return child.name == _LOCK or _OURS.fullmatch(child.name) is not None
 
 
 def _sweep(folder: Path) -> None:
@@ -99,5 +111,5 @@ def _sweep(folder: Path) -> None:
         except InputError:  # damaged: what it needs cannot be known, so nothing is removed
             return
     for child in folder.iterdir():
-        if _OURS.fullmatch(child.name) and child.name not in kept:
+        if _is_ours(child) and child.name not in kept:
             child.unlink(missing_ok=True)

@@ -8,20 +8,21 @@ import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, overload
 
 import numpy as np
 
 from sentemb.encoding.encoder import TextEncoder, Vectors
 from sentemb.errors import InputError
 from sentemb.search.build import build_in
-from sentemb.search.folder import check_output, open_folder, save_folder
+from sentemb.search.folder import open_folder, save_folder
 from sentemb.search.manifest import EncoderFacts, Manifest, Metric
 from sentemb.search.plan import Kind
 from sentemb.search.shards import Progress
 from sentemb.search.source import EncoderSource
 from sentemb.search.store import DocumentStore, StoredDocument
 from sentemb.search.vectors import VectorIndex, normalised
+from sentemb.search.work import SHARDS, locked
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,13 +46,13 @@ class Hit:
 class SearchIndex:
     """Documents that are found by meaning.
 
-    Make one with `build` or `load`. Each different text has one vector, however many documents share it.
+    Make one with `build` or `load`. Each unique text has one vector, however many documents share it.
     Searching is safe from several threads.
 
     Example:
         >>> index = SearchIndex.build(["a cat sat", "birds fly"], "all-MiniLM-L6-v2")
         >>> index.save("animals")
-        >>> SearchIndex.load("animals").search("kitten", k=1)[0][0].text
+        >>> SearchIndex.load("animals").search("kitten", k=1)[0].text
         'a cat sat'
     """
 
@@ -89,9 +90,9 @@ class SearchIndex:
             kind: `flat`, `hnsw` or `ivfpq`; `auto` chooses by size and budget, see `plan_index`.
             metric: `cosine`, or `dot` for encoders trained with inner products.
             memory_budget: Bytes the index may take in memory; see `plan_index` for the default.
-            work_dir: Folder for intermediate files. A build that died is continued by the next one with the
-                same folder after its last complete shard. The caller removes it once the index is saved.
-                By default a temporary folder, without resuming.
+            work_dir: Folder for intermediate files. The next build with the same folder resumes after the
+                last complete shard of one that died. The caller removes it once the index is saved. By
+                default a temporary folder, without resuming.
             progress: Called with `(stage, done, total)`.
 
         Returns:
@@ -108,25 +109,25 @@ class SearchIndex:
         place = source.located() if source else None
         facts = EncoderFacts(loaded.name, loaded.fingerprint, place, loaded.describe())
         folder = Path(tempfile.mkdtemp(prefix="sentemb-index-")) if work_dir is None else Path(work_dir)
-        folder.mkdir(parents=True, exist_ok=True)
         try:
-            manifest, vectors, store = build_in(
-                folder,
-                documents,
-                loaded,
-                facts,
-                kind=kind,
-                metric=metric,
-                memory_budget=memory_budget,
-                progress=progress or (lambda stage, done, total: None),
-            )
+            with locked(folder):
+                manifest, vectors, store = build_in(
+                    folder,
+                    documents,
+                    loaded,
+                    facts,
+                    kind=kind,
+                    metric=metric,
+                    memory_budget=memory_budget,
+                    progress=progress or (lambda stage, done, total: None),
+                )
         except BaseException:
             if work_dir is None:
                 shutil.rmtree(folder, ignore_errors=True)
             raise
         index = cls(manifest, vectors, store, loaded)
         if work_dir is None:
-            for shard in folder.glob("shard-*.npy"):
+            for shard in folder.glob(SHARDS):
                 shard.unlink()
             weakref.finalize(index, shutil.rmtree, folder, ignore_errors=True)
         return index
@@ -134,9 +135,19 @@ class SearchIndex:
     def __len__(self) -> int:
         return self.manifest.documents
 
+    @overload
+    def search(  # type: ignore[overload-overlap]  # a string is a sequence of strings too
+        self, queries: str, k: int = 10, *, min_score: float | None = None
+    ) -> list[Hit]: ...
+
+    @overload
+    def search(
+        self, queries: Sequence[str], k: int = 10, *, min_score: float | None = None
+    ) -> list[list[Hit]]: ...
+
     def search(
         self, queries: str | Sequence[str], k: int = 10, *, min_score: float | None = None
-    ) -> list[list[Hit]]:
+    ) -> list[Hit] | list[list[Hit]]:
         """Find the documents nearest to each query.
 
         Args:
@@ -145,7 +156,8 @@ class SearchIndex:
             min_score: Leave out documents that score less; by default nothing is left out.
 
         Returns:
-            For each query its hits, best first; documents with the same text in the order they were given.
+            The hits, best first, documents with the same text in the order they were given; for several
+            queries a list of them for each.
 
         Raises:
             InputError: `k` is not positive, or a query is blank or no string.
@@ -166,10 +178,11 @@ class SearchIndex:
         if min_score is not None:
             numbers = np.where(scores >= min_score, numbers, -1)
         documents = self._documents.documents_of(np.unique(numbers[numbers >= 0]).tolist(), k)
-        return [
+        found = [
             _hits(documents, row, places, k)
             for row, places in zip(scores.tolist(), numbers.tolist(), strict=True)
         ]
+        return found[0] if isinstance(queries, str) else found
 
     def save(self, path: str | Path, *, overwrite: bool = False) -> None:
         """Write the index folder: a manifest, the faiss index and the documents.
@@ -177,16 +190,17 @@ class SearchIndex:
         Args:
             path: The folder.
             overwrite: Replace an index that is there. Until the last moment the old one stays whole, and
-                processes that have it open go on with it.
+                processes that have it open keep it.
 
         Raises:
             InputError: The place is taken or cannot be written to.
             OSError: The disk is full; what was there is unchanged.
         """
-        path = Path(path)
-        check_output(path, overwrite=overwrite)
         self.manifest = save_folder(
-            path, self.manifest, write_vectors=self._vectors.write, write_documents=self._documents.copy_to
+            Path(path),
+            self.manifest,
+            {"vectors": self._vectors.write, "documents": self._documents.copy_to},
+            overwrite=overwrite,
         )
 
     @classmethod
@@ -206,11 +220,15 @@ class SearchIndex:
             InputError: No index, a damaged one, or another encoder than the one it was built with.
         """
         path = Path(path)
-        manifest = open_folder(path, verify=verify)
-        loaded = _matching(encoder, manifest, path)
-        vectors = VectorIndex.read(path / manifest.files["vectors"].name, manifest.kind, manifest.effort)
-        store = DocumentStore(path / manifest.files["documents"].name)
-        return cls(manifest, vectors, store, loaded)
+
+        def open_files(manifest: Manifest) -> tuple[Manifest, VectorIndex, DocumentStore]:
+            vectors = VectorIndex.read(path / manifest.files["vectors"].name, manifest.kind, manifest.effort)
+            if (len(vectors), vectors.dimension) != (manifest.vectors, manifest.dimension):
+                raise InputError(f"the vectors of {path} are not those of its manifest", "build it again")
+            return manifest, vectors, DocumentStore(path / manifest.files["documents"].name)
+
+        manifest, vectors, documents = open_folder(path, open_files, verify=verify)
+        return cls(manifest, vectors, documents, _matching(encoder, manifest, path))
 
     def _comparable(self, vectors: Vectors) -> Vectors:
         return normalised(vectors) if self.manifest.metric == "cosine" else np.ascontiguousarray(vectors)

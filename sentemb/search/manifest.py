@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from pydantic import TypeAdapter, ValidationError
+
 from sentemb._files import write_text
 from sentemb.errors import InputError
 from sentemb.search.plan import Kind
@@ -17,6 +19,7 @@ from sentemb.search.source import EncoderSource
 FORMAT = 1
 NAME = "manifest.json"
 Metric = Literal["cosine", "dot"]
+Role = Literal["vectors", "documents"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +87,7 @@ class Manifest:
         effort: `efSearch` of HNSW, `nprobe` of IVF-PQ, 0 for flat.
         recall: The measured recall.
         documents: Number of documents.
-        vectors: Number of different texts, each of which has one vector.
+        vectors: Number of unique texts, each of which has one vector.
         left_out: Number of blank documents that were left out.
         versions: Versions of sentemb, faiss and numpy.
         files: `vectors` and `documents`; empty until the index is saved.
@@ -103,17 +106,13 @@ class Manifest:
     vectors: int
     left_out: int
     versions: dict[str, str]
-    files: dict[str, StoredFile]
+    files: dict[Role, StoredFile]
 
     @property
     def bytes_per_vector(self) -> float:
         """Size of the saved faiss index for each vector; 0 before it is saved."""
         stored = self.files.get("vectors")
         return stored.bytes / self.vectors if stored else 0.0
-
-    def with_files(self, files: dict[str, StoredFile]) -> Manifest:
-        """The manifest of the same index once it lies in files."""
-        return dataclasses.replace(self, files=files)
 
     def write(self, folder: Path) -> None:
         """Put the manifest in place, atomically: from this moment on the folder is this index.
@@ -134,38 +133,36 @@ class Manifest:
             The manifest.
 
         Raises:
-            InputError: There is none, it was changed, or it is of a newer format.
+            InputError: There is none, it was changed, or it is of another format.
         """
         path = folder / NAME
         text = _read(path)
         try:
             value = json.loads(text)
-            if value["format"] != FORMAT:
-                raise InputError(
-                    f"{path} has format {value['format']!r}, this sentemb reads {FORMAT}",
-                    "update sentemb or rebuild",
-                )
-            content = {name: value[name] for name in value if name not in ("format", "checksum")}
-            if _sealed(content) != text:
-                raise InputError(f"{path} does not match its checksum", "build the index again")
-            manifest = cls(**content | _parts(content))
-        except InputError:
-            raise
-        except (ValueError, KeyError, TypeError, AttributeError):
+            found = value.pop("format")
+            checksum = value.pop("checksum", None)
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             raise InputError(f"{path} is not the manifest of an index", "build the index again") from None
+        if found != FORMAT:
+            raise InputError(
+                f"{path} has format {found!r}, this sentemb reads {FORMAT}", "update sentemb or rebuild"
+            )
+        if checksum is None or _sealed(value) != text:
+            raise InputError(f"{path} does not match its checksum", "build the index again")
+        try:
+            manifest = _CHECK.validate_python(value)
+        except ValidationError as error:
+            first = error.errors()[0]
+            place = ".".join(map(str, first["loc"]))
+            raise InputError(f"{path}, {place}: {first['msg']}", "build the index again") from None
+        if {*manifest.files} != {"vectors", "documents"}:
+            raise InputError(f"{path} does not name its files", "build the index again")
         if any(Path(file.name).name != file.name for file in manifest.files.values()):
             raise InputError(f"{path} names a file outside its folder", "build the index again")
         return manifest
 
 
-def _parts(content: dict[str, Any]) -> dict[str, Any]:
-    encoder = content["encoder"]
-    source = encoder["source"] and EncoderSource(**encoder["source"])
-    return {
-        "encoder": EncoderFacts(**encoder | {"source": source}),
-        "recall": Recall(**content["recall"]),
-        "files": {role: StoredFile(**content["files"][role]) for role in ("vectors", "documents")},
-    }
+_CHECK = TypeAdapter(Manifest)
 
 
 def _sealed(content: dict[str, Any]) -> str:

@@ -29,7 +29,7 @@ class MinedCounts:
     """What mining found.
 
     Attributes:
-        pairs: Different pairs.
+        pairs: Unique pairs.
         triples: Triples made of them.
         without: Pairs for which there was no negative, which are in no triple.
         known: Candidates left out because pairs join them to the anchor by way of other texts.
@@ -59,7 +59,7 @@ def mine_negatives(
     """Find for each pair the texts that are nearest to its anchor without being its positives.
 
     A candidate as near as the positive is more likely to be a positive that nobody labelled, so what comes
-    within `margin` of the positive's cosine is passed over (NV-Retriever, arXiv 2407.15831, section 4:
+    within `margin` of the positive's cosine is skipped (NV-Retriever, arXiv 2407.15831, section 4:
     TopK-PercPos with 95 %). So is what the pairs themselves say of other texts: of (a, b) and (b, c), c is no
     negative of a.
 

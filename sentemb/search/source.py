@@ -4,12 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from sentemb.encoding.encoder import Precision, TextEncoder
-
-if TYPE_CHECKING:
-    from sentemb.modules import Poolings
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +20,7 @@ class EncoderSource:
     """
 
     model: str
-    pooling: Poolings | None = None
+    pooling: str | None = None
     precision: Precision = "float32"
     max_length: int | None = None
 
@@ -59,7 +55,7 @@ class EncoderSource:
 
         return load_encoder(
             self.model,
-            pooling=self.pooling,
+            pooling=self.pooling,  # type: ignore[arg-type]  # load_encoder refuses what is no pooling
             precision=self.precision,
             max_length=self.max_length,
             device=device,

@@ -135,7 +135,7 @@ class DocumentStore:
             ) from None
 
     def texts(self, start: int, stop: int) -> list[str]:
-        """The different texts by number."""
+        """The unique texts by number."""
         query = "SELECT text FROM texts WHERE number >= ? AND number < ? ORDER BY number"
         with self._lock:
             return [text for (text,) in self._connection.execute(query, (start, stop))]

@@ -3,6 +3,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -85,8 +86,27 @@ def test_table_shows_scores_and_texts_without_markup(
     assert code == 0, err
     assert "recall@10" in out and "bytes per vector" in out and "flat because" in out
     code, out, _ = sentemb("index", "search", tmp_path / "index", "a cat [red]sat[/red]", "-k", 1)
-    assert code == 0 and "1.0000  k1" in out and "k2" not in out
+    assert code == 0 and "| 1.0000 | k1 |" in out and "k2" not in out
     assert out.count("[red]sat[/red]") == 2  # the query and the hit
+
+
+def test_a_document_cannot_command_the_terminal(sentemb: Command, tiny_bert: Path, tmp_path: Path) -> None:
+    (tmp_path / "c.txt").write_text("a cat \x1b[31mred\x07\n")
+    build = (
+        "index",
+        "build",
+        tmp_path / "c.txt",
+        "-m",
+        tiny_bert,
+        "--pooling",
+        "cls",
+        "-o",
+        tmp_path / "index",
+    )
+    assert sentemb(*build)[0] == 0
+    code, out, _ = sentemb("index", "search", tmp_path / "index", "a cat\x1b[2J")
+    assert code == 0 and r"a cat \x1b[31mred\x07" in out and r"a cat\x1b[2J" in out
+    assert not {*out} & {"\x1b", "\x07"}
 
 
 def test_info_prints_the_manifest(sentemb: Command, index: Path) -> None:
@@ -188,13 +208,13 @@ def test_a_file_size_limit_is_one_line(sentemb: Command, tiny_bert: Path, tmp_pa
 # A background job inherits that Ctrl-C is ignored, whatever runs these tests.
 INTERRUPTED_BUILD = """
 import signal, sys
-shards = 0
+number, shards = int(sys.argv.pop(1)), 0
 def interrupt(event, arguments):
     global shards
     if event == "os.rename" and "shard-" in str(arguments[1]):
         shards += 1
         if shards == 2:
-            signal.raise_signal(signal.SIGINT)
+            signal.raise_signal(number)
 signal.signal(signal.SIGINT, signal.default_int_handler)
 sys.addaudithook(interrupt)
 from sentemb.cli.main import run
@@ -203,8 +223,11 @@ run()
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs POSIX signals")
-def test_an_interrupted_command_continues(sentemb: Command, tiny_bert: Path, tmp_path: Path) -> None:
-    # Two shards; Ctrl-C comes while the second one is put in its place.
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_an_interrupted_command_resumes(
+    sentemb: Command, tiny_bert: Path, tmp_path: Path, number: signal.Signals, code: int
+) -> None:
+    # Two shards; the signal comes while the second one is put in its place.
     (tmp_path / "c.txt").write_text("".join(f"cat {number}\n" for number in range(3_000)))
     arguments = [
         "index",
@@ -219,15 +242,15 @@ def test_an_interrupted_command_continues(sentemb: Command, tiny_bert: Path, tmp
     ]
     work = tmp_path / ".index.building"
     process = subprocess.Popen(
-        [sys.executable, "-c", INTERRUPTED_BUILD, *map(str, arguments)],
+        [sys.executable, "-c", INTERRUPTED_BUILD, str(int(number)), *map(str, arguments)],
         stderr=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
         text=True,
         env={**os.environ, "OMP_NUM_THREADS": "1"},
     )
     _, err = process.communicate()
-    assert process.returncode == 130
-    assert f"what is encoded stays in {work} for the next try" in err and "Traceback" not in err
+    assert process.returncode == code
+    assert f"what is encoded stays in {work}" in err and "Traceback" not in err
     assert not (tmp_path / "index").exists()
     code, _, err = sentemb(*arguments)
     assert code == 0, err

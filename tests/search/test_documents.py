@@ -53,6 +53,12 @@ def test_columns_become_text_id_and_metadata(write_file: Write) -> None:
     assert str(path) in found[0].location
 
 
+def test_a_null_id_is_refused_with_its_line(write_file: Write) -> None:
+    path = write_file("c.jsonl", '{"text": "a", "key": 1}\n{"text": "b", "key": null}\n')
+    with pytest.raises(InputError, match=r"c\.jsonl:2: the id in column 'key' is null"):
+        list(read_documents(path, id_column="key", text_column="text"))
+
+
 def test_only_column_is_the_text(write_file: Write) -> None:
     path = write_file("c.jsonl", '{"question": "why?"}\n{"question": "how?"}\n')
     assert [document.text for document in read_documents(path)] == ["why?", "how?"]

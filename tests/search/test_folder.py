@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import dataclasses
 import errno
 import json
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -31,7 +33,7 @@ def damage(path: Path, change: Callable[[bytes], bytes]) -> Callable[[], None]:
 
 
 def test_folder_holds_three_files(saved: Path) -> None:
-    manifest = open_folder(saved, verify=True)
+    manifest = open_folder(saved, lambda manifest: manifest, verify=True)
     names = {"manifest.json", *(stored.name for stored in manifest.files.values())}
     assert {path.name for path in saved.iterdir()} == names
     assert all(path.stat().st_mode & 0o444 == 0o444 & ~_umask() for path in saved.iterdir())
@@ -105,9 +107,28 @@ def test_a_manifest_cannot_point_outside_its_folder(saved: Path, tmp_path: Path)
     manifest = Manifest.read(saved)
     name = f"../{saved.name}/{manifest.files['vectors'].name}"
     vectors = type(manifest.files["vectors"])(name, 1, "0" * 64)
-    manifest.with_files({**manifest.files, "vectors": vectors}).write(tmp_path)
+    dataclasses.replace(manifest, files={**manifest.files, "vectors": vectors}).write(tmp_path)
     with pytest.raises(InputError, match="outside its folder"):
         Manifest.read(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"effort": "many"}, "manifest.json, effort: "),
+        ({"recall": [1]}, "manifest.json, recall: "),
+        ({"kind": "tree"}, "manifest.json, kind: "),
+        ({"files": {}}, "does not name its files"),
+        ({"dimension": 7}, "the vectors of .* are not those of its manifest"),
+    ],
+)
+def test_a_sealed_manifest_with_impossible_values_is_refused(
+    saved: Path, tmp_path: Path, change: dict[str, object], words: str
+) -> None:
+    folder = shutil.copytree(saved, tmp_path / "index")
+    dataclasses.replace(Manifest.read(saved), **change).write(folder)
+    with pytest.raises(InputError, match=words):
+        SearchIndex.load(folder, BagOfWords())
 
 
 def test_no_folder_and_a_file_instead(tmp_path: Path) -> None:

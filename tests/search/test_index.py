@@ -3,6 +3,8 @@ from __future__ import annotations
 import shutil
 import threading
 from collections import Counter
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +13,7 @@ from filelock import FileLock
 
 from sentemb.errors import InputError
 from sentemb.search import Document, SearchIndex
+from sentemb.search.work import work_folder
 from tests.search.bag_of_words import BagOfWords, Table, clustered
 
 
@@ -34,7 +37,7 @@ def test_flat_is_exact(corpus: list[str], words: BagOfWords) -> None:
 
 def test_dot_ranks_by_inner_product(words: BagOfWords) -> None:
     texts = ["w1", "w1 w1 w1", "w2"]
-    hits = SearchIndex.build(texts, words, metric="dot").search("w1", 3)[0]
+    hits = SearchIndex.build(texts, words, metric="dot").search("w1", 3)
     assert [hit.id for hit in hits] == [1, 0, 2]
     first, query = words.encode(["w1 w1 w1", "w1"])
     assert hits[0].score == pytest.approx(float(first @ query), rel=1e-5)
@@ -68,14 +71,14 @@ def test_loaded_index_gives_the_same_hits(
     assert loaded.search(queries, 20) == built.search(queries, 20)
     assert loaded.manifest == built.manifest
     assert len(loaded) == len(corpus)
-    assert loaded.search(corpus[3], 1)[0][0].metadata == {"n": 3}
+    assert loaded.search(corpus[3], 1)[0].metadata == {"n": 3}
 
 
 @pytest.mark.parametrize("kind", ["flat", "hnsw", "ivfpq"])
 def test_more_hits_than_documents_gives_each_document_once(
     corpus: list[str], words: BagOfWords, kind: str
 ) -> None:
-    hits = SearchIndex.build(corpus, words, kind=kind).search("w1", 10**30)[0]
+    hits = SearchIndex.build(corpus, words, kind=kind).search("w1", 10**30)
     assert Counter(hit.id for hit in hits) == Counter(range(len(corpus)))
     scores = [hit.score for hit in hits]
     assert scores == sorted(scores, reverse=True)
@@ -84,27 +87,32 @@ def test_more_hits_than_documents_gives_each_document_once(
 def test_documents_with_one_text_share_its_score(words: BagOfWords) -> None:
     index = SearchIndex.build(["w1", "w2", "w1", "w1 w2"], words)
     assert index.manifest.documents == 4 and index.manifest.vectors == 3
-    assert [hit.id for hit in index.search("w1", 3)[0]] == [0, 2, 3]
-    assert [hit.id for hit in index.search("w1", 1)[0]] == [0]
+    assert [hit.id for hit in index.search("w1", 3)] == [0, 2, 3]
+    assert [hit.id for hit in index.search("w1", 1)] == [0]
 
 
 @pytest.mark.parametrize("kind", ["auto", "hnsw"])
 def test_one_document(tmp_path: Path, words: BagOfWords, kind: str) -> None:
     index = SearchIndex.build(["w1"], words, kind=kind)
     index.save(tmp_path / "index")
-    assert [hit.text for hit in SearchIndex.load(tmp_path / "index", words).search("w2")[0]] == ["w1"]
+    assert [hit.text for hit in SearchIndex.load(tmp_path / "index", words).search("w2")] == ["w1"]
     assert index.manifest.recall.at_10 == (1.0 if kind == "auto" else None)
 
 
 def test_blank_documents_are_left_out_and_counted(words: BagOfWords) -> None:
     index = SearchIndex.build(["w1", "", " \t", "w2"], words)
     assert index.manifest.left_out == 2
-    assert [hit.id for hit in index.search("w2", 9)[0]] == [3, 0]
+    assert [hit.id for hit in index.search("w2", 9)] == [3, 0]
 
 
 def test_an_iterator_is_enough(words: BagOfWords) -> None:
     index = SearchIndex.build((Document(f"w{n}", id=n * 10) for n in range(5)), words)
-    assert index.search("w3", 1)[0][0].id == 30
+    assert index.search("w3", 1)[0].id == 30
+
+
+def test_one_query_gives_a_list_of_hits_and_several_a_list_of_lists(words: BagOfWords) -> None:
+    index = SearchIndex.build(["w1", "w2"], words)
+    assert index.search(["w2", "w1"], 1) == [index.search("w2", 1), index.search("w1", 1)]
 
 
 @pytest.mark.parametrize("documents", [[], ["", "  "]])
@@ -116,15 +124,15 @@ def test_nothing_to_index_is_refused(words: BagOfWords, documents: list[str]) ->
 def test_zero_vectors_score_zero() -> None:
     vectors = np.array([[0, 0], [1, 0], [-1, 0]], dtype=np.float32)
     index = SearchIndex.build(["0", "1", "2"], Table(vectors))
-    assert [(hit.id, hit.score) for hit in index.search("1")[0]] == [(1, 1.0), (0, 0.0), (2, -1.0)]
-    assert [hit.score for hit in index.search("0")[0]] == [0.0, 0.0, 0.0]
+    assert [(hit.id, hit.score) for hit in index.search("1")] == [(1, 1.0), (0, 0.0), (2, -1.0)]
+    assert [hit.score for hit in index.search("0")] == [0.0, 0.0, 0.0]
 
 
 def test_nothing_is_left_out_unless_asked(words: BagOfWords, corpus: list[str]) -> None:
     index = SearchIndex.build(corpus, words)
-    everything = index.search("w1", 500)[0]
+    everything = index.search("w1", 500)
     assert len(everything) == 500
-    some = index.search("w1", 500, min_score=0.3)[0]
+    some = index.search("w1", 500, min_score=0.3)
     assert some == [hit for hit in everything if hit.score >= 0.3] != everything
 
 
@@ -156,7 +164,7 @@ def test_another_encoder_is_refused(tmp_path: Path, words: BagOfWords) -> None:
 
 def test_functions_are_encoders(corpus: list[str], words: BagOfWords) -> None:
     index = SearchIndex.build(corpus, words.encode)
-    assert [hit.id for hit in index.search("w1 w2", 5)[0]] == exact_ids(corpus, "w1 w2", 5)
+    assert [hit.id for hit in index.search("w1 w2", 5)] == exact_ids(corpus, "w1 w2", 5)
 
 
 def test_a_model_folder_is_found_again(tmp_path: Path, tiny_encoder: object) -> None:
@@ -165,13 +173,13 @@ def test_a_model_folder_is_found_again(tmp_path: Path, tiny_encoder: object) -> 
     index = SearchIndex.build(["a cat sat", "two birds fly", "the man plays guitar"], model)
     index.save(tmp_path / "index")
     first = index.search("birds")
-    assert [hit.id for hit in SearchIndex.load(tmp_path / "index").search("birds")[0]] == [
-        hit.id for hit in first[0]
+    assert [hit.id for hit in SearchIndex.load(tmp_path / "index").search("birds")] == [
+        hit.id for hit in first
     ]
     moved = model.rename(tmp_path / "moved")
     with pytest.raises(InputError):
         SearchIndex.load(tmp_path / "index")
-    assert SearchIndex.load(tmp_path / "index", moved).search("birds")[0][0] == first[0][0]
+    assert SearchIndex.load(tmp_path / "index", moved).search("birds")[0] == first[0]
 
 
 def test_a_build_continues_in_its_work_folder(tmp_path: Path, corpus: list[str], words: BagOfWords) -> None:
@@ -179,7 +187,7 @@ def test_a_build_continues_in_its_work_folder(tmp_path: Path, corpus: list[str],
     words.encoded.clear()
     index = SearchIndex.build(corpus, words, work_dir=tmp_path / "work")
     assert words.encoded == []
-    assert [hit.id for hit in index.search("w1 w2", 5)[0]] == exact_ids(corpus, "w1 w2", 5)
+    assert [hit.id for hit in index.search("w1 w2", 5)] == exact_ids(corpus, "w1 w2", 5)
 
 
 def test_an_index_can_be_saved_when_its_work_folder_is_gone(
@@ -252,3 +260,68 @@ def test_temporary_files_go_with_the_index(
     with pytest.raises(InputError):
         SearchIndex.build([], words)
     assert not list(tmp_path.iterdir())
+
+
+def test_savers_and_readers_of_one_folder_do_not_disturb_each_other(
+    tmp_path: Path, words: BagOfWords
+) -> None:
+    folder = tmp_path / "index"
+    indexes = [SearchIndex.build([f"w{n}" for n in range(size)], words) for size in (2, 3, 4)]
+    indexes[0].save(folder)
+    failures: list[Exception] = []
+    stop = threading.Event()
+
+    def guarded(work: Callable[[], object]) -> None:
+        try:
+            work()
+        except Exception as error:
+            failures.append(error)
+
+    def save(index: SearchIndex) -> None:
+        for _ in range(15):
+            index.save(folder, overwrite=True)
+
+    def read() -> None:
+        while not stop.is_set():
+            assert len(SearchIndex.load(folder, words)) in (2, 3, 4)
+
+    savers = [threading.Thread(target=guarded, args=(partial(save, index),)) for index in indexes]
+    readers = [threading.Thread(target=guarded, args=(read,)) for _ in range(2)]
+    for thread in (*savers, *readers):
+        thread.start()
+    for thread in savers:
+        thread.join()
+    stop.set()
+    for thread in readers:
+        thread.join()
+    assert not failures
+    assert len(list(folder.iterdir())) == 3
+    assert len(SearchIndex.load(folder, words)) in (2, 3, 4)
+
+
+def test_a_work_folder_belongs_to_one_build_until_it_is_removed(tmp_path: Path, words: BagOfWords) -> None:
+    work, said = tmp_path / "work", []
+    refusals: list[InputError] = []
+
+    def second() -> None:
+        try:
+            with work_folder(work, said.append):
+                pass
+        except InputError as error:
+            refusals.append(error)
+
+    with work_folder(work, said.append):
+        index = SearchIndex.build(["w1"], words, work_dir=work)
+        thread = threading.Thread(target=second)
+        thread.start()
+        thread.join()
+        assert "another process is building" in str(refusals[0]) and list(work.glob("shard-*"))
+        index.save(tmp_path / "index")
+    assert not work.exists() and not said
+    with pytest.raises(KeyboardInterrupt), work_folder(work, said.append):
+        raise KeyboardInterrupt
+    assert not work.exists() and not said
+    with pytest.raises(KeyboardInterrupt), work_folder(work, said.append):
+        (work / "shard-0.npy").touch()
+        raise KeyboardInterrupt
+    assert work.exists() and str(work) in said[0]
