@@ -22,8 +22,8 @@ from sentemb.multitask.plan import StepPlan
 from sentemb.multitask.schedule import Part, Step
 from sentemb.training.checkpoints import checkpoints, remove_folder
 from sentemb.training.random_state import random_state, set_random_state
+from sentemb.training.resumable import OPTIMIZER_FILE, random_file
 from sentemb.training.run_trainers import RunTrainer
-from sentemb.training.trainer import OPTIMIZER_FILE, random_file
 
 LOG_STEPS = 50
 

@@ -2,38 +2,26 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from pathlib import Path
 from typing import Any
 
-import torch
 from safetensors.torch import load_file, save_file
 from sentence_transformers import SentenceTransformerTrainer
 from torch import Tensor, nn
 from transformers.trainer import TRAINER_STATE_NAME
-from transformers.trainer_callback import ExportableState
 
-from sentemb._files import write_json
 from sentemb.errors import InputError
-from sentemb.training.checkpoints import checkpoint_name, remove_folder, rotate
 from sentemb.training.owned import OwnedByLoss
-from sentemb.training.random_state import random_state, set_random_state
-from sentemb.training.state import load_state, save_state
+from sentemb.training.resumable import ResumableTrainer
 from sentemb.training.views import fill_view_caches
 
 logger = logging.getLogger(__name__)
 
 HEAD_FILE = "loss_weights.safetensors"
-OPTIMIZER_FILE = "optimizer.safetensors"
 
 
-def random_file(rank: int) -> str:
-    """Name of the file with the random generators of one process."""
-    return f"random-{rank}.safetensors"
-
-
-class SentembTrainer(SentenceTransformerTrainer):
+class SentembTrainer(ResumableTrainer, SentenceTransformerTrainer):
     """A `SentenceTransformerTrainer` that treats the weights of a loss like the model's and resumes exactly.
 
     It takes the same arguments. What differs:
@@ -171,51 +159,15 @@ class SentembTrainer(SentenceTransformerTrainer):
         if self.processing_class is not None:
             self.processing_class.save_pretrained(folder)
 
-    def _save_checkpoint(self, model: nn.Module, trial: Any) -> None:
-        step = self.state.global_step
-        folder = Path(self._get_output_dir(trial=trial))
-        final = folder / checkpoint_name(step)
-        partial = folder / f".{final.name}.partial"
-        self.store_flos()
-        if self.args.should_save:
-            remove_folder(partial)
-            partial.mkdir(parents=True)
-        self.accelerator.wait_for_everyone()
-        if not self.args.save_only_model:
-            save_state(partial / random_file(self.args.process_index), random_state())
-        if self.args.should_save:
-            self._fill_checkpoint(partial, final)
-        self.accelerator.wait_for_everyone()
-        if self.args.should_save:
-            remove_folder(final)
-            partial.rename(final)
-            best = self.state.best_global_step
-            protected = () if best is None else (best,)
-            rotate(folder, keep=self.args.save_total_limit, protected=protected)
-        self.accelerator.wait_for_everyone()
+    def save_weights(self, folder: Path) -> None:
+        """Write the weights of the model and of the loss.
 
-    def _fill_checkpoint(self, partial: Path, final: Path) -> None:
-        """Write everything but the random generators, which every rank writes for itself."""
-        self.model.save_pretrained(str(partial), create_model_card=False)
+        Args:
+            folder: An empty folder.
+        """
+        self.model.save_pretrained(str(folder), create_model_card=False)
         if head := self.owned.state():
-            save_file(head, partial / HEAD_FILE)
-        if not self.args.save_only_model:
-            scaler = getattr(self.accelerator, "scaler", None)
-            training = {
-                "optimizer": self.optimizer.state_dict(),
-                "scheduler": self.lr_scheduler.state_dict(),
-                "scaler": None if scaler is None else scaler.state_dict(),
-            }
-            save_state(partial / OPTIMIZER_FILE, training)
-        write_json(partial / "training_args.json", json.loads(self.args.to_json_string()))
-        if (best := self.state.best_global_step) is not None:
-            self.state.best_model_checkpoint = str(final.with_name(checkpoint_name(best)))
-        callbacks = [*self.callback_handler.callbacks, self.control]
-        exportable = [callback for callback in callbacks if isinstance(callback, ExportableState)]
-        self.state.stateful_callbacks = {type(callback).__name__: [] for callback in exportable}
-        for callback in exportable:
-            self.state.stateful_callbacks[type(callback).__name__].append(callback.state())
-        self.state.save_to_json(str(partial / TRAINER_STATE_NAME))
+            save_file(head, folder / HEAD_FILE)
 
     def _load_from_checkpoint(self, resume_from_checkpoint: str, model: nn.Module | None = None) -> None:
         checkpoint = Path(resume_from_checkpoint)
@@ -229,44 +181,3 @@ class SentembTrainer(SentenceTransformerTrainer):
         best = str(self.state.best_model_checkpoint)
         self._load_from_checkpoint(best)
         self.model.model_card_data.set_best_model_step(self.state.best_global_step)
-
-    def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
-        if checkpoint is None:
-            return
-        state = load_state(Path(checkpoint) / OPTIMIZER_FILE)
-        self.optimizer.load_state_dict(state["optimizer"])
-        self.lr_scheduler.load_state_dict(state["scheduler"])
-        if state["scaler"] is not None:
-            self.accelerator.scaler.load_state_dict(state["scaler"])
-
-    def _load_scaler(self, checkpoint: str | None) -> None:
-        """The scaler lies in the optimizer's file."""
-
-    def _load_rng_state(self, checkpoint: str | None) -> None:
-        if checkpoint is None:
-            return
-        file = Path(checkpoint) / random_file(self.args.process_index)
-        if not file.exists():
-            raise InputError(
-                f"{checkpoint} has no random state for process {self.args.process_index}",
-                "resume with as many processes as the run began with",
-            )
-        set_random_state(load_state(file))
-
-    def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
-        """Log, and stop a run whose loss is not finite.
-
-        Args:
-            logs: What to log.
-            start_time: Start of the training, for the speed.
-
-        Raises:
-            InputError: The loss is NaN or infinite.
-        """
-        super().log(logs, start_time)
-        loss = logs.get("loss")
-        if loss is not None and not torch.isfinite(torch.tensor(loss)):
-            raise InputError(
-                f"the loss is not finite at step {self.state.global_step}",
-                "lower the learning rate or raise the temperature",
-            )
