@@ -96,7 +96,7 @@ def test_a_checkpoint_appears_only_when_it_is_complete(
     def full_disk(path: Path, state: Any) -> None:
         raise OSError(28, "No space left on device", str(path))
 
-    monkeypatch.setattr("sentemb.training.trainer.save_state", full_disk)
+    monkeypatch.setattr("sentemb.training.resumable.save_state", full_disk)
     with pytest.raises(OSError, match="No space"):
         trainer.train()
     assert checkpoints(tmp_path) == []
