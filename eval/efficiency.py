@@ -29,14 +29,13 @@ from sentemb._files import write_json, write_text
 from sentemb.data import load_columns, load_scored_pairs
 from sentemb.data.sts import ScoredPairs
 from sentemb.encoding import load_encoder
-from sentemb.errors import InputError
+from sentemb.errors import InputError, unknown
 from sentemb.evaluation import evaluate_pairs
 from sentemb.evaluation.environment import hardware, library_versions
 from sentemb.evaluation.record_files import prepare_folder
 from sentemb.evaluation.timing import Times, efficiency_table, time_in_turns
 from sentemb.training import resolve, train
 from sentemb.training.program import run_with_options
-from sentemb.training.values import unknown
 from sentemb.transforms import add_flow, add_whitening, flow_config
 
 PUBLISHED = {  # table 6, BERT-base: training, inference

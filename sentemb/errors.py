@@ -1,6 +1,9 @@
-"""The one exception for mistakes that the user can mend."""
+"""The one exception for user errors."""
 
 from __future__ import annotations
+
+import difflib
+from collections.abc import Collection
 
 
 class InputError(ValueError):
@@ -17,3 +20,11 @@ class InputError(ValueError):
         super().__init__(message if hint is None else f"{message}; {hint}")
         self.message = message
         self.hint = hint
+
+
+def unknown(what: str, name: object, known: Collection[object]) -> InputError:
+    """The error for a name that does not exist, with the closest one that does."""
+    names = [str(item) for item in known]
+    close = difflib.get_close_matches(str(name), names, n=1)
+    hint = f"did you mean {close[0]}?" if close else f"choose among {', '.join(names)}"
+    return InputError(f"unknown {what}: {name}", hint)

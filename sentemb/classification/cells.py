@@ -61,7 +61,7 @@ def describe(recipe: str, options: Mapping[str, Any]) -> dict[str, Any]:
     check_options(config)
     with torch.random.fork_rng():
         torch.manual_seed(0)  # layers that the base lacks are the same at each call
-        encoder = build_encoder(config.base, pooling=config.pooling)  # type: ignore[arg-type]
+        encoder = build_encoder(config.base, pooling=config.pooling)
         start_from_pooler(encoder)
         fingerprint = fingerprint_of(encoder)
         head = {"kind": config.head, "width": encoder.get_embedding_dimension(), "classes": 2}

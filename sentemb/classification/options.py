@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 
 from sentemb.classification.config import ClassifierConfig
-from sentemb.classification.probe import probe_options
 from sentemb.errors import InputError
 from sentemb.training.objective import check_loss_options, loss_class
 
@@ -26,7 +25,6 @@ def check_options(config: ClassifierConfig) -> None:
             f"{config.loss} trains no head, and {config.head} cannot be fitted to a frozen encoder",
             "take the head linear, or another loss",
         )
-    probe_options(config.probe_options)
 
 
 def takes_head(loss: str) -> bool:

@@ -21,7 +21,7 @@ from sentemb.classification.config import ClassifierConfig
 from sentemb.classification.evaluator import ClassifierEvaluator, inputs_of
 from sentemb.classification.inputs import compute
 from sentemb.classification.options import takes_head
-from sentemb.classification.probe import fit_probe, probe_options
+from sentemb.classification.probe import fit_probe
 from sentemb.classification.storage import write_classifier
 from sentemb.data.columns import LABEL
 from sentemb.data.labelled import LabelledTexts
@@ -59,7 +59,7 @@ class ClassifierSession(Session):
         progress: ConsoleProgress | None,
     ) -> None:
         self.train, self.validation = train, validation
-        self.probe = probe_options(config.probe_options)
+        self.probe = config.probe
         self.two_stages = not takes_head(config.loss)
         super().__init__(config, rows=_rows(train, labels=not config.self_supervised), progress=progress)
         self.eval_steps = config.eval_steps or -(-len(train) // self.rows_per_step)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from sentemb.training.recipes import RECIPES, Recipe, get_recipe
+from sentemb.training.recipes import Recipe, get_recipe, recipes_of
 
 if TYPE_CHECKING:
     from sentemb.training.outcome import Run
@@ -101,7 +101,7 @@ def _command(recipe: Recipe) -> Callable[..., None]:
     return command
 
 
-for _recipe in RECIPES.values():
+for _recipe in recipes_of("contrastive").values():
     app.command(_recipe.name, help=_recipe.summary)(_command(_recipe))
 
 
@@ -113,7 +113,7 @@ def _train(
     *,
     resume: bool,
 ) -> None:
-    from sentemb.training.resolution import resolve
+    from sentemb.training.settings import resolve
 
     config = resolve(recipe, file=file, overrides=overrides, assignments=assignments)
 

@@ -7,14 +7,14 @@ from pathlib import Path
 import torch
 from sentence_transformers import SentenceTransformerTrainingArguments
 
-from sentemb.training.config import RunConfig
+from sentemb.training.config import EncoderConfig
 
 _LOGS_PER_EVALUATION = 5
 _KEPT_CHECKPOINTS = 2
 
 
 def training_arguments(
-    config: RunConfig, checkpoints: Path, *, eval_steps: int, metric: str | None, eval_on_start: bool
+    config: EncoderConfig, checkpoints: Path, *, eval_steps: int, metric: str | None, eval_on_start: bool
 ) -> SentenceTransformerTrainingArguments:
     """Translate a configuration for the trainer."""
     warm = "constant_with_warmup" if config.warmup else "constant"

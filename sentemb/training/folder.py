@@ -13,7 +13,6 @@ from __future__ import annotations
 import contextlib
 import json
 import shutil
-import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -23,6 +22,7 @@ from filelock import FileLock, Timeout
 from sentemb._files import read_json, write_json, write_text
 from sentemb.errors import InputError
 from sentemb.training.config import RunConfig
+from sentemb.training.settings import differing
 from sentemb.training.values import read_toml, to_toml
 
 # Where the output lies does not decide what comes out.
@@ -135,12 +135,7 @@ class RunFolder:
 
     def differing(self, config: RunConfig) -> list[str]:
         """Fields in which a configuration departs from the one that began the run."""
-        before = read_toml(self.config)
-        # Through TOML, so that both sides say "none" and have lists.
-        now = tomllib.loads(to_toml(config.values()))
-        names = [name for name in before.keys() | now.keys() if name not in _NOT_COMPARED]
-        # A run that an older version began lacks later fields, which change nothing where they are unset.
-        return sorted(name for name in names if before.get(name, "none") != now.get(name))
+        return differing(read_toml(self.config), config, but=_NOT_COMPARED)
 
 
 def _holds_more_than_a_lock(path: Path) -> bool:

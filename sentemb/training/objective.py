@@ -9,10 +9,10 @@ from torch import nn
 
 import sentemb.losses
 from sentemb._compat import get_world_size
-from sentemb.errors import InputError
+from sentemb.errors import InputError, unknown
 from sentemb.losses import SelfGuidedLoss, SimCSELoss, ViewCache
-from sentemb.training.config import RunConfig, TrainConfig
-from sentemb.training.values import checked, unknown
+from sentemb.training.config import EncoderConfig, TrainConfig
+from sentemb.training.config.checks import checked
 
 _NOT_AN_OPTION = "view_cache"  # which cannot be written in a file
 
@@ -32,7 +32,7 @@ def loss_class(name: str) -> type[nn.Module]:
     return found
 
 
-def check_loss_options(config: RunConfig) -> dict[str, Any]:
+def check_loss_options(config: EncoderConfig) -> dict[str, Any]:
     """Check the options of a configuration's loss by name and type."""
     chosen = loss_class(config.loss)
     # What has no default, the model and a classification head, is the run's own.

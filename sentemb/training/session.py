@@ -21,7 +21,7 @@ from sentemb.modules import build_encoder
 from sentemb.training.arguments import training_arguments
 from sentemb.training.callbacks import InterruptCallback, MetricsCallback, SpeedCallback
 from sentemb.training.checkpoints import checkpoint_name, checkpoints, remove_folder, remove_remains
-from sentemb.training.config import RunConfig
+from sentemb.training.config import EncoderConfig
 from sentemb.training.folder import RunFolder
 from sentemb.training.outcome import Interrupted, Run
 from sentemb.training.progress import ConsoleProgress
@@ -61,7 +61,7 @@ class Session(ABC):
     remarks: tuple[str, ...] = ()
     """Lines for the user before the run."""
 
-    def __init__(self, config: RunConfig, *, rows: Dataset, progress: ConsoleProgress | None) -> None:
+    def __init__(self, config: EncoderConfig, *, rows: Dataset, progress: ConsoleProgress | None) -> None:
         self.config = config
         self.rows = rows
         self.progress = progress
@@ -269,7 +269,7 @@ class Session(ABC):
             self.progress.announce(text)
 
 
-def _warn_of_slow_precision(config: RunConfig) -> None:
+def _warn_of_slow_precision(config: EncoderConfig) -> None:
     slow = torch.backends.cpu.get_cpu_capability() in ("DEFAULT", "AVX2")
     if config.precision == "bfloat16" and slow and not torch.accelerator.is_available():
         logger.warning("this CPU has no bfloat16 instructions: training in float32 is several times faster")

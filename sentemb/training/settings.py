@@ -1,17 +1,108 @@
-"""What `--set KEY=VALUE` says, for every command and program that has it."""
+"""From a recipe's name, a TOML file and flags to one checked configuration."""
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any, get_origin
 
-from sentemb.errors import InputError
-from sentemb.training.config import OptionValue, RunConfig, TrainConfig, field_types
-from sentemb.training.values import checked, parsed, toml_or_text, unknown
+from pydantic_core import PydanticUndefined
+
+from sentemb.errors import InputError, unknown
+from sentemb.training.config import RunConfig
+from sentemb.training.recipes import Recipe, get_recipe
+from sentemb.training.values import parsed, parsed_option, read_toml, to_toml
+
+_NO_SOURCE = "sentemb's default"
+
+
+def resolve(
+    recipe: str | Recipe,
+    *,
+    task: str | None = None,
+    file: str | Path | None = None,
+    overrides: Mapping[str, Any] | None = None,
+    assignments: Mapping[str, str] | None = None,
+) -> Any:
+    """Fill a configuration: the recipe's defaults, over them the file, over that the flags.
+
+    Args:
+        recipe: A recipe, or its name.
+        task: Take the values that the recipe has for this task, where it has any.
+        file: TOML file with fields of the configuration and tables of options such as `[loss_options]`.
+        overrides: Field name to value; `None` means "not given".
+        assignments: Field name, or `loss_options.NAME`, to text as the user wrote it.
+
+    Returns:
+        The configuration, of the class that the recipe's kind has.
+
+    Raises:
+        InputError: Unknown recipe, field or preset, a value of the wrong type, or no output.
+    """
+    chosen = get_recipe(recipe) if isinstance(recipe, str) else recipe
+    kind = chosen.config_class
+    given = _read(kind, Path(file), chosen.name) if file is not None else {}
+    layers = [given, {key: value for key, value in (overrides or {}).items() if value is not None}]
+    layers.append(parse_settings(assignments or {}, kind))
+    preset = next((layer["preset"] for layer in reversed(layers) if "preset" in layer), "paper")
+    values = chosen.values(preset, task)
+    fields, tables = kind.model_fields, option_tables(kind)
+    for layer in layers:
+        for key, value in layer.items():
+            if key not in fields:
+                raise unknown("setting", key, fields)
+            joined = key in tables and isinstance(value, Mapping)
+            values[key] = {**values.get(key, {}), **value} if joined else value
+    values["recipe"] = chosen.name
+    if "output" not in values:
+        raise InputError("no output folder", "name one with --output")
+    if "data" in fields and "data" not in values:
+        raise InputError(f"the recipe {chosen.name} has no data of its own", "name a file with --data")
+    try:
+        return kind(**values)
+    except InputError as error:
+        # A field that only the file sets is an error in the file.
+        field = error.message.split(" ", 1)[0].split(".")[0]
+        if file is not None and field in given and not any(field in layer for layer in layers[1:]):
+            raise InputError(f"{file}: {error.message}", error.hint) from None
+        raise
+
+
+def explain(recipe: str, *, preset: str = "paper", task: str | None = None) -> dict[str, tuple[str, str]]:
+    """Every default of a recipe with its source.
+
+    Args:
+        recipe: Name of a recipe.
+        preset: `paper` or `released`.
+        task: As for `resolve`.
+
+    Returns:
+        Field name, or `loss_options.NAME`, to the value as text and its source.
+
+    Raises:
+        InputError: There is no such recipe or preset.
+    """
+    chosen = get_recipe(recipe)
+    told = {key: (shown(one.value), one.source) for key, one in chosen.sources(preset, task).items()}
+    hidden = {*told, "recipe", "preset", "output", *option_tables(chosen.config_class)}
+    for name, field in chosen.config_class.model_fields.items():
+        if name not in hidden and field.default is not PydanticUndefined:
+            told[name] = (shown(field.default), _NO_SOURCE)
+    return told
+
+
+def shown(value: Any) -> str:
+    """A value as a flag takes it."""
+    if isinstance(value, list | tuple):
+        return ",".join(shown(one) for one in value)
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return "none" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def split_settings(arguments: Iterable[str]) -> dict[str, str]:
-    """Divide arguments into names and texts.
+    """Divide arguments of `--set` into names and texts.
 
     Args:
         arguments: Such as `epochs=3`.
@@ -31,50 +122,63 @@ def split_settings(arguments: Iterable[str]) -> dict[str, str]:
     return texts
 
 
-def parse_settings(assignments: Mapping[str, str], kind: type[RunConfig] = TrainConfig) -> dict[str, Any]:
+def parse_settings(assignments: Mapping[str, str], kind: type[RunConfig]) -> dict[str, Any]:
     """Read settings from the command line, where everything is text.
 
     A field has the type of its own. An option may be any value of TOML that options are, lists of numbers
-    among them (`[0, 0.1]`, or `0,0.1`), and what is none is text; who takes it checks it.
+    among them (`[0, 0.1]`, or `0,0.1`), and what is none is text.
 
     Args:
         assignments: Field name, or `TABLE.NAME` for an option, to text.
         kind: The configuration's class.
 
     Returns:
-        Field name to value, as a TOML file would hold it: lists for tuples, "none" for `None`.
+        Field name to value, as a TOML file would hold it.
 
     Raises:
-        InputError: There is no such setting, or the text is no value of its type.
+        InputError: There is no such setting.
     """
-    types, tables = field_types(kind), option_tables(kind)
+    fields, tables = kind.model_fields, option_tables(kind)
     values: dict[str, Any] = {}
     for name, text in assignments.items():
         table, _, option = name.partition(".")
         if table in tables and option:
-            values.setdefault(table, {})[option] = _plain(_option(name, text))
+            values.setdefault(table, {})[option] = parsed_option(text)
         elif table in tables:
             raise InputError(f"{table} holds options", f"write {table}.NAME=VALUE")
-        elif name in types:
-            values[name] = _plain(parsed(name, text, types[name]))
+        elif name in fields:
+            values[name] = parsed(text, fields[name].annotation)
         else:
-            raise unknown("setting", name, [*types, "loss_options.temperature"])
+            raise unknown("setting", name, [*fields, *(f"{one}.NAME" for one in tables)])
     return values
 
 
 def option_tables(kind: type[RunConfig]) -> list[str]:
     """Fields that hold the options of something."""
-    return [name for name, inner in field_types(kind).items() if get_origin(inner) is Mapping]
+    return [name for name, field in kind.model_fields.items() if get_origin(field.annotation) is Mapping]
 
 
-def _option(name: str, text: str) -> Any:
-    value = toml_or_text(text)
-    if value == text and "," in text:
-        value = [toml_or_text(part.strip()) for part in text.split(",")]
-    return checked(name, value, OptionValue)
+def differing(before: Mapping[str, Any], config: RunConfig, *, but: Iterable[str] = ()) -> list[str]:
+    """Fields in which a configuration departs from the one in a TOML file."""
+    # Through TOML, so that both sides say "none" and have lists.
+    now = tomllib.loads(to_toml(config.values()))
+    names = (before.keys() | now.keys()) - set(but)
+    # A run that an older version began lacks later fields, which change nothing where they are unset.
+    return sorted(name for name in names if before.get(name, "none") != now.get(name))
 
 
-def _plain(value: Any) -> Any:
-    if isinstance(value, tuple):
-        return [_plain(item) for item in value]
-    return "none" if value is None else value
+def _read(kind: type[RunConfig], file: Path, recipe: str) -> dict[str, Any]:
+    given = read_toml(file)
+    for key in given:
+        if key not in kind.model_fields:
+            error = unknown("key", key, kind.model_fields)
+            raise InputError(f"{file}: {error.message}", error.hint)
+    for table in option_tables(kind):
+        if not isinstance(given.get(table, {}), dict):
+            raise InputError(f"{file}: {table} is no table", f"write [{table}] above its options")
+    if given.get("recipe", recipe) != recipe:
+        raise InputError(
+            f"{file} is for the recipe {given['recipe']}, not {recipe}",
+            f"run sentemb train {given['recipe']}",
+        )
+    return given

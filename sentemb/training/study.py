@@ -21,8 +21,8 @@ from sentemb.training.checkpoints import remove_folder
 from sentemb.training.config import TrainConfig
 from sentemb.training.folder import RunFolder
 from sentemb.training.progress import ConsoleProgress
-from sentemb.training.resolution import resolve
 from sentemb.training.run import train
+from sentemb.training.settings import resolve
 
 _MODELS = "models"
 _SETTINGS = "settings"
@@ -52,7 +52,8 @@ def recipe_row(
     """A row that trains a recipe."""
 
     def configured(folder: str, seed: int) -> TrainConfig:
-        return resolve(recipe, overrides={**overrides, "output": folder, "seeds": (seed,)})
+        config: TrainConfig = resolve(recipe, overrides={**overrides, "output": folder, "seeds": (seed,)})
+        return config
 
     def train_one(folder: Path, seed: int, progress: ConsoleProgress | None) -> None:
         if RunFolder(folder).status() != "finished":

@@ -8,15 +8,17 @@ from pathlib import Path
 from typing import Any
 
 from sentemb.data.sts import STS_SETS
-from sentemb.errors import InputError
+from sentemb.errors import InputError, unknown
 from sentemb.evaluation.result import ResultRecord
 from sentemb.evaluation.sts import load_sets
 from sentemb.evaluation.suites import STS, Suite
+from sentemb.training.config import TrainConfig
+from sentemb.training.config.checks import checked
 from sentemb.training.program import run_with_options
 from sentemb.training.progress import ConsoleProgress
 from sentemb.training.settings import parse_settings, split_settings
 from sentemb.training.study import Row, judge_rows
-from sentemb.training.values import parsed, unknown
+from sentemb.training.values import parsed
 
 
 def study_parser(description: str | None, *, rows: Sequence[str], seeds: str) -> argparse.ArgumentParser:
@@ -43,7 +45,7 @@ def study_parser(description: str | None, *, rows: Sequence[str], seeds: str) ->
 def recipe_settings(options: argparse.Namespace, *names: str) -> dict[str, Any]:
     """Read what the command line says of every row that trains a recipe."""
     given = {name: getattr(options, name) for name in ("base", "dev", "data_dir", "max_steps", *names)}
-    return {**given, **parse_settings(split_settings(options.set))}
+    return {**given, **parse_settings(split_settings(options.set), TrainConfig)}
 
 
 def run_study(
@@ -78,7 +80,7 @@ def rows_and_seeds(options: argparse.Namespace, known: Collection[str]) -> tuple
     for name in names:
         if name not in known:
             raise unknown("row", name, known)
-    seeds = parsed("seeds", options.seeds, tuple[int, ...])
+    seeds = checked("seeds", parsed(options.seeds, tuple[int, ...]), tuple[int, ...])
     if len({*seeds}) < len(seeds) or len({*names}) < len(names):
         raise InputError("a row or a seed is named twice", "name each once, for example --seeds 1,2,3")
     return names, seeds

@@ -18,13 +18,15 @@ from sentence_transformers import SentenceTransformer
 
 from sentemb._files import new_folder, write_json
 from sentemb.data import describe_source
+from sentemb.errors import unknown
 from sentemb.modules import Poolings, load
 from sentemb.modules.source import find_source
 from sentemb.training.card import ENCODER_TAGS, Card, encoder_code, write_card
+from sentemb.training.config.checks import checked
 from sentemb.training.program import run_with_options
 from sentemb.training.record import describe_environment
 from sentemb.training.settings import split_settings
-from sentemb.training.values import parsed, unknown
+from sentemb.training.values import parsed
 from sentemb.transforms.config import FlowConfig
 from sentemb.transforms.sentences import Sentences, load_sentences
 
@@ -110,7 +112,7 @@ def flow_settings(arguments: list[str]) -> dict[str, Any]:
     for name, text in split_settings(arguments).items():
         if name not in kinds:
             raise unknown("setting of a flow", name, [field.name for field in fields(FlowConfig)])
-        values[name] = parsed(name, text, kinds[name])
+        values[name] = checked(name, parsed(text, kinds[name]), kinds[name])
     return values
 
 

@@ -203,7 +203,7 @@ def test_options_that_do_not_fit_are_one_clear_error(
     ("recipe", "overrides", "message"),
     [
         ("cr", {}, "unknown recipe: cr"),
-        ("ce", {"head": "tree"}, "unknown head: tree"),
+        ("ce", {"head": "tree"}, "head is 'tree'; choose among linear"),
         ("ce", {"head_options": {"classes": 3}}, "head_options name classes"),
         ("ce", {"eval_steps": 0}, "eval_steps is 0"),
         ("ce", {"metric": "f2"}, "metric is 'f2'"),

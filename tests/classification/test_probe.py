@@ -12,9 +12,11 @@ import torch
 
 from sentemb.classification import fit_classifier
 from sentemb.classification.inputs import compute
-from sentemb.classification.probe import ProbeOptions, fit_probe, probe_options
+from sentemb.classification.probe import fit_probe
 from sentemb.errors import InputError
 from sentemb.modules import LinearHead, build_encoder
+from sentemb.training import resolve
+from sentemb.training.config import ProbeOptions
 from tests.classification.toy import toy_config, toy_set
 
 
@@ -122,7 +124,7 @@ def test_dropout_is_on_only_when_asked_for(small_bert: Path) -> None:
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"epoch": 3}, "unknown option of the second stage: probe_options.epoch; "),
+        ({"epoch": 3}, "unknown option of the second stage: epoch; did you mean epochs?"),
         ({"epochs": "many"}, "probe_options.epochs is 'many'; it must be a whole number"),
         ({"epochs": 2.5}, "probe_options.epochs is 2.5"),
         ({"clip": None}, "probe_options.clip is None"),
@@ -132,7 +134,7 @@ def test_dropout_is_on_only_when_asked_for(small_bert: Path) -> None:
 )
 def test_options_are_checked(values: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=re.escape(message)):
-        probe_options(values)
+        resolve("supcl-seq", overrides={"output": "o", "probe_options": values})
 
 
 @pytest.mark.parametrize(

@@ -7,16 +7,15 @@ from typing import Any
 
 import pytest
 
-from sentemb.classification import ClassifierConfig, resolve_classifier
 from sentemb.errors import InputError
-from sentemb.training import parse_settings, resolve, split_settings
+from sentemb.training import ClassifierConfig, TrainConfig, parse_settings, resolve, split_settings
 
 
 @pytest.mark.parametrize(
     ("argument", "expected"),
     [
         ("epochs = 3", {"epochs": 3}),
-        ("clip=1", {"clip": 1.0}),
+        ("clip=1", {"clip": 1}),
         ("base = bert-mini", {"base": "bert-mini"}),
         ("pooling=none", {"pooling": "none"}),
         ("seeds=4,5", {"seeds": [4, 5]}),
@@ -37,7 +36,9 @@ def test_values_are_those_of_a_file(argument: str, expected: dict[str, Any]) -> 
 
 def test_options_of_one_table_are_joined() -> None:
     arguments = ["loss_options.weight=1", "loss_options.temperature=0.5", "loss_options.weight=2"]
-    assert parse_settings(split_settings(arguments)) == {"loss_options": {"weight": 2, "temperature": 0.5}}
+    assert parse_settings(split_settings(arguments), TrainConfig) == {
+        "loss_options": {"weight": 2, "temperature": 0.5}
+    }
 
 
 @pytest.mark.parametrize(
@@ -56,11 +57,11 @@ def test_options_of_one_table_are_joined() -> None:
 )
 def test_a_mistake_is_one_clear_error(argument: str, message: str) -> None:
     with pytest.raises(InputError, match=re.escape(message)):
-        parse_settings(split_settings([argument]), ClassifierConfig)
+        resolve("ce", overrides={"output": "o"}, assignments=split_settings([argument]))
 
 
 def test_a_list_of_probabilities_reaches_the_loss() -> None:
-    config = resolve_classifier(
+    config = resolve(
         "supcl-seq", overrides={"output": "o"}, assignments={"loss_options.dropouts": "[0, 0.1, 0.2]"}
     )
     assert config.loss_options["dropouts"] == (0.0, 0.1, 0.2)

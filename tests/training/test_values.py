@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sentemb.errors import InputError
-from sentemb.training.values import checked, parsed, to_toml
+from sentemb.training.config.checks import checked
+from sentemb.training.values import parsed, to_toml
 
 Choice = Literal["linear", "constant"]
 
@@ -71,12 +72,12 @@ def test_what_does_not_fit_is_named(value: Any, kind: Any, message: str) -> None
     ],
 )
 def test_text_from_the_command_line(text: str, kind: Any, expected: Any) -> None:
-    assert parsed("x", text, kind) == expected
+    assert checked("x", parsed(text, kind), kind) == expected
 
 
 scalars = st.one_of(
     st.integers(-(2**53), 2**53),
-    st.floats(allow_nan=False),
+    st.floats(allow_nan=False, allow_infinity=False),
     st.booleans(),
     st.text(st.characters(codec="utf-8")),
 )

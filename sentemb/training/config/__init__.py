@@ -1,0 +1,24 @@
+"""Configurations: one typed model per kind of run, from which TOML, flags, help and checks all come.
+
+Importing this imports no torch.
+"""
+
+from __future__ import annotations
+
+from sentemb.training.config.base import EncoderConfig, OptionValue, RunConfig
+from sentemb.training.config.classifier import ClassifierConfig, Metric, ProbeOptions
+from sentemb.training.config.contrastive import TrainConfig
+from sentemb.training.config.multitask import MultiTaskConfig
+from sentemb.training.config.pretraining import PretrainConfig
+
+__all__ = [
+    "ClassifierConfig",
+    "EncoderConfig",
+    "Metric",
+    "MultiTaskConfig",
+    "OptionValue",
+    "PretrainConfig",
+    "ProbeOptions",
+    "RunConfig",
+    "TrainConfig",
+]

@@ -1,0 +1,149 @@
+"""What every configuration is: a frozen pydantic model whose errors name the field."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Annotated, Any, Literal, Self, TypeVar
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from sentemb.errors import InputError
+from sentemb.training.config.checks import described_error, plain, prepared
+
+Precision = Literal["float32", "bfloat16"]
+Preset = Literal["paper", "released"]
+OptionValue = str | int | float | bool | tuple[int | None, ...] | tuple[float, ...] | None
+"""What an option of a loss or a head can be; who takes it checks it."""
+
+Item = TypeVar("Item")
+
+
+def each_once(items: tuple[Item, ...]) -> tuple[Item, ...]:
+    """Refuse a list that names something twice."""
+    if len(set(items)) != len(items):
+        raise ValueError("each may be named once")
+    return items
+
+
+def _frozen(options: Mapping[str, OptionValue]) -> Mapping[str, OptionValue]:
+    return MappingProxyType(dict(options))
+
+
+def _seeds(seeds: tuple[int, ...]) -> tuple[int, ...]:
+    if not seeds or len(set(seeds)) != len(seeds):
+        raise InputError("seeds must be one or more different numbers", "for example --seeds 1,2,3")
+    return seeds
+
+
+Options = Annotated[Mapping[str, OptionValue], AfterValidator(_frozen)]
+Seed = Annotated[int, Field(ge=0, le=2**32 - 1)]
+Seeds = Annotated[tuple[Seed, ...], AfterValidator(_seeds)]
+Beta = Annotated[float, Field(ge=0, lt=1)]  # torch refuses 1 with a traceback
+
+
+class CheckedModel(BaseModel):
+    """A frozen model that is strict about types and raises `InputError`.
+
+    Whole numbers pass as floats, lists as tuples, and "none" as `None`, which TOML and flags lack.
+
+    Raises:
+        InputError: A field is unknown or missing, or its value has the wrong type or lies outside its range.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+
+    def __init__(self, **values: Any) -> None:
+        try:
+            super().__init__(**values)
+        except ValidationError as error:
+            raise described_error(error, values, known=type(self).model_fields) from None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _prepare(cls, values: dict[str, Any]) -> dict[str, Any]:
+        fields = cls.model_fields
+        return {
+            name: prepared(value, fields[name].annotation) if name in fields else value
+            for name, value in values.items()
+        }
+
+    def __hash__(self) -> int:
+        return hash(str(self.values()))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # The read-only options cannot be pickled, and experiments hand configurations to their processes.
+        return _remake, (type(self), self.values())
+
+    def values(self) -> dict[str, Any]:
+        """The fields as plain values, for TOML and JSON.
+
+        Returns:
+            Field name to value; lists for tuples.
+        """
+        return {name: plain(getattr(self, name)) for name in type(self).model_fields}
+
+    def replace(self, **changes: Any) -> Self:
+        """A copy with some fields changed, checked like a new one.
+
+        Args:
+            **changes: Field name to value.
+
+        Returns:
+            The copy.
+
+        Raises:
+            InputError: As for a new one.
+        """
+        return type(self)(**{**self.values(), **changes})
+
+
+def _remake(kind: type[CheckedModel], values: dict[str, Any]) -> CheckedModel:
+    return kind(**values)
+
+
+class RunConfig(CheckedModel):
+    """What every run has, whatever it trains."""
+
+    recipe: str = Field(description="Name of the recipe that the other values come from.")
+    preset: Preset = Field(
+        "paper", description="`paper`, or `released` for what the published code does where that differs."
+    )
+    base: str | None = Field(description="Base model: a folder, a hub id or a bundled model.")
+    output: str = Field(description="Folder of the run; the finished model is at its top.")
+    batch_size: int = Field(ge=1, description="Rows per optimizer step and process.")
+    max_steps: int | None = Field(None, ge=1, description="Stop after this many optimizer steps.")
+    learning_rate: float = Field(ge=0, description="Peak learning rate.")
+    weight_decay: float = Field(
+        ge=0, description="Decoupled decay of all weights but biases and normalisation."
+    )
+    betas: tuple[Beta, Beta] = Field(description="Decay rates of AdamW's moments.")
+    epsilon: float = Field(ge=0, description="AdamW's epsilon.")
+    warmup: float = Field(ge=0, le=0.99, description="Share of the steps over which the learning rate rises.")
+    clip: float = Field(ge=0, description="Largest global gradient norm; 0 does not clip.")
+    seeds: Seeds = Field((1,), description="One run per seed: 1,2,3.")
+
+
+class EncoderConfig(RunConfig):
+    """A run that trains a sentence encoder by a loss."""
+
+    base: str = Field(description="Base model: a folder, a hub id or a bundled model.")
+    pooling: str | None = Field(
+        description="How a sentence vector is made of tokens, see `sentemb.modules.Poolings`. A recipe's is "
+        "for raw transformers: a finished encoder keeps its own unless another is named."
+    )
+    loss: str = Field(description="Class in `sentemb.losses`, or FILE.py:CLASS for your own.")
+    loss_options: Options = Field({}, description="Arguments of the loss.")
+    epochs: int = Field(ge=1, description="Passes over the data.")
+    schedule: Literal["linear", "constant"] = Field(description="Learning rate after the warm-up.")
+    max_length: int = Field(
+        ge=1,
+        description="Longest training input in tokens. An encoder is evaluated and saved with its own limit, "
+        "a classifier predicts at this length.",
+    )
+    precision: Precision = Field(
+        "float32", description="`bfloat16` for mixed precision with float32 weights."
+    )
+    stopping: Literal["drops", "patience", "none"] = Field(description="Stopping rule, see `StoppingRule`.")
+    stopping_limit: int = Field(ge=1, description="The count at which the rule stops.")
+    use_last: bool = Field(description="Keep the last weights, not those of the best dev score.")

@@ -1,0 +1,96 @@
+"""The configuration of a training on several tasks."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Self
+
+from pydantic import AfterValidator, Field, model_validator
+
+from sentemb.errors import InputError
+from sentemb.training.config.base import EncoderConfig
+
+LOSS = "ParaphraseContrastLoss"
+Task = Literal["sentiment", "paraphrase", "similarity"]
+Sharing = Literal["none", "separate", "first-layer", "full"]
+TaskSchedule = Literal["average", "batch-round-robin", "epoch-round-robin"]
+Resampling = Literal["uniform", "stratified"]
+Fusion = Literal["alternating", "summed"]
+Reduction = Literal["mean", "sum"]
+SimilarityTarget = Literal["fraction", "scaled", "shifted"]
+ContrastSource = Literal["given", "quora", "nli"]
+"""The three sets of the tasks, the paraphrase set alone, or NLI triples."""
+
+
+def _loss(name: str) -> str:
+    if name != LOSS:
+        raise InputError(f"loss is {name}", f"contrast on several tasks takes {LOSS}")
+    return name
+
+
+class MultiTaskConfig(EncoderConfig):
+    """Everything but the data that decides the weights of a model of several tasks, and where they go.
+
+    A run is made of stages with an optimizer each: contrast on each of `contrast_data` and the tasks, in the
+    order that `contrast` says; a stage starts from the last weights of the one before. Every epoch of the
+    last stage is evaluated on the dev sets, also by the stopping rule. `epochs` and `learning_rate` are those
+    of the tasks; `max_steps` and `warmup` count within each stage.
+
+    `loss` is `ParaphraseContrastLoss`, the contrast of labelled pairs, whose head and temperature the other
+    kinds of contrast share. Under `preset="released"` gradient surgery is that of the released code, and the
+    loss of sentiment is divided by the batch size also in a smaller last batch, as in the starter code.
+    """
+
+    loss: Annotated[str, AfterValidator(_loss)] = Field(LOSS, description="The contrastive loss.")
+    tasks: tuple[Task, ...] = Field(
+        ("sentiment", "paraphrase", "similarity"), description="The tasks to train."
+    )
+    sharing: Sharing = Field("first-layer", description="What the heads share, see `TaskHeads`.")
+    head_dropout: float = Field(0.3, ge=0, le=0.99, description="Dropout probability in the heads.")
+    task_schedule: TaskSchedule = Field("average", description="How an epoch mixes the tasks.")
+    resampling: Resampling = Field("uniform", description="How sets are brought down to one size.")
+    gradient_surgery: bool = Field(
+        False, description="Remove conflicts between the tasks' gradients instead of averaging the losses."
+    )
+    surgery_reduction: Reduction = Field("mean", description="Of the projected gradients.")
+    similarity_target: SimilarityTarget = Field("fraction", description="How cosine and score are compared.")
+    contrast: Literal["none", "before", "after", "fused"] = Field(
+        "before",
+        description="Before or after the tasks, or `fused` with one task: each of its batches is trained on "
+        "the task and then on contrast, and the other sets follow on contrast alone.",
+    )
+    contrast_data: tuple[ContrastSource, ...] = Field(
+        ("given",), description="What contrast is trained on, one stage each."
+    )
+    contrast_supervised: bool = Field(
+        True,
+        description="Use the labels of the paraphrase set; otherwise its texts are dropout views like those "
+        "of the other two sets, and the sentiment set comes first.",
+    )
+    contrast_epochs: int = Field(5, ge=1, description="Epochs on the tasks' sets.")
+    nli_epochs: int = Field(3, ge=1, description="Epochs on NLI triples.")
+    contrast_learning_rate: float = Field(
+        2e-5, ge=0, description="Of contrastive stages; a fused stage has that of the tasks."
+    )
+    paraphrase_share: float = Field(
+        1.0, ge=0, le=1, description="Share of the paraphrase set that an epoch of contrast draws."
+    )
+    fusion: Fusion = Field(
+        "alternating", description="Whether a fused batch takes two optimizer steps, or one on the sum."
+    )
+
+    @model_validator(mode="after")
+    def _check_combination(self) -> Self:
+        for name, least in (("tasks", 1), ("contrast_data", 0 if self.contrast == "none" else 1)):
+            chosen = getattr(self, name)
+            if len(chosen) < least or len(set(chosen)) != len(chosen):
+                raise InputError(f"{name} is {', '.join(chosen) or 'empty'}", "name each once, one at least")
+        if self.gradient_surgery and (self.task_schedule != "average" or len(self.tasks) < 2):
+            raise InputError(
+                "gradient_surgery is for two or more tasks in one step", "take task_schedule=average"
+            )
+        if self.contrast == "fused" and (len(self.tasks) != 1 or self.contrast_data != ("given",)):
+            raise InputError(
+                "contrast=fused trains one task on each batch, and the given sets",
+                "set tasks=sentiment and contrast_data=given",
+            )
+        return self

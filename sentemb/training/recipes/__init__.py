@@ -1,0 +1,231 @@
+"""Recipes: a name for everything that decides a run, each value with its source.
+
+A file of recipes beside this one::
+
+    [sources]
+    paper = "Kim et al., ACL 2021"              # stands for {paper} in a source
+
+    [recipes.sg-opt]
+    summary = "..."
+    kind = "contrastive"                        # which configuration it fills
+    inherits = "_sg"                            # a name with an underscore is only inherited from
+    without = ["data"]                          # what it does not inherit
+    [recipes.sg-opt.values]
+    batch_size = [16, "{paper}, table 8"]       # a field, or loss_options.NAME: value and source
+    [recipes.sg-opt.released]                   # what differs under the preset `released`
+    [recipes.sg-opt.tasks]                      # what differs on a task, by name
+
+Where a table or its recipe has a `source` of its own, its values stand alone.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from importlib.resources import files
+from typing import Any, NamedTuple
+
+from sentemb.errors import InputError, unknown
+from sentemb.training.config import (
+    ClassifierConfig,
+    MultiTaskConfig,
+    PretrainConfig,
+    RunConfig,
+    TrainConfig,
+)
+
+KINDS: dict[str, type[RunConfig]] = {
+    "contrastive": TrainConfig,
+    "classification": ClassifierConfig,
+    "multitask": MultiTaskConfig,
+    "pretraining": PretrainConfig,
+}
+_OPTIMIZATION = ("base", "batch_size", "epochs", "learning_rate", "weight_decay", "schedule", "warmup")
+
+
+class Default(NamedTuple):
+    """A default and where it comes from.
+
+    Args:
+        value: The value.
+        source: Table or section of the paper, or the released code.
+    """
+
+    value: Any
+    source: str
+
+
+Defaults = Mapping[str, Default]
+
+
+class Layer(NamedTuple):
+    """What one recipe adds to the one that it inherits from."""
+
+    values: Defaults
+    released: Defaults | None
+    tasks: Mapping[str, Defaults]
+    without: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """The defaults of one method.
+
+    Args:
+        name: What the user calls it.
+        kind: What it trains, a key of `KINDS`.
+        summary: One line.
+        layers: What it inherits, then its own.
+    """
+
+    name: str
+    kind: str
+    summary: str
+    layers: tuple[Layer, ...]
+
+    @property
+    def config_class(self) -> type[RunConfig]:
+        """The configuration that it fills."""
+        return KINDS[self.kind]
+
+    @property
+    def defaults(self) -> Defaults:
+        """The defaults of the paper: field, or `loss_options.NAME`, to default."""
+        return self.sources("paper")
+
+    @cached_property
+    def tasks(self) -> tuple[str, ...]:
+        """The tasks for which it has values of their own."""
+        return tuple(dict.fromkeys(task for layer in self.layers for task in layer.tasks))
+
+    def sources(self, preset: str, task: str | None = None) -> Defaults:
+        """The defaults with their sources.
+
+        Args:
+            preset: `paper` or `released`.
+            task: Take the values that the paper gives for this task.
+
+        Returns:
+            Field name, or `loss_options.NAME`, to default.
+
+        Raises:
+            InputError: There is no released code.
+        """
+        if preset == "released" and all(layer.released is None for layer in self.layers):
+            raise InputError(f"there is no released code for {self.name}", "leave the preset out")
+        chosen: dict[str, Default] = {}
+        for layer in self.layers:
+            for name in layer.without:
+                chosen.pop(name, None)
+            chosen |= layer.values
+            # The released code has one setting for all tasks.
+            chosen |= (layer.released or {}) if preset == "released" else layer.tasks.get(task or "", {})
+        return chosen
+
+    def values(self, preset: str, task: str | None = None) -> dict[str, Any]:
+        """The defaults as plain values.
+
+        Args:
+            preset: `paper` or `released`.
+            task: Take the values that the paper gives for this task.
+
+        Returns:
+            Field name to value; the options of the loss, or of another part, in a dict.
+
+        Raises:
+            InputError: There is no released code.
+        """
+        plain: dict[str, Any] = {"recipe": self.name, "preset": preset}
+        for key, default in self.sources(preset, task).items():
+            table, _, option = key.rpartition(".")
+            (plain.setdefault(table, {}) if table else plain)[option] = default.value
+        return plain
+
+
+def get_recipe(name: str) -> Recipe:
+    """Look a recipe up.
+
+    Args:
+        name: Its name.
+
+    Returns:
+        The recipe.
+
+    Raises:
+        InputError: There is none of this name.
+    """
+    if name not in RECIPES:
+        raise unknown("recipe", name, RECIPES)
+    return RECIPES[name]
+
+
+def recipes_of(kind: str) -> dict[str, Recipe]:
+    """The recipes of a kind.
+
+    Args:
+        kind: A key of `KINDS`.
+
+    Returns:
+        Name to recipe.
+    """
+    return {name: recipe for name, recipe in RECIPES.items() if recipe.kind == kind}
+
+
+def optimization_of(recipe: str) -> dict[str, Any]:
+    """How a recipe trains, whatever its objective: what a fair comparison with it shares.
+
+    Args:
+        recipe: Name of a recipe.
+
+    Returns:
+        Base, batch size, epochs, learning rate and its schedule, and weight decay.
+
+    Raises:
+        InputError: There is no such recipe.
+    """
+    values = get_recipe(recipe).values("paper")
+    return {name: values[name] for name in _OPTIMIZATION}
+
+
+def _read_all() -> dict[str, Recipe]:
+    recipes: dict[str, Recipe] = {}
+    for file in sorted(files(__name__).iterdir(), key=lambda file: file.name):
+        if file.name.endswith(".toml"):
+            recipes |= _read(tomllib.loads(file.read_text(encoding="utf-8")))
+    return {name: recipe for name, recipe in recipes.items() if not name.startswith("_")}
+
+
+def _read(content: dict[str, Any]) -> dict[str, Recipe]:
+    recipes: dict[str, Recipe] = {}
+    names = content["sources"]
+    for name, table in content["recipes"].items():
+        source = table.get("source")
+        tasks = dict(table.get("tasks", {}))
+        tasks_source = tasks.pop("source", source)
+        layer = Layer(
+            dict(_defaults(table.get("values", {}), names, source)),
+            dict(_defaults(table["released"], names, source)) if "released" in table else None,
+            {task: dict(_defaults(values, names, tasks_source)) for task, values in tasks.items()},
+            tuple(table.get("without", ())),
+        )
+        parent = recipes.get(table.get("inherits", ""))
+        kind = table.get("kind") or (parent.kind if parent else "")
+        inherited = parent.layers if parent else ()
+        recipes[name] = Recipe(name, kind, table.get("summary", ""), (*inherited, layer))
+    return recipes
+
+
+def _defaults(
+    table: Mapping[str, Any], names: Mapping[str, str], source: str | None, prefix: str = ""
+) -> Iterator[tuple[str, Default]]:
+    for key, entry in table.items():
+        if isinstance(entry, dict):
+            yield from _defaults(entry, names, source, f"{prefix}{key}.")
+            continue
+        value, told = entry if source is None else (entry, source)
+        yield f"{prefix}{key}", Default(value, told.format(**names))
+
+
+RECIPES: dict[str, Recipe] = _read_all()
