@@ -11,6 +11,8 @@ from sentemb.augmentation.store import TranslationStore
 from sentemb.augmentation.translator import Progress, Translator
 from sentemb.errors import InputError
 
+PAIR_COLUMNS = ("text", "back_translation")
+"""What the recipes `bt` and `bt-sg-opt` train on."""
 _WINDOW = 64
 """Batches whose texts are sorted by length together."""
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from sentemb.cli.data import DataDir
+from sentemb.cli.options import DataDir
 
 if TYPE_CHECKING:
     from sentemb.evaluation.layers import LayerMap

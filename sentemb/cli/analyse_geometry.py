@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sentemb.cli.analyse_encoders import load_named
-from sentemb.cli.data import DataDir
+from sentemb.cli.options import DataDir
 from sentemb.errors import InputError
 
 if TYPE_CHECKING:

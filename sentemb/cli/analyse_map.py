@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from sentemb.cli.analyse_encoders import load_named
-from sentemb.cli.data import DataDir
+from sentemb.cli.options import DataDir
 from sentemb.errors import InputError
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import typer
@@ -39,6 +40,23 @@ def next_step(command: str) -> None:
 def error_line(message: str) -> str:
     """The one line that an error of the user is."""
     return f"sentemb: error: {printable(' '.join(message.split()))}\n"
+
+
+@contextlib.contextmanager
+def progress_bar() -> Iterator[Callable[[str, int, int], None]]:
+    """A bar on standard error, where that is a terminal: takes a stage and how many of how many are done."""
+    from rich.console import Console
+    from rich.progress import MofNCompleteColumn, Progress, TimeRemainingColumn
+
+    console = Console(stderr=True)
+    columns = (*Progress.get_default_columns()[:2], MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
+        task = bar.add_task("")
+
+        def report(stage: str, done: int, total: int) -> None:
+            bar.update(task, description=printable(stage), completed=done, total=total or None)
+
+        yield report
 
 
 def show(table: Table) -> None:

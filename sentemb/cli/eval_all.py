@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sentemb.cli.data import DataDir
 from sentemb.cli.options import (
     AllowCountMismatch,
+    DataDir,
     Device,
     Markdown,
     MaxLength,

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from sentemb.cli.data import DataDir
 from sentemb.cli.eval_tables import Baseline, Best, Figures, draw
+from sentemb.cli.options import DataDir
 from sentemb.errors import InputError
 
 if TYPE_CHECKING:

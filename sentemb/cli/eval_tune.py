@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from sentemb._files import write_text
-from sentemb.cli.data import DataDir
 from sentemb.cli.eval_classify import Rule, parse_numbers
+from sentemb.cli.options import DataDir
 from sentemb.errors import InputError
 
 if TYPE_CHECKING:

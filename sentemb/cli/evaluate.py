@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from sentemb.cli.data import DataDir
 from sentemb.cli.options import (
     AllowCountMismatch,
+    DataDir,
     Device,
     Markdown,
     MaxLength,

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
+from collections.abc import Callable
+from dataclasses import fields
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal, get_type_hints
 
 import typer
 
@@ -89,3 +93,30 @@ def split_numbers(option: str, listed: str) -> tuple[int, ...]:
     if not all(part.isdecimal() for part in parts) or len({int(part) for part in parts}) < len(parts):
         raise InputError(f"--{option} {listed} is no list of different whole numbers from 0", "write 1,2,3")
     return tuple(int(part) for part in parts)
+
+
+def grouped(group: type[Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a verb that takes a dataclass as one of its arguments an option for each of its fields.
+
+    Options that several verbs share are declared once, in that dataclass.
+    """
+
+    def decorate(verb: Callable[..., None]) -> Callable[..., None]:
+        hints = get_type_hints(verb, include_extras=True)
+        (taken,) = (name for name, hint in hints.items() if hint is group)
+        hints |= get_type_hints(group, include_extras=True)
+        parameters = [one for name, one in inspect.signature(verb).parameters.items() if name != taken]
+        parameters += inspect.signature(group).parameters.values()
+
+        @functools.wraps(verb)
+        def run(**given: Any) -> None:
+            options = group(**{field.name: given.pop(field.name) for field in fields(group)})
+            verb(**given, **{taken: options})
+
+        run.__annotations__ = hints
+        run.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+            [one.replace(kind=one.KEYWORD_ONLY, annotation=hints[one.name]) for one in parameters]
+        )
+        return run
+
+    return decorate

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sentemb.cli.data import DataDir
-from sentemb.cli.print_table import print_table
+from sentemb.cli.console import printable, say, show
+from sentemb.cli.options import AllowCountMismatch, Columns, DataDir, split_names
 
 if TYPE_CHECKING:
     from sentemb._tables import Table
-    from sentemb.data.contamination import Contamination, SetOverlap
+    from sentemb.data import Contamination
 
 _SHOWN = 100  # characters of an example
 
@@ -24,9 +23,7 @@ def overlap(
     sets: Annotated[
         str, typer.Option(help="Catalogue names, files, sts (STS12-16, STS-B, SICK-R), transfer (SentEval).")
     ] = "sts",
-    column: Annotated[
-        list[str] | None, typer.Option(help="Column of the training text; by default all with text.")
-    ] = None,
+    column: Columns = None,
     set_column: Annotated[
         list[str] | None, typer.Option(help="Column of files among the sets; by default all with text.")
     ] = None,
@@ -37,47 +34,38 @@ def overlap(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="JSON file with every text found.")
     ] = None,
-    markdown: Annotated[bool, typer.Option("--markdown", help="Print the table in markdown.")] = False,
     data_dir: DataDir = None,
-    allow_count_mismatch: Annotated[
-        bool, typer.Option("--allow-count-mismatch", help="Take test sets with missing or extra rows.")
-    ] = False,
+    allow_count_mismatch: AllowCountMismatch = False,
 ) -> None:
     """Count the texts of test sets that a training text has too: the same, inside longer ones, nearly."""
     from sentemb._files import refuse_output_over_input, write_json
-    from sentemb.data.contamination import find_contamination, load_held_out
-    from sentemb.data.sources import read_rows
+    from sentemb.data import find_contamination, get, load_held_out, read_rows
+    from sentemb.data.sources import kind_of
 
-    names = [name.strip() for name in sets.split(",")]
+    names = split_names(sets)
     if output is not None:
         refuse_output_over_input(output, [train, *names])
     held_out = load_held_out(
-        names,
-        columns=set_column or None,
-        data_dir=data_dir,
-        check_rows=not allow_count_mismatch,
+        names, columns=set_column or None, data_dir=data_dir, check_rows=not allow_count_mismatch
     )
     began = time.perf_counter()
 
-    def say(count: int) -> None:
-        seconds = time.perf_counter() - began
-        typer.echo(f"{count:,} texts read, {count / seconds:,.0f} a second", err=True)
+    def report(count: int) -> None:
+        say(f"{count:,} texts read, {count / (time.perf_counter() - began):,.0f} a second")
 
-    records = read_rows(train, columns=_columns(train, column), data_dir=data_dir)
-    found = find_contamination(records, held_out, nearness=nearness, progress=say)
-    say(found.texts)
+    columns = column or (get(train).text_columns if kind_of(train) == "entry" else None)
+    rows = read_rows(train, columns=columns, data_dir=data_dir)
+    found = find_contamination(rows, held_out, nearness=nearness, progress=report)
+    report(found.texts)
     if output is not None:
         write_json(output, {"train": train, "columns": column or None, **found.to_json()})
-    print_table(_table(train, found), markdown=markdown)
+    show(_table(train, found))
     for one in found.sets:
-        _print_examples(one, examples)
-
-
-def _columns(train: str, column: list[str] | None) -> Sequence[str] | None:
-    from sentemb.data.catalogue import get
-    from sentemb.data.sources import kind_of
-
-    return column or (get(train).text_columns if kind_of(train) == "entry" else None)
+        for finding in one.findings[:examples]:
+            how = f"near {finding.nearness:.2f}" if finding.how == "near" else finding.how
+            typer.echo(f"{one.name}, {how}, {finding.location}: {_short(finding.text)}")
+            if finding.how != "exact":
+                typer.echo(f"    there: {_short(finding.found)}")
 
 
 def _table(train: str, found: Contamination) -> Table:
@@ -100,14 +88,6 @@ def _table(train: str, found: Contamination) -> Table:
     )
 
 
-def _print_examples(one: SetOverlap, count: int) -> None:
-    for finding in one.findings[:count]:
-        how = f"near {finding.nearness:.2f}" if finding.how == "near" else finding.how
-        typer.echo(f"{one.name}, {how}, {finding.location}: {_short(finding.text)}")
-        if finding.how != "exact":
-            typer.echo(f"    there: {_short(finding.found)}")
-
-
 def _short(text: str) -> str:
-    line = " ".join(text.split())
+    line = printable(" ".join(text.split()))
     return line if len(line) <= _SHOWN else f"{line[: _SHOWN - 1]}…"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -17,8 +17,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from sentemb.data.catalogue import get
 from sentemb.data.files import read_file
 from sentemb.data.labelled import LabelledTexts
+from sentemb.data.sources import kind_of, read_rows
 from sentemb.errors import InputError
 
 RATIO = 3
@@ -86,6 +88,26 @@ def read_copies(
         )
         for record in records
     ]
+
+
+def read_originals(
+    source: str,
+    columns: Sequence[str] | None = None,
+    *,
+    only: Collection[int] | None = None,
+    data_dir: str | os.PathLike[str] | None = None,
+) -> dict[int, tuple[str, ...]]:
+    """Read the text, or the two texts, of each row to copy, by its number in the training split."""
+    if not columns and kind_of(source) != "entry":
+        raise InputError(f"{source} does not say which of its columns hold texts", "name them with --column")
+    names = columns or get(source).text_columns
+    if len(names) > 2:
+        raise InputError(f"{len(names)} text columns", "name one, or the two of pairs")
+    return {
+        number: tuple(row.filled(name) for name in names)
+        for number, row in enumerate(read_rows(source, columns=names, data_dir=data_dir))
+        if only is None or number in only
+    }
 
 
 def add_copies(

@@ -39,6 +39,12 @@ class Count:
     expected: int | None
     problem: str | None
 
+    def __str__(self) -> str:
+        which = f"{self.name} {self.split}"
+        if self.problem:
+            return self.problem if self.problem.startswith(which) else f"{which}: {self.problem}"
+        return f"{which}: {self.rows:,} rows{'' if self.expected else ', not counted in the catalogue'}"
+
 
 def fetch(name: str, data_dir: Path, *, check_rows: bool = True) -> Place:
     """Download a set from the hub into the data folder, where the readers find it.

@@ -89,7 +89,7 @@ def test_an_interrupt_keeps_what_is_translated(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from sentemb.augmentation import files
+    from sentemb.data import writing
 
     def interrupt(*arguments: object) -> None:
         raise KeyboardInterrupt
@@ -97,7 +97,7 @@ def test_an_interrupt_keeps_what_is_translated(
     source = write_file("texts.txt", "\n".join(SENTENCES) + "\n")
     arguments = ["back-translate", str(source), *models, "--beams", "2", "-o", str(tmp_path / "back.csv")]
     with monkeypatch.context() as patched:
-        patched.setattr(files, "write_table", interrupt)
+        patched.setattr(writing, "write_table", interrupt)
         with pytest.raises(SystemExit) as left:
             run(["data", *arguments])
     assert left.value.code == 130
@@ -165,6 +165,7 @@ def test_only_the_rows_that_the_experiment_draws(
     [
         (["absent.txt", "-o", "{tmp}/b.csv"], "no such file"),
         (["{tmp}/t.csv", "-o", "{tmp}/b.tsv"], "name it .csv, .jsonl, .parquet"),
+        (["{tmp}/t.csv", "-o", "{tmp}/t.csv"], "would replace the input"),
         (["{tmp}/t.csv", "-o", "{tmp}/b.csv"], "has the columns a, b"),
         (["{tmp}/t.csv", "--column", "a", "--beams", "0", "-o", "{tmp}/b.csv"], "beams is 0"),
         (["{tmp}/t.csv", "--column", "a", "--source-language", "en", "-o", "{tmp}/b.csv"], "languages"),

@@ -52,7 +52,7 @@ def test_list_shows_every_set_and_where_it_is(shared_data: Path, capsys: pytest.
     assert code == 0
     for entry in entries():
         assert entry.name in out
-    line = next(line for line in out.splitlines() if line.startswith("stsb "))
+    line = next(line for line in out.splitlines() if line.startswith("| stsb "))
     assert "5,749 / 1,500 / 1,379" in line
     assert "senteval/downstream" in line
 

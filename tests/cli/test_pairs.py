@@ -52,8 +52,8 @@ def test_nli_triples(write_file, tmp_path, capsys) -> None:
     assert rows_of(output) == [{"sent0": "A", "sent1": "B", "hard_neg": "C"}]
     code, _, error = call(capsys, "nli-triples", source, *columns, "--only", "train", "-o", str(output))
     assert (code, "--only train is no condition" in error) == (2, True)
-    code, _, error = call(capsys, "nli-triples", source, *columns, "-o", str(tmp_path / "triples.csv"))
-    assert (code, "name it .jsonl" in error) == (2, True)
+    code, _, error = call(capsys, "nli-triples", source, *columns, "-o", str(tmp_path / "triples.txt"))
+    assert (code, "name it .csv, .jsonl" in error) == (2, True)
 
 
 def test_mine_negatives_makes_triples_that_train(write_file, tiny_bert, tmp_path, capsys) -> None:

@@ -1,37 +1,41 @@
-"""Tables of back-translations, with a manifest beside each."""
+"""Tables of texts that commands make, which the readers read back."""
 
 from __future__ import annotations
 
 import csv
 import io
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from sentemb._files import new_file, sha256_of, write_json
+from sentemb._files import new_file, refuse_output_over_input, sha256_of, write_json
 from sentemb.errors import InputError
-
-PAIR_COLUMNS = ("text", "back_translation")
-"""What the recipes `bt` and `bt-sg-opt` train on."""
 
 Columns = Mapping[str, Sequence[Any]]
 
 
-def check_table_name(path: Path) -> None:
-    """Refuse a name of no format, before hours of work."""
+def check_output(path: Path, inputs: Iterable[str | None]) -> None:
+    """Refuse a name of no format, and one that would replace what is read: before hours of work."""
     if path.suffix not in _WRITERS:
         raise InputError(f"cannot write {path}", f"name it {', '.join(_WRITERS)}")
+    refuse_output_over_input(path, inputs)
 
 
-def write_table(path: Path, columns: Columns, manifest: Mapping[str, Any]) -> None:
-    """Write a table, and beside it how it was made."""
-    check_table_name(path)
+def write_table(path: Path, columns: Columns, manifest: Mapping[str, Any] | None = None) -> None:
+    """Write a table and, if given, beside it how it was made."""
+    check_output(path, ())
     with new_file(path) as file:
         _WRITERS[path.suffix](file, columns)
-    rows = len(next(iter(columns.values())))
-    described = {**manifest, "columns": list(columns), "rows": rows, "sha256": sha256_of(path)}
-    write_json(path.with_name(f"{path.name}.manifest.json"), described)
+    if manifest is not None:
+        rows = len(next(iter(columns.values())))
+        described = {**manifest, "columns": list(columns), "rows": rows, "sha256": sha256_of(path)}
+        write_json(path.with_name(f"{path.name}.manifest.json"), described)
+
+
+def by_column(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> dict[str, list[Any]]:
+    """Rows as columns."""
+    return {name: [row[place] for row in rows] for place, name in enumerate(names)}
 
 
 def _csv(file: BinaryIO, columns: Columns) -> None:
