@@ -1,8 +1,7 @@
-"""Models over one transformer: each different text goes through it once for all of them."""
+"""Models over one transformer: each unique text goes through it once for all of them."""
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -13,7 +12,7 @@ from sentemb.encoding.branches import Branches
 from sentemb.encoding.encoder import Precision, TextEncoder, Vectors
 from sentemb.encoding.fingerprint import fingerprint_of
 from sentemb.encoding.sentence import SentenceEncoder, is_plain_text_model
-from sentemb.encoding.view import inference_view
+from sentemb.encoding.view import view_with_states
 from sentemb.errors import InputError
 
 
@@ -59,7 +58,7 @@ class _Family:
                     "encode together only what was made of one model",
                 )
         all_states = any(map(_returns_all_states, models.values()))
-        transformer = _returning_all_states(leader[0], wanted=all_states)
+        transformer = view_with_states(leader[0], wanted=all_states)
         joined = SentenceTransformer(
             modules=[transformer, Branches([list(model)[1:] for model in models.values()])],
             device=str(leader.device),
@@ -101,20 +100,12 @@ class _Member:
 def _transformer_fingerprint(model: SentenceTransformer) -> str:
     # Whether it returns the states of all layers depends on what comes after, and changes none of them.
     bare = SentenceTransformer(
-        modules=[_returning_all_states(model[0], wanted=False)],
+        modules=[view_with_states(model[0], wanted=False)],
         device=str(model.device),
         prompts=dict(model.prompts),
         default_prompt_name=model.default_prompt_name,
     )
     return fingerprint_of(bare)
-
-
-def _returning_all_states(transformer: Any, *, wanted: bool) -> Any:
-    view = inference_view(transformer)
-    # A copy, since the caller's model would save the flag, and every later user pay for it.
-    view.model.config = copy.copy(view.model.config)
-    view.model.config.output_hidden_states = wanted
-    return view
 
 
 def _returns_all_states(model: SentenceTransformer) -> bool:

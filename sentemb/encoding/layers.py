@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ from sentence_transformers import SentenceTransformer
 from sentemb._compat import Transformer
 from sentemb.encoding.resolve import name_of
 from sentemb.encoding.sentence import SentenceEncoder
-from sentemb.encoding.view import inference_view
+from sentemb.encoding.view import view_with_states
 from sentemb.errors import InputError
 from sentemb.modules import load
 from sentemb.modules.layer_pooling import LayerPooling
@@ -56,10 +55,7 @@ class LayerEncoder:
                 f"{name} starts with {type(model[0]).__name__}, which has no layers",
                 "give a transformer model",
             )
-        transformer = inference_view(model[0])
-        # A copy, since the caller's model would save the flag, and every later user pay for it.
-        transformer.model.config = copy.copy(transformer.model.config)
-        transformer.model.config.output_hidden_states = True
+        transformer = view_with_states(model[0])
         self.poolings = tuple(poolings)
         self.layers = int(transformer.model.config.num_hidden_layers) + 1
         self.width = int(transformer.get_embedding_dimension())
@@ -82,7 +78,7 @@ class LayerEncoder:
         return self._encoder.fingerprint
 
     def encode(self, texts: Sequence[str], *, progress: bool = False) -> npt.NDArray[np.float32]:
-        """Encode texts, each different one once."""
+        """Encode texts, each unique one once."""
         vectors = self._encoder.encode(texts, progress=progress)
         return vectors.reshape(len(vectors), self.layers, len(self.poolings), self.width)
 

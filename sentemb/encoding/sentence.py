@@ -1,4 +1,4 @@
-"""The encoder over a SentenceTransformer: every different text once, in token-sorted batches."""
+"""The encoder over a SentenceTransformer: every unique text once, in token-sorted batches."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from sentemb.encoding.batching import batches, tokenise
 from sentemb.encoding.branches import Branches
 from sentemb.encoding.encoder import Precision, Vectors, check_finite, unique_texts
 from sentemb.encoding.fingerprint import fingerprint_of
-from sentemb.encoding.linear import kernel_for, replace_linears
+from sentemb.encoding.linear import kernel_for, narrowest_layer, replace_linears, this_processor
 from sentemb.encoding.view import inference_view
 from sentemb.modules.custom_modules import CUSTOM_MODULES
 
@@ -104,6 +104,10 @@ class SentenceEncoder:
             "encoder": "sentence-transformers",
             "backend": "torch, token-sorted" if plain else "SentenceTransformer.encode",
             "linear_kernel": kernel,
+            "linear_kernel_for": {
+                "narrowest_layer": narrowest_layer(self.model),
+                **this_processor()._asdict(),
+            },
             "precision": "bfloat16 linear layers" if kernel == "packed-bfloat16" else _dtype_of(self.model),
             "precision_asked": self._precision,
             "device": str(self.model.device),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from torch import nn
 
@@ -18,6 +18,15 @@ def inference_view(module: ModuleType) -> ModuleType:
     the original.
     """
     return _copy(module, {})
+
+
+def view_with_states(transformer: Any, *, wanted: bool = True) -> Any:
+    """An inference view of a transformer that returns the states of all layers, or no longer does."""
+    view = inference_view(transformer)
+    # A copy, since the caller's model would save the flag, and every later user pay for it.
+    view.model.config = copy.copy(view.model.config)
+    view.model.config.output_hidden_states = wanted
+    return view
 
 
 def _copy(module: ModuleType, done: dict[int, nn.Module]) -> ModuleType:

@@ -1,4 +1,4 @@
-"""The choice of linear kernel is a rule on timings, and every kernel computes the same layer."""
+"""The linear kernel follows from processor and layers, and every kernel computes the same layer."""
 
 from __future__ import annotations
 
@@ -14,7 +14,14 @@ import sentemb.encoding.linear as linear
 import sentemb.encoding.sentence as sentence
 from sentemb._compat import packed_linear_dtypes
 from sentemb.encoding.encoder import Precision
-from sentemb.encoding.linear import LinearKernel, PackedLinear, choose_kernel, kernel_for, replace_linears
+from sentemb.encoding.linear import (
+    LinearKernel,
+    PackedLinear,
+    Processor,
+    choose_kernel,
+    kernel_for,
+    replace_linears,
+)
 from sentemb.encoding.sentence import SentenceEncoder
 from sentemb.encoding.view import inference_view
 
@@ -25,41 +32,49 @@ needs_bfloat16 = pytest.mark.skipif(
 
 
 @pytest.mark.parametrize(
-    ("seconds", "precision", "expected"),
+    ("processor", "narrowest", "precision", "expected"),
     [
-        ({"stock": 1.0, "packed": 0.4, "packed-bfloat16": 0.2}, "float32", "packed"),
-        ({"stock": 1.0, "packed": 0.4, "packed-bfloat16": 0.2}, "reduced", "packed-bfloat16"),
-        ({"stock": 1.0, "packed": 0.9, "packed-bfloat16": 0.9}, "reduced", "stock"),
-        ({"stock": 1.0, "packed": 1.5, "packed-bfloat16": 10.0}, "reduced", "stock"),
-        ({"stock": 1.0, "packed": 0.4, "packed-bfloat16": 10.0}, "reduced", "packed"),
-        ({"stock": 1.0, "packed": 0.4}, "reduced", "packed"),
-        ({"stock": 1.0}, "reduced", "stock"),
+        (Processor(packs=True, bfloat16=True), 256, "float32", "packed"),
+        (Processor(packs=True, bfloat16=True), 256, "reduced", "packed-bfloat16"),
+        (Processor(packs=True, bfloat16=False), 256, "reduced", "packed"),
+        (Processor(packs=False, bfloat16=True), 256, "float32", "stock"),
+        (Processor(packs=False, bfloat16=True), 256, "reduced", "packed-bfloat16"),
+        (Processor(packs=False, bfloat16=False), 256, "reduced", "stock"),
+        (Processor(packs=True, bfloat16=True), 127, "reduced", "stock"),
+        (Processor(packs=True, bfloat16=True), 0, "float32", "stock"),
     ],
 )
-def test_a_kernel_has_to_win_clearly(
-    seconds: dict[LinearKernel, float], precision: Precision, expected: LinearKernel
+def test_the_processor_and_the_widths_decide(
+    processor: Processor, narrowest: int, precision: Precision, expected: LinearKernel
 ) -> None:
-    assert choose_kernel(seconds, precision=precision) == expected
+    assert choose_kernel(processor, narrowest, precision=precision) == expected
 
 
-def test_models_without_layers_to_replace_are_not_timed(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*arguments: object) -> None:
-        raise AssertionError("timed")
+@pytest.mark.parametrize(
+    ("features", "expected"),
+    [
+        ({}, Processor(packs=False, bfloat16=False)),
+        ({"cpu_name": "AMD EPYC", "avx512_f": True}, Processor(packs=True, bfloat16=False)),
+        ({"cpu_name": "AMD EPYC", "avx512_f": False}, Processor(packs=False, bfloat16=False)),
+        (
+            {"cpu_name": "Intel(R) Xeon(R)", "avx512_f": True, "amx_bf16": True},
+            Processor(packs=False, bfloat16=True),
+        ),
+    ],
+)
+def test_features_that_make_a_kernel_fast(
+    monkeypatch: pytest.MonkeyPatch, features: dict[str, object], expected: Processor
+) -> None:
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: features, raising=False)
+    monkeypatch.setattr(linear, "packed_linear_dtypes", lambda: (torch.float32, torch.bfloat16))
+    assert linear.this_processor.__wrapped__() == expected
 
-    monkeypatch.setattr(linear, "_measure", fail)
-    for model in (nn.LayerNorm(4), nn.Linear(4, 4).bfloat16(), nn.Linear(4, 4, device="meta")):
+
+def test_models_without_layers_to_replace_keep_theirs() -> None:
+    for model in (nn.LayerNorm(256), nn.Linear(256, 256).bfloat16(), nn.Linear(256, 256, device="meta")):
+        assert linear.narrowest_layer(model) == 0
         assert kernel_for(model, precision="float32") == "stock"
-
-
-@needs_packing
-def test_timing_is_remembered_and_draws_no_random_numbers() -> None:
-    model = nn.Sequential(nn.Linear(8, 24), nn.Linear(24, 8, bias=False))
-    state = torch.get_rng_state()
-    linear._measure.cache_clear()
-    kernels = {kernel_for(model, precision="float32") for _ in range(3)}
-    assert len(kernels) == 1
-    assert linear._measure.cache_info().misses == 1
-    assert torch.equal(torch.get_rng_state(), state)
+    assert linear.narrowest_layer(nn.Sequential(nn.Linear(256, 512), nn.Linear(512, 128))) == 128
 
 
 @needs_packing
