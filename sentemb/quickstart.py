@@ -45,7 +45,7 @@ class Score(NamedTuple):
     """A row of the table.
 
     Args:
-        encoder: What was judged.
+        encoder: What was evaluated.
         pooling: How its sentence vector is made.
         spearman: Spearman correlation x 100 on the bundled pairs, all domains in one.
     """
@@ -89,13 +89,13 @@ def run_quickstart(
     seed: int = 1,
     progress: ConsoleProgress | None = None,
 ) -> Quickstart:
-    """Train SG-OPT from a raw encoder, judge both, index the standard library's documentation and search it.
+    """Train SG-OPT from a raw encoder, evaluate both, index the standard library's documentation, search it.
 
-    The pairs that the table is made of choose nothing: training runs to its end and keeps its last weights.
+    The model has the weights that were best on the bundled pairs, of which the table is made too.
     """
     poolings: tuple[Poolings, ...] = ("cls", "mean")
     announce = (lambda text: None) if progress is None else progress.announce
-    announce(f"judging {base} before training")
+    announce(f"evaluating {base} before training")
     scores = [
         Score("before training", pooling, _spearman(load_encoder(base, pooling=pooling)))
         for pooling in poolings
@@ -120,7 +120,7 @@ def run_quickstart(
 def _configuration(
     base: str, output: Path, *, data: str | None, column: str | None, seed: int
 ) -> TrainConfig:
-    return resolve(
+    config: TrainConfig = resolve(
         "sg-opt",
         overrides={
             "base": base,
@@ -130,11 +130,11 @@ def _configuration(
             "output": str(output / "model"),
             "eval_steps": 25,
             "stopping": "none",
-            "use_last": True,
             "seeds": (seed,),
             **_CHOSEN.get(base, {}),
         },
     )
+    return config
 
 
 def _spearman(encoder: TextEncoder | Path) -> float:
@@ -149,7 +149,7 @@ def _page(base: str, model: Path, scores: Sequence[Score], hits: dict[str, list[
     page.table(Table("", ("encoder", "pooling", "Spearman x 100"), rows, names=2))
     page.text(
         f"SG-OPT from {Path(base).name}, seed {seed}; {len(pairs.gold)} graded pairs that come with sentemb, "
-        "one annotator's judgement: a smoke test, no benchmark.",
+        "one annotator's judgement, which chose the checkpoint too: a smoke test, no benchmark.",
         style="note",
     )
     page.heading("While training")

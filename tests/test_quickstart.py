@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from sentemb.cli.main import run
+from sentemb.cli.quickstart import MARKER, _clear
 from sentemb.search import SearchIndex
 
 
@@ -16,13 +17,19 @@ def quickstart(*arguments: str) -> int:
     return int(left.value.code or 0)
 
 
+def interrupted(folder: Path) -> None:
+    """What a quickstart leaves that was stopped while it trained."""
+    (folder / "model" / "run").mkdir(parents=True)
+    (folder / MARKER).touch()
+
+
 @pytest.fixture(scope="module")
 def made(tiny_bert: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A quickstart on one column of a table, in the place of an interrupted one."""
     folder = tmp_path_factory.mktemp("quickstart")
     rows = (f"{number},the cat sat on mat {number}\n,two birds fly {number}\n" for number in range(20))
     (folder / "mine.csv").write_text("id,text\n" + "".join(rows))
-    (folder / "out" / "model" / "run").mkdir(parents=True)
+    interrupted(folder / "out")
     data = ("--data", str(folder / "mine.csv"), "--column", "text")
     output = ("--output", str(folder / "out"), "--overwrite")
     assert quickstart("--base", str(tiny_bert), *data, *output) == 0
@@ -91,7 +98,7 @@ def test_a_mistake_is_one_line_and_costs_nothing(
 
 
 def test_an_interrupted_one_is_called_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "out" / "model" / "run").mkdir(parents=True)
+    interrupted(tmp_path / "out")
     assert quickstart("--output", str(tmp_path / "out")) == 2
     assert "was interrupted; choose another --output or add --overwrite" in capsys.readouterr().err
 
@@ -99,7 +106,29 @@ def test_an_interrupted_one_is_called_so(tmp_path: Path, capsys: pytest.CaptureF
 def test_what_is_there_is_kept(made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert quickstart("--output", str(made)) == 2
     assert "--overwrite" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["thesis.tex", "index.html", "model"])
+def test_a_foreign_folder_is_never_touched(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
     (tmp_path / "mine").mkdir()
-    (tmp_path / "mine" / "thesis.tex").write_text("mine")
+    (tmp_path / "mine" / name).write_text("mine")
     assert quickstart("--output", str(tmp_path / "mine"), "--overwrite") == 2
-    assert (tmp_path / "mine" / "thesis.tex").exists()
+    assert "holds no quickstart" in capsys.readouterr().err
+    assert (tmp_path / "mine" / name).read_text() == "mine"
+
+
+def test_an_overwrite_leaves_the_files_beside_and_takes_no_data_from_what_it_replaces(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "out"
+    interrupted(folder)
+    (folder / "mine.txt").write_text("a cat\na dog\n")
+    (folder / "model" / "mine.txt").write_text("a cat\na dog\n")
+    data = str(folder / "model" / "mine.txt")
+    assert quickstart("--data", data, "--output", str(folder), "--overwrite") == 2
+    assert "lies where the quickstart writes" in capsys.readouterr().err
+    assert (folder / "model" / "mine.txt").exists()
+    _clear(folder)
+    assert {path.name for path in folder.iterdir()} == {"mine.txt", MARKER}
