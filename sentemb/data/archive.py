@@ -1,14 +1,18 @@
-"""A SentEval `downstream` folder, on disk or inside a tar archive, seen the same way."""
+"""Where the files of a data set lie: on disk, or inside a tar archive that is never unpacked."""
 
 from __future__ import annotations
 
+import io
 import lzma
 import tarfile
 import zlib
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
+from sentemb.data.lines import decode_lines, read_lines
+from sentemb.data.tables import Lines
 from sentemb.errors import InputError
 
 # Untokenized text before SentEval's own layout before SimCSE's (sets at the root) before tokenized text.
@@ -22,63 +26,71 @@ ROOTS = (
 )
 ARCHIVES = ("senteval.tar", "senteval.tar.gz", "senteval.tgz", "senteval.tar.xz")
 _FOLDERS = {"STS", "SICK", "MR", "CR", "SUBJ", "MPQA", "SST", "TREC", "MRPC"}
-_LARGEST = 64 << 20  # ten times the largest file that any set has
+_LARGEST = 256 << 20
+"""Bytes of the sets in an archive, ten times those of SimCSE's: a small one may hold gigabytes of zeros."""
 
 
 @dataclass(frozen=True)
-class Tree:
-    """Files below one folder, or below one folder of an archive.
+class Place:
+    """Where a set was found.
 
     Members of an archive are read where they are and never unpacked, so their names cannot reach other files.
 
     Attributes:
-        place: The folder, or the archive.
-        prefix: The folder inside the archive, `""` for its root; None for a folder on disk.
+        path: The set's file or folder; or a `downstream` folder of SentEval, or an archive of one.
+        folder: The set's folder in SentEval's layout; empty where `path` is the set's own.
+        root: The `downstream` folder inside the archive, `""` for the archive's root; None on disk.
     """
 
-    place: Path
-    prefix: str | None = None
+    path: Path
+    folder: str = ""
+    root: str | None = None
 
-    def path_of(self, name: str) -> str:
-        """What errors and records call a file."""
-        if self.prefix is None:
-            return str(self.place / name)
-        return f"{self.place}:{_join(self.prefix, name)}"
+    def __str__(self) -> str:
+        return str(self.path) if self.root is None else f"{self.path}:{self.root}"
 
-    def read(self, name: str) -> bytes:
-        """Read one file whole; the largest set's is under a megabyte."""
-        if self.prefix is None:
-            try:
-                return (self.place / name).read_bytes()
-            except (FileNotFoundError, IsADirectoryError):
-                raise InputError(f"no such file: {self.path_of(name)}") from None
-        contents = _contents(self.place, self.place.stat().st_mtime_ns)
-        content = contents.get(_join(self.prefix, name))
+    def name_of(self, file: str) -> str:
+        """What errors and locations call a file."""
+        if self.root is None:
+            return str(self.path / self.folder / file)
+        return f"{self.path}:{_join(self.root, self.folder, file)}"
+
+    def lines(self, file: str, *, encoding: str = "utf-8") -> Lines:
+        """The numbered lines of a file."""
+        if self.root is None:
+            return read_lines(self.path / self.folder / file, encoding=encoding)
+        content = _contents(self.path, self.path.stat().st_mtime_ns).get(_join(self.root, self.folder, file))
         if content is None:
-            raise InputError(f"no such file: {self.path_of(name)}")
-        return content
+            raise InputError(f"no such file: {self.name_of(file)}")
+        return decode_lines(io.BytesIO(content), self.name_of(file), encoding=encoding)
+
+    def first_of(self, files: Iterable[str]) -> Path | None:
+        """The first of some files that is on disk; a set that is one file has no other."""
+        if self.path.is_file():
+            return self.path if self.root is None else None
+        return next((path for file in files if (path := self.path / self.folder / file).is_file()), None)
 
 
-def find_tree(data_dir: Path, folder: str) -> Tree | None:
-    """Find the tree that holds a set's folder."""
+def find_senteval(data_dir: Path, folder: str) -> Place | None:
+    """Find a set's folder in SentEval's layout, on disk or in an archive."""
     if data_dir.is_file():
         return _find_in_archive(data_dir, folder)
     for root in ROOTS:
         if (data_dir / root / folder).is_dir():
-            return Tree(data_dir / root)
+            return Place(data_dir / root, folder)
     for name in ARCHIVES:
         for archive in (data_dir / name, data_dir / "senteval" / name):
-            if archive.is_file() and (tree := _find_in_archive(archive, folder)):
-                return tree
+            if archive.is_file() and (place := _find_in_archive(archive, folder)):
+                return place
     return None
 
 
-def _find_in_archive(path: Path, folder: str) -> Tree | None:
+def _find_in_archive(path: Path, folder: str) -> Place | None:
     names = _contents(path, path.stat().st_mtime_ns)
     for root in ROOTS:
-        start = _join(root, folder) + "/"
+        start = _join(root, folder, "")
         if any(name.startswith(start) for name in names):
-            return Tree(path, root)
+            return Place(path, folder, root)
     return None
 
 
@@ -86,27 +98,28 @@ def _find_in_archive(path: Path, folder: str) -> Tree | None:
 def _contents(path: Path, changed: int) -> dict[str, bytes]:
     """The files of the sets in an archive that the catalogue knows, some twenty megabytes, unpacked once.
 
-    `changed` is the archive's time stamp, so that another archive under the same name is read anew.
+    `changed` is the archive's time stamp, so that another archive under the same name is read again.
     """
+    contents: dict[str, bytes] = {}
+    held = 0
     try:
         with tarfile.open(path) as archive:
-            return {
-                member.name.removeprefix("./"): _content(archive, member)
-                for member in archive
-                if member.isfile() and _FOLDERS & set(member.name.split("/")) and member.size <= _LARGEST
-            }
+            for member in archive:
+                if not member.isfile() or not _FOLDERS & set(member.name.split("/")):
+                    continue
+                held += member.size
+                if held > _LARGEST:
+                    raise InputError(f"{path} holds more than {_LARGEST >> 20} MiB of data sets", "unpack it")
+                file = archive.extractfile(member)
+                content = file.read() if file else b""
+                if len(content) != member.size:
+                    raise tarfile.ReadError(f"cut off in {member.name}")
+                contents[member.name.removeprefix("./")] = content
     except (tarfile.TarError, EOFError, lzma.LZMAError, zlib.error) as error:
         reason = str(error).splitlines()[0]
         raise InputError(f"{path} is no whole tar archive: {reason}", "copy the archive again") from None
+    return contents
 
 
-def _content(archive: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
-    file = archive.extractfile(member)
-    content = file.read() if file else b""
-    if len(content) != member.size:
-        raise tarfile.ReadError(f"cut off in {member.name}")
-    return content
-
-
-def _join(root: str, name: str) -> str:
-    return f"{root}/{name}" if root else name
+def _join(*parts: str) -> str:
+    return "/".join(part for number, part in enumerate(parts) if part or number == len(parts) - 1)

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sentemb._files import sync_folder, write_text
-from sentemb.data.archive import ARCHIVES
+from sentemb.data.archive import ARCHIVES, Place
 from sentemb.data.catalogue import Entry, check_row_count, get
 from sentemb.data.files import read_file
 from sentemb.data.hub import download
 from sentemb.data.labelled import count_rows
-from sentemb.data.labelled_files import has_split
-from sentemb.data.locate import Place, find, missing
+from sentemb.data.labelled_files import file_of, has_split
+from sentemb.data.locate import find, missing
 from sentemb.data.pair_files import read_subset
 from sentemb.data.sts import check_counts, read_place
 from sentemb.errors import InputError
@@ -101,7 +101,7 @@ def _write_subset(source: Entry, folder: Path) -> list[Path]:
 
 
 def _require_counts(entry: Entry, path: Path, *, check_rows: bool) -> None:
-    place = find(entry, path) if path.is_file() else Place(path=path)
+    place = find(entry, path) if path.is_file() else Place(path)
     if place is None:
         raise InputError(f"{entry.hub_id} at {entry.revision} holds no {entry.name}", "report this revision")
     for split in entry.splits:
@@ -124,13 +124,8 @@ def _count_split(entry: Entry, split: str, place: Place) -> Count:
         elif entry.kind == "labelled":
             rows = count_rows(entry, split, place)
         else:
-            rows = sum(1 for _ in read_file(_file(entry, split, place), columns=entry.columns))
+            rows = sum(1 for _ in read_file(file_of(entry, split, place), columns=entry.columns))
         check_row_count(f"{entry.name} {split} ({place})", rows, expected)
     except InputError as error:
         return Count(entry.name, split, rows, expected, error.message)
     return Count(entry.name, split, rows, expected, None)
-
-
-def _file(entry: Entry, split: str, place: Place) -> Path:
-    path = place.path or Path()
-    return path / entry.files[split] if path.is_dir() else path

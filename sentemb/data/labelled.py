@@ -10,11 +10,12 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from sentemb.data.archive import Place
 from sentemb.data.catalogue import Entry, check_row_count, get_split
 from sentemb.data.files import Row, name_and_split, names_a_file, read_file, usual_columns
 from sentemb.data.label_values import LabelNumbers, in_order, spelling
 from sentemb.data.labelled_files import Example, read_examples
-from sentemb.data.locate import Place, locate
+from sentemb.data.locate import locate
 from sentemb.errors import InputError
 
 Labels = npt.NDArray[np.int64] | npt.NDArray[np.float64]

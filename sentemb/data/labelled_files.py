@@ -6,17 +6,15 @@ text. Nothing is quoted but where a set's own format says so.
 
 from __future__ import annotations
 
-import io
 import json
 import logging
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from sentemb.data.archive import Place
 from sentemb.data.catalogue import Entry, Published
 from sentemb.data.files import Row, read_file
-from sentemb.data.lines import decode_lines, read_lines
-from sentemb.data.locate import Place
 from sentemb.data.tables import Lines, parse_csv, parse_jsonl, parse_tsv, require_columns
 from sentemb.errors import InputError
 
@@ -44,33 +42,31 @@ class Example(NamedTuple):
 def read_examples(entry: Entry, split: str, place: Place, *, labelled: bool = True) -> Iterator[Example]:
     """Read one split of a labelled set from where it was found."""
     columns = entry.columns if labelled else entry.text_columns
-    path = file_of(entry, split, place)
+    path = None if place.folder else file_of(entry, split, place)
     if entry.published is None or (path is not None and path.suffix == ".parquet"):
-        for row in read_file(path or Path(), columns=columns):
+        for row in read_file(path or place.path, columns=columns):
             yield _example(row, columns, labelled=labelled, published=False)
     else:
         yield from _published(entry, entry.published, split, place, labelled=labelled)
 
 
-def file_of(entry: Entry, split: str, place: Place) -> Path | None:
+def file_of(entry: Entry, split: str, place: Place) -> Path:
     """The file that holds a split: as published before as on the hub."""
-    if place.path is None or place.path.is_file():
-        return place.path
-    names = [files.get(split) for files in (entry.published.files if entry.published else {}, entry.files)]
-    paths = [place.path / name for name in names if name]
-    for path in paths:
-        if path.is_file():
-            return path
-    raise InputError(f"no such file: {paths[0]}", f"get a copy of {entry.name} that has its {split} split")
+    published = entry.published.files if entry.published else {}
+    names = [files[split] for files in (published, entry.files) if split in files]
+    path = place.first_of(names)
+    if path is None:
+        hint = f"get a copy of {entry.name} that has its {split} split"
+        raise InputError(f"no such file: {place.name_of(names[0])}", hint)
+    return path
 
 
 def has_split(entry: Entry, split: str, place: Place) -> bool:
     """Tell whether a copy of a set has one of its splits."""
     try:
-        file_of(entry, split, place)
+        return bool(place.folder or file_of(entry, split, place))
     except InputError:
         return False
-    return True
 
 
 def _published(
@@ -78,11 +74,12 @@ def _published(
 ) -> Iterator[Example]:
     if published.format == "file-per-label":
         for label, file in published.files.items():
-            where, lines = _open(entry, published, file, place)
-            for number, line in lines:
+            where = place.name_of(file)
+            for number, line in place.lines(file, encoding=published.encoding):
                 yield Example(f"{where}:{number}", line, None, label if labelled else None, True)
         return
-    where, lines = _open(entry, published, published.files[split], place)
+    file = published.files[split]
+    where, lines = place.name_of(file), place.lines(file, encoding=published.encoding)
     if published.format == "label-first":
         yield from _label_first(where, lines, labelled=labelled)
         return
@@ -103,15 +100,6 @@ def _published(
         rows = _member(where, lines, published.member, wanted)
     for number, values in rows:
         yield _example(Row(f"{where}:{number}", values), columns, labelled=labelled, published=True)
-
-
-def _open(entry: Entry, published: Published, file: str, place: Place) -> tuple[str, Lines]:
-    if place.tree is not None:
-        name = f"{entry.senteval}/{file}"
-        where = place.tree.path_of(name)
-        return where, decode_lines(io.BytesIO(place.tree.read(name)), where, encoding=published.encoding)
-    path = (place.path or Path()) / file
-    return str(path), read_lines(path, encoding=published.encoding)
 
 
 def _example(row: Row, columns: tuple[str, ...], *, labelled: bool, published: bool) -> Example:

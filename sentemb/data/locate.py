@@ -3,31 +3,14 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
 
-from sentemb.data.archive import ARCHIVES, ROOTS, Tree, find_tree
+from sentemb.data.archive import ARCHIVES, ROOTS, Place, find_senteval
 from sentemb.data.catalogue import Entry, get
 from sentemb.errors import InputError
 
 VARIABLE = "SENTEMB_DATA"
 """Environment variable that names the data folder."""
-
-
-@dataclass(frozen=True)
-class Place:
-    """Where a set was found: in SentEval's layout, or as a file or folder of its own.
-
-    Attributes:
-        tree: The SentEval tree, if it lies in one.
-        path: Otherwise the file, or the folder of hub files.
-    """
-
-    tree: Tree | None = None
-    path: Path | None = None
-
-    def __str__(self) -> str:
-        return self.tree.path_of("").rstrip("/") if self.tree else str(self.path)
 
 
 def resolve_data_dir(data_dir: str | os.PathLike[str] | None) -> Path | None:
@@ -46,13 +29,10 @@ def find(entry: Entry, data_dir: Path) -> Place | None:
     """Find a set in a data folder."""
     if entry.derived_from:
         return find(get(entry.derived_from), data_dir)
-    if entry.senteval and (tree := find_tree(data_dir, entry.senteval)):
-        return Place(tree=tree)
-    for layout in entry.layouts:
-        path = data_dir / layout
-        if path.is_file() or any((path / file).is_file() for file in _files(entry)):
-            return Place(path=path)
-    return None
+    if entry.senteval and (place := find_senteval(data_dir, entry.senteval)):
+        return place
+    places = (Place(data_dir / layout) for layout in entry.layouts)
+    return next((place for place in places if place.first_of(_files(entry))), None)
 
 
 def locate(entry: Entry, split: str, data_dir: str | os.PathLike[str] | None) -> Place:
@@ -68,7 +48,7 @@ def locate(entry: Entry, split: str, data_dir: str | os.PathLike[str] | None) ->
 
         file = entry.files[split]
         path = download(entry.hub_id, file, revision=entry.revision, needed_for=entry.name)
-        place = find(entry, path) if path.name in ARCHIVES else Place(path=path)
+        place = find(entry, path) if path.name in ARCHIVES else Place(path)
     if place is None:
         raise missing(entry, root or Path())
     return place
@@ -120,15 +100,10 @@ def local_files(entry: Entry, data_dir: Path) -> list[Path]:
     place = find(base, data_dir)
     if place is None:
         return []
-    if place.tree is not None:
-        if place.tree.prefix is not None:
-            return [place.tree.place]
-        folder = place.tree.place / str(base.senteval)
-        if base.kind == "labelled":
-            return sorted(folder / file for file in _files(base) if (folder / file).is_file())
-        names = ("STS.input.*.txt", "STS.gs.*.txt", "sts-*.csv", "SICK_*.txt")
-        return sorted(path for name in names for path in folder.glob(name))
-    path = place.path or data_dir
+    if place.path.is_file():
+        return [place.path]
+    folder = place.path / place.folder
     if base.kind == "labelled":
-        return sorted(path / file for file in _files(base) if (path / file).is_file())
-    return sorted(file for file in path.iterdir() if file.is_file()) if path.is_dir() else [path]
+        return sorted(folder / file for file in _files(base) if (folder / file).is_file())
+    names = ("STS.input.*.txt", "STS.gs.*.txt", "sts-*.csv", "SICK_*.txt") if place.folder else ("*",)
+    return sorted(path for name in names for path in folder.glob(name) if path.is_file())

@@ -6,18 +6,15 @@ empty line of a gold file marks a pair that nobody scored.
 
 from __future__ import annotations
 
-import io
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from sentemb.data.archive import Tree
+from sentemb.data.archive import Place
 from sentemb.data.catalogue import Entry, Published
 from sentemb.data.files import Row
 from sentemb.data.labelled_files import read_examples
-from sentemb.data.lines import decode_lines
-from sentemb.data.locate import Place
-from sentemb.data.tables import Lines, parse_tsv
+from sentemb.data.tables import parse_tsv
 from sentemb.errors import InputError
 
 SICK_FILES = {"train": "SICK_train.txt", "dev": "SICK_trial.txt", "test": "SICK_test_annotated.txt"}
@@ -36,18 +33,18 @@ class Pair(NamedTuple):
 
 def is_divided(entry: Entry, place: Place) -> bool:
     """Tell whether a set lies in the files of SentEval or of its authors, which know its parts."""
-    if place.tree is not None:
-        return True
-    folder, published = place.path, entry.published
-    return bool(folder and published and any((folder / file).is_file() for file in published.files.values()))
+    published = entry.published
+    return bool(
+        place.folder or (published and place.path.is_dir() and place.first_of(published.files.values()))
+    )
 
 
 def read_parts(entry: Entry, split: str, place: Place) -> Iterator[tuple[str, list[Pair]]]:
     """Read one split of a set that `is_divided`, by its parts."""
-    if place.tree is not None:
-        yield from _of_senteval(entry, split, place.tree)
-    elif entry.published is not None and entry.published.format == "semeval" and place.path is not None:
-        yield from _of_semeval(entry, entry.published, Tree(place.path))
+    if place.folder:
+        yield from _of_senteval(entry, split, place)
+    elif entry.published is not None and entry.published.format == "semeval":
+        yield from _of_semeval(entry, entry.published, place)
     else:
         rows = ((row.location, (row.text, row.pair, row.label)) for row in read_examples(entry, split, place))
         records = (Row(where, dict(zip(entry.columns, row, strict=True))) for where, row in rows)
@@ -71,36 +68,35 @@ def pairs_of(rows: Iterable[Row], columns: Sequence[str]) -> list[Pair]:
     return [Pair(row.text(first), row.text(second), row.number(score)) for row in rows]
 
 
-def _of_senteval(entry: Entry, split: str, tree: Tree) -> Iterator[tuple[str, list[Pair]]]:
-    folder = entry.senteval
+def _of_senteval(entry: Entry, split: str, place: Place) -> Iterator[tuple[str, list[Pair]]]:
     if entry.parts:
         for part in entry.parts:
-            yield part, _read_semeval(tree, f"{folder}/STS.input.{part}.txt", f"{folder}/STS.gs.{part}.txt")
+            yield part, _read_semeval(place, f"STS.input.{part}.txt", f"STS.gs.{part}.txt")
     elif entry.name == "stsb":
-        yield entry.name, list(_read_benchmark(tree, f"{folder}/sts-{split}.csv"))
+        yield entry.name, list(_read_benchmark(place, f"sts-{split}.csv"))
     else:
         files = SICK_FILES.values() if entry.name == "sickr-mteb" else [SICK_FILES[split]]
-        yield entry.name, [pair for file in files for pair in _read_sick(tree, f"{folder}/{file}")]
+        yield entry.name, [pair for file in files for pair in _read_sick(place, file)]
 
 
-def _of_semeval(entry: Entry, published: Published, tree: Tree) -> Iterator[tuple[str, list[Pair]]]:
+def _of_semeval(entry: Entry, published: Published, place: Place) -> Iterator[tuple[str, list[Pair]]]:
     for part, file in published.files.items():
         gold = file.replace(".input.", ".gs.")
         beside = f"../{published.gold}/{gold}"
-        if not (tree.place / gold).is_file() and (tree.place / beside).is_file():
+        if place.first_of([gold]) is None and place.first_of([beside]):
             gold = beside
         name = part if entry.parts else entry.name
-        yield name, _read_semeval(tree, file, gold, scored_first=published.scored_first)
+        yield name, _read_semeval(place, file, gold, scored_first=published.scored_first)
 
 
-def _read_semeval(tree: Tree, text_name: str, gold_name: str, *, scored_first: bool = False) -> list[Pair]:
+def _read_semeval(place: Place, text_name: str, gold_name: str, *, scored_first: bool = False) -> list[Pair]:
     """Sentences and scores from two files of as many lines."""
-    texts, scores = list(_lines(tree, text_name)), list(_lines(tree, gold_name))
+    texts, scores = list(place.lines(text_name)), list(place.lines(gold_name))
     if scored_first:
         texts = texts[: len(scores)]
     if len(texts) != len(scores):
         raise InputError(
-            f"{tree.path_of(text_name)} has {len(texts):,} pairs but {tree.path_of(gold_name)} "
+            f"{place.name_of(text_name)} has {len(texts):,} pairs but {place.name_of(gold_name)} "
             f"{len(scores):,} scores",
             "get complete copies of both",
         )
@@ -110,31 +106,27 @@ def _read_semeval(tree: Tree, text_name: str, gold_name: str, *, scored_first: b
         if not score.strip():
             continue
         if not tab:
-            raise InputError(f"{tree.path_of(text_name)}, line {number}: no tab between two sentences")
+            raise InputError(f"{place.name_of(text_name)}, line {number}: no tab between two sentences")
         second = rest.split("\t")[0]
-        pairs.append(Pair(first, second, _score(score, f"{tree.path_of(gold_name)}, line {number}")))
+        pairs.append(Pair(first, second, _score(score, f"{place.name_of(gold_name)}, line {number}")))
     return pairs
 
 
-def _read_benchmark(tree: Tree, name: str) -> Iterator[Pair]:
-    for number, line in _lines(tree, name):
+def _read_benchmark(place: Place, name: str) -> Iterator[Pair]:
+    for number, line in place.lines(name):
         cells = line.split("\t")
-        where = f"{tree.path_of(name)}, line {number}"
+        where = f"{place.name_of(name)}, line {number}"
         if len(cells) not in _STSB_WIDTHS:
             raise InputError(f"{where}: {len(cells)} tab-separated columns")
         first, second, score = (cells[column] for column in _STSB_COLUMNS)
         yield Pair(first, second, _score(score, where))
 
 
-def _read_sick(tree: Tree, name: str) -> list[Pair]:
+def _read_sick(place: Place, name: str) -> list[Pair]:
     """The columns go by their names, since releases differ in the rest."""
-    where = tree.path_of(name)
-    rows = parse_tsv(where, _lines(tree, name), _SICK_COLUMNS)
+    where = place.name_of(name)
+    rows = parse_tsv(where, place.lines(name), _SICK_COLUMNS)
     return pairs_of((Row(f"{where}:{number}", values) for number, values in rows), _SICK_COLUMNS)
-
-
-def _lines(tree: Tree, name: str) -> Lines:
-    return decode_lines(io.BytesIO(tree.read(name)), tree.path_of(name))
 
 
 def _score(text: str, where: str) -> float:

@@ -138,8 +138,7 @@ def _entry_values(
             yield dict(zip(entry.columns, row, strict=True))
     else:
         yield from (
-            row.values
-            for row in read_file(locate(entry, "train", data_dir).path or Path(), columns=entry.columns)
+            row.values for row in read_file(locate(entry, "train", data_dir).path, columns=entry.columns)
         )
 
 

@@ -9,10 +9,11 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from sentemb.data.archive import Place
 from sentemb.data.catalogue import Entry, check_row_count, get_split
 from sentemb.data.files import name_and_split, names_a_file, read_file, usual_columns
 from sentemb.data.labelled import PAIR_COLUMNS
-from sentemb.data.locate import Place, locate, resolve_data_dir
+from sentemb.data.locate import locate, resolve_data_dir
 from sentemb.data.pair_files import Pair, is_divided, pairs_of, read_parts, read_subset
 from sentemb.errors import InputError
 
@@ -136,8 +137,7 @@ def read_place(entry: Entry, split: str, place: Place) -> ScoredPairs:
             subsets.append(Subset(part, len(assembled), len(assembled) + len(pairs)))
             assembled += pairs
         return _of_pairs(entry.name, split, assembled, str(place), tuple(subsets))
-    folder = place.path or Path()
-    path = folder / entry.files[split] if folder.is_dir() else folder
+    path = place.first_of([entry.files[split]]) or place.path / entry.files[split]
     first, second, score = entry.columns
     read = read_scored_pairs(path, first=first, second=second, score=score, name=entry.name, split=split)
     return replace(read, undivided=bool(entry.parts))

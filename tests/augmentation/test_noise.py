@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from sentemb.augmentation import Decoding, Seq2SeqTranslator, noisy_copies
-from sentemb.augmentation.files import write_table
 from sentemb.data import LabelledTexts, add_copies, read_copies
+from sentemb.data.writing import write_table
 from sentemb.errors import InputError
 
 LEVEL = Decoding(temperature=0.9, max_new_tokens=5)

@@ -221,6 +221,17 @@ def test_a_truncated_archive_is_refused(sets_copy: Path, tmp_path: Path, keep: f
             load_scored_pairs("stsb", data_dir=archive)
 
 
+def test_an_archive_of_gigabytes_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sentemb.data.archive._LARGEST", 1 << 20)
+    archive = tmp_path / "senteval.tar.gz"
+    with tarfile.open(archive, "w:gz") as file:
+        zeros = tarfile.TarInfo("STS/STSBenchmark/sts-test.csv")
+        zeros.size = 2 << 20
+        file.addfile(zeros, io.BytesIO(bytes(zeros.size)))
+    with pytest.raises(InputError, match=r"senteval.tar.gz holds more than 1 MiB of data sets; unpack it"):
+        load_scored_pairs("stsb", data_dir=archive)
+
+
 def test_reads_mtebs_copy_and_says_that_it_is_not_divided(tmp_path: Path) -> None:
     rows = [{"sentence1": f"a {n}", "sentence2": f"b {n}", "score": n / 1000} for n in range(3108)]
     folder = tmp_path / "sts12"
