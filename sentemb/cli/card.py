@@ -7,12 +7,14 @@ from typing import Annotated
 
 import typer
 
+from sentemb.cli.console import next_step
+from sentemb.cli.options import Records
 from sentemb.errors import InputError
 
 
 def card(
     model: Annotated[Path, typer.Argument(help="Folder of a model.")],
-    results: Annotated[Path, typer.Option("--results", "-r", help="Folder of result records.")],
+    records: Records,
 ) -> None:
     """Write what records say of a model into its README.md: the hub's metadata, and a section of tables.
 
@@ -20,15 +22,15 @@ def card(
     """
     if not model.is_dir():
         raise InputError(f"no such folder: {model}", "name the folder that the model was saved in")
+    from sentemb.cli.tables import tables_of
     from sentemb.encoding import load_encoder
     from sentemb.evaluation.card import eval_results, evaluation_section, update_card
-    from sentemb.evaluation.recorded import read_recorded
+    from sentemb.evaluation.record import load_records
 
-    if not results.exists():
-        raise InputError(f"no such folder: {results}", "name the folder that holds the records")
     encoder = load_encoder(model)
-    recorded = read_recorded([results], fingerprint=encoder.fingerprint)
-    path = model / "README.md"
-    found = eval_results(recorded)
-    update_card(path, encoder.name, found, evaluation_section(recorded))
-    typer.echo(f"{path}: {len(found)} results of {encoder.name}")
+    found = load_records(records, fingerprint=encoder.fingerprint)
+    tables = [table.markdown() for table in tables_of(found)]
+    path, results = model / "README.md", eval_results(found)
+    update_card(path, encoder.name, results, evaluation_section(found, tables))
+    typer.echo(f"{path}: {len(results)} results of {encoder.name}")
+    next_step(f"huggingface-cli upload ORG/NAME {model}")

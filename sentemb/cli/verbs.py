@@ -33,8 +33,10 @@ VERBS: dict[str, Verb | Group] = {
             "sts": Verb(
                 "evaluate:sts", "Score encoders on STS12-16, STS-B and SICK-R, or on other languages."
             ),
+            "transfer": Verb("eval_all:transfer", "Train SentEval's classifiers on frozen sentence vectors."),
+            "geometry": Verb("eval_all:geometry", "Measure alignment, uniformity and spectrum of encoders."),
             "all": Verb(
-                "eval_all:judge_everything",
+                "eval_all:evaluate_everything",
                 "Evaluate encoders on every suite; each sentence is encoded once.",
             ),
             "export": Verb("evaluate:export", "Write result records in another program's format."),

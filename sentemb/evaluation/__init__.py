@@ -8,7 +8,6 @@ from sentemb._lazy import lazy_exports
 
 if TYPE_CHECKING:
     from sentemb.evaluation.evaluator import STSEvaluator
-    from sentemb.evaluation.everything import Judgement, evaluate_all
     from sentemb.evaluation.geometry import (
         Geometry,
         alignment,
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
     )
     from sentemb.evaluation.geometry_intervals import GeometryEstimate, estimate_geometry
     from sentemb.evaluation.measures import PROTOCOLS, Protocol
+    from sentemb.evaluation.runner import EvaluationResult, evaluate_all
     from sentemb.evaluation.scoring import UndefinedScoreError
     from sentemb.evaluation.sts import StsReport, evaluate_pairs, evaluate_sts
     from sentemb.evaluation.suites import MULTILINGUAL, STS, Suite, get_suite
@@ -28,7 +28,7 @@ else:
         __name__,
         {
             "evaluator": ["STSEvaluator"],
-            "everything": ["Judgement", "evaluate_all"],
+            "runner": ["EvaluationResult", "evaluate_all"],
             "geometry": [
                 "Geometry",
                 "alignment",
@@ -50,9 +50,9 @@ __all__ = [
     "MULTILINGUAL",
     "PROTOCOLS",
     "STS",
+    "EvaluationResult",
     "Geometry",
     "GeometryEstimate",
-    "Judgement",
     "Protocol",
     "STSEvaluator",
     "StsReport",

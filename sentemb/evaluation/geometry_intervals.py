@@ -17,6 +17,7 @@ References:
 from __future__ import annotations
 
 import math
+import time
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -26,7 +27,10 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 from scipy.stats import t as student
 
+from sentemb.data.sts import ScoredPairs
+from sentemb.encoding import TextEncoder
 from sentemb.errors import InputError
+from sentemb.evaluation.environment import hardware, library_versions
 from sentemb.evaluation.geometry import (
     Double,
     Geometry,
@@ -34,10 +38,13 @@ from sentemb.evaluation.geometry import (
     log_potential,
     measure_geometry,
     positive_pairs,
+    spectrum,
     spectrum_of,
     unit_rows,
 )
-from sentemb.evaluation.sts import EncodedSets, Rows
+from sentemb.evaluation.record import DataSet, Environment, Record, Score, now
+from sentemb.evaluation.scoring import checksum_of
+from sentemb.evaluation.sts import EncodedSets, Rows, encode_sets
 
 GROUPS = 20
 _T = 2.0  # of the potential, as in measure_geometry
@@ -111,6 +118,54 @@ def estimate_geometry(encoded: EncodedSets, *, confidence: float = 0.95) -> Geom
         positives=len(first),
         sentences=len(unit),
         independent=int(parts.max()) + 1,
+    )
+
+
+def evaluate_geometry(encoder: TextEncoder, pairs: ScoredPairs, *, confidence: float = 0.95) -> Record:
+    """Measure how the sentences of scored pairs lie under an encoder, with intervals.
+
+    Args:
+        encoder: The encoder.
+        pairs: The pairs, whose scores differ.
+        confidence: Of each interval.
+
+    Returns:
+        A record with the figures; its details have the spectrum, the variance along each principal direction.
+
+    Raises:
+        InputError: Too few sentences or positives, or no confidence.
+        UndefinedScoreError: A vector is not finite.
+    """
+    began = time.perf_counter()
+    encoded = encode_sets(encoder, [pairs])
+    estimate = estimate_geometry(encoded, confidence=confidence)
+    return Record(
+        suite="geometry",
+        model=encoder.name,
+        fingerprint=encoder.fingerprint,
+        dimension=encoder.dimension,
+        protocol=f"{pairs.name}-{pairs.split}",
+        datasets=(DataSet(name=pairs.name, split=pairs.split, items=len(pairs), sha256=checksum_of(pairs)),),
+        scores=tuple(
+            Score(dataset=pairs.name, metric=metric, value=value, low=low, high=high)
+            for metric, value, low, high in zip(
+                Geometry._fields, estimate.geometry, estimate.low, estimate.high, strict=True
+            )
+        ),
+        encoder=encoder.describe(),
+        environment=Environment(
+            versions=library_versions(),
+            hardware=hardware(),
+            date=now(),
+            seconds={"geometry": time.perf_counter() - began},
+        ),
+        details={
+            "confidence": confidence,
+            "positives": estimate.positives,
+            "sentences": estimate.sentences,
+            "independent": estimate.independent,
+            "spectrum": spectrum(encoded.vectors).tolist(),
+        },
     )
 
 

@@ -18,7 +18,7 @@ from sentemb.errors import InputError
 from sentemb.evaluation.record_files import slug
 from sentemb.evaluation.result import ResultRecord
 from sentemb.evaluation.scoring import SetScore
-from sentemb.evaluation.transfer.suite import TransferReport
+from sentemb.evaluation.transfer.records import TransferReport
 
 _ENGLISH = ("eng-Latn",)
 

@@ -36,3 +36,9 @@ def slug(name: str) -> str:
     """A model's name as part of a file name: `org/model` becomes `org__model`."""
     plain = re.sub(r"[^0-9A-Za-z._-]+", "-", name.strip("/").replace("/", "__")).strip("-.")
     return plain[:120] or "model"
+
+
+def record_name(model: str, suite: str, *, protocol: str, seed: int | None) -> str:
+    """Name of the JSON file of a record: model, suite, protocol and seed."""
+    numbered = "" if seed is None else f".seed-{seed}"
+    return f"{slug(model)}.{suite}.{slug(protocol)}{numbered}.json"

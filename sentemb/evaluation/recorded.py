@@ -14,8 +14,7 @@ from sentemb.evaluation.geometry_records import GeometryRecord, read_geometry
 from sentemb.evaluation.records import read_record
 from sentemb.evaluation.result import ResultRecord
 from sentemb.evaluation.transfer import records as transfer_records
-from sentemb.evaluation.transfer.records import read_transfer
-from sentemb.evaluation.transfer.suite import TransferReport
+from sentemb.evaluation.transfer.records import TransferReport, read_transfer
 
 _READERS: Mapping[str, Callable[[Path], Any]] = {
     record_format.FORMAT: read_record,

@@ -11,7 +11,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PrivateAttr, 
 
 from sentemb.data.sts import Subset
 from sentemb.errors import InputError
-from sentemb.evaluation.naming import slug
+from sentemb.evaluation.naming import record_name
 from sentemb.evaluation.suites import get_suite
 
 FORMAT: Literal["sentemb-record"] = "sentemb-record"
@@ -187,8 +187,7 @@ class Record(_Part):
     @property
     def file_name(self) -> str:
         """Name of the JSON file: model, suite, protocol and seed."""
-        numbered = "" if self.seed is None else f".seed-{self.seed}"
-        return f"{slug(self.model)}.{self.suite}.{slug(self.protocol)}{numbered}.json"
+        return record_name(self.model, self.suite, protocol=self.protocol, seed=self.seed)
 
     def dataset(self, name: str) -> DataSet:
         """One of the data sets.

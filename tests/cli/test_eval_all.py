@@ -1,8 +1,11 @@
-"""`sentemb eval all` and `sentemb card`, from a folder of data to a card."""
+"""`sentemb eval all`, `transfer` and `geometry`, and `sentemb card`: from a folder of data to a card."""
 
 from __future__ import annotations
 
+import runpy
+import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,7 +13,10 @@ from huggingface_hub import ModelCard
 
 from sentemb.cli.main import run
 from sentemb.encoding import load_encoder
+from sentemb.evaluation.record import load_records
+from sentemb.evaluation.transfer import PRESETS
 
+PROGRAM = Path(__file__).resolve().parents[2] / "eval" / "senteval.py"
 OPTIONS = ("--suites", "sts,geometry", "--allow-count-mismatch")
 
 
@@ -52,25 +58,66 @@ def test_from_data_to_a_card(
     assert "holds no sts12" in err
     assert "nor sts13, sts14, sts15, sts16, sickr, sickr-mteb; add --allow-missing" in err
     assert not list((tmp_path / "out").iterdir())
-    code, out, err = call(capsys, *everything, "--allow-missing", "--markdown")
+    code, out, err = call(capsys, *everything, "--allow-missing")
     assert code == 0, err
     assert "| tiny | " in out
     for title in ("**STS, Spearman x 100", "**Geometry on stsb dev**"):
         assert out.count(title) == 1
-    assert "left out, since they are not there: sts12, sts13," in out
-    assert "different sentences; encode" in out
+    assert "skipped, since they are missing: sts12, sts13," in err
+    assert "unique sentences; encode" in err
     assert "encoded" in err
+    assert err.splitlines()[-1] == f"next: sentemb report {tmp_path / 'out'}"
     code, out, err = call(capsys, *everything, "--allow-missing")
-    assert "tiny: sts, geometry recorded already, not judged again" in out
+    assert "tiny: sts, geometry recorded already, not evaluated again" in err
     assert "encoded" not in err
     readme = model / "README.md"
     readme.write_text("# Mine\n\nWords.\n")
-    code, out, err = call(capsys, "card", model, "--results", tmp_path / "out")
+    code, out, err = call(capsys, "card", model, "--records", tmp_path / "out")
     assert code == 0, err
     card = ModelCard.load(readme)
     assert [one.dataset_name for one in card.data.eval_results] == ["stsb"]
     assert "# Mine\n\nWords.\n" in card.text
     assert "**Geometry on stsb dev**" in card.text
+
+
+def test_transfer_is_a_program_and_a_verb(
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    shared_data: Path,
+    tiny_bert: Path,
+    tmp_path: Path,
+) -> None:
+    preset = replace(PRESETS["logreg"], folds=2, fold_penalties=(1.0,))
+    monkeypatch.setattr("sentemb.evaluation.transfer.evaluate.get_preset", lambda name: preset)
+    options = ["--tasks", "mrpc", "--preset", "logreg", "--pooling", "mean", "--data-dir", shared_data]
+    words = ["senteval.py", tiny_bert, *options, "--seeds", "1,2", "-o", tmp_path]
+    monkeypatch.setattr(sys, "argv", [str(word) for word in words])
+    with pytest.raises(SystemExit) as left:
+        runpy.run_path(str(PROGRAM), run_name="__main__")
+    captured = capsys.readouterr()
+    assert left.value.code == 0, captured.err
+    assert "| model | seeds | MRPC |" in captured.out
+    assert "transfer seed 2: mrpc accuracy" in captured.err
+    records = load_records(tmp_path)
+    assert [(one.seed, one.protocol) for one in records] == [(1, "logreg"), (2, "logreg")]
+    assert records[0].score("mrpc", "f1") > records[0].score("mrpc") > 60
+    for arguments, problem in (
+        (["--tasks", "imdb"], "no task 'imdb'"),
+        (["--seeds", "1,1"], "--seeds 1,1 is no list of different whole numbers"),
+    ):
+        code, _, err = call(capsys, "eval", "transfer", tiny_bert, *arguments)
+        assert (code, len(err.splitlines())) == (2, 1)
+        assert problem in err
+
+
+def test_geometry_of_a_file_of_pairs(capsys: pytest.CaptureFixture[str], model: Path, tmp_path: Path) -> None:
+    rows = "".join(f"the cat {n} sat,a dog {n} ran,{n % 6}\n" for n in range(30))
+    (tmp_path / "mine.csv").write_text(f"sentence1,sentence2,score\n{rows}")
+    arguments = ("--data", tmp_path / "mine.csv", "--split", "all", "-o", tmp_path / "out")
+    code, out, err = call(capsys, "eval", "geometry", model, *arguments)
+    assert code == 0, err
+    assert "**Geometry on mine all**" in out
+    assert (tmp_path / "out" / "tiny.geometry.mine-all.json").is_file()
 
 
 @pytest.mark.parametrize(
@@ -95,9 +142,9 @@ def test_a_card_needs_a_model_and_records_of_it(
     capsys: pytest.CaptureFixture[str], model: Path, tmp_path: Path
 ) -> None:
     for arguments, problem in (
-        (("bert-mini", "--results", tmp_path), "no such folder: bert-mini"),
-        ((model, "--results", tmp_path / "none"), "none"),
-        ((model, "--results", tmp_path), "there is no record of the model"),
+        (("bert-mini", "--records", tmp_path), "no such folder: bert-mini"),
+        ((model, "--records", tmp_path / "none"), "none"),
+        ((model, "--records", tmp_path), "there is no record of the model"),
     ):
         code, _, err = call(capsys, "card", *arguments)
         assert code == 2

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,12 +13,10 @@ from sentemb.data.sts import ScoredPairs
 from sentemb.encoding import load_encoder
 from sentemb.errors import InputError
 from sentemb.evaluation.card import eval_results, evaluation_section, update_card
-from sentemb.evaluation.geometry_records import judge_geometry, write_geometry
-from sentemb.evaluation.judge import judge_sts
-from sentemb.evaluation.recorded import read_recorded
-from sentemb.evaluation.records import write_record
-from sentemb.evaluation.transfer import TaskResult, TransferReport
-from sentemb.evaluation.transfer.records import write_transfer
+from sentemb.evaluation.record import DataSet, Environment, Record, Score, load_records, write_record
+from sentemb.evaluation.runner import run_suites
+from sentemb.evaluation.runner.entries import GeometrySuite, PairSuite
+from sentemb.evaluation.runner.suite import Loaded
 
 AUTHOR = """---
 # chosen with care
@@ -127,41 +124,43 @@ def lengths(texts: list[str]) -> np.ndarray:
     return np.array([[len(text), text.count("a") + 1, text.count("e")] for text in texts], dtype=np.float32)
 
 
+def transfer_record(fingerprint: str) -> Record:
+    now = Environment(versions={"sentemb": "1.0"}, hardware={}, date="2999-01-02T00:00:00+00:00")
+    task = DataSet(name="mr", split="train", items=2, sha256="a" * 64)
+    return Record(
+        suite="transfer",
+        model="lengths",
+        fingerprint=fingerprint,
+        protocol="simcse-fast",
+        seed=1111,
+        datasets=(task,),
+        scores=(Score(dataset="mr", metric="accuracy", value=81.25),),
+        environment=now,
+    )
+
+
 def test_records_of_one_model_become_results_and_tables(
     make_pairs: Callable[..., ScoredPairs], tmp_path: Path
 ) -> None:
     encoder = load_encoder(lengths)
-    pairs = [make_pairs("stsb", "test"), make_pairs("mine", "test", seed=4)]
-    record = judge_sts(encoder, pairs)
-    write_record(record, tmp_path)
-    write_geometry(judge_geometry(encoder, make_pairs("stsb", "dev")), tmp_path)
-    answers = np.array([0, 1])
-    task = TaskResult("mr", 81.25, 80.0, None, (1.0,), answers, answers, 0.1)
-    report = TransferReport("lengths", encoder.fingerprint, 3, {}, "simcse-fast", 1111, (task,), 4, {})
-    write_transfer(report, tmp_path)
-    write_transfer(replace(report, model="another", fingerprint="another"), tmp_path)
-    (tmp_path / "notes.json").write_text("[1]")
-    recorded = read_recorded([tmp_path], fingerprint=encoder.fingerprint)
-    found = {one.dataset_name: one for one in eval_results(recorded)}
+    pairs = {one.name: one for one in (make_pairs("stsb", "test"), make_pairs("mine", "test", seed=4))}
+    suites = (
+        PairSuite(name="sts", protocol="all", pairs=pairs),
+        GeometrySuite(name="geometry", protocol="stsb-dev", pairs=make_pairs("stsb", "dev")),
+    )
+    sts = run_suites(encoder, Loaded(suites), output=tmp_path).records["sts"]
+    write_record(transfer_record(encoder.fingerprint), {}, {}, tmp_path)
+    write_record(transfer_record("another").model_copy(update={"model": "another"}), {}, {}, tmp_path)
+    records = load_records(tmp_path, fingerprint=encoder.fingerprint)
+    found = {one.dataset_name: one for one in eval_results(records)}
     assert list(found) == ["stsb", "mine", "MR"]
     assert found["stsb"].dataset_type == "mteb/stsbenchmark-sts"
-    assert found["stsb"].metric_value == round(record.scores("all")["stsb"].spearman / 100, 4)
+    assert found["stsb"].metric_value == round(sts.score("stsb") / 100, 4)
     assert (found["MR"].dataset_type, found["MR"].dataset_split) == ("mr", "train")
     assert (found["MR"].metric_type, found["MR"].metric_value) == ("accuracy", 0.8125)
-    section = evaluation_section(recorded)
-    for title in ("**STS, Spearman", "**Transfer tasks, accuracy", "**Geometry on stsb dev**"):
-        assert section.count(title) == 1
-    assert "another" not in section
+    section = evaluation_section(records, ["A table.\n"])
+    assert section.startswith("## Evaluation\n\nA table.\n\nMeasured with sentemb ")
+    assert ", 2999-01-02; " in section
     path = tmp_path / "README.md"
     update_card(path, "lengths", list(found.values()), section)
     assert len(ModelCard.load(path).data.eval_results) == 3
-
-
-def test_a_folder_without_records_of_the_model_is_named(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="no such file"):
-        read_recorded([tmp_path / "none"])
-    with pytest.raises(InputError, match="there is no record of the model with the fingerprint abc"):
-        read_recorded([tmp_path], fingerprint="abc")
-    (tmp_path / "notes.json").write_text("[1]")
-    with pytest.raises(InputError, match=r"notes.json is no result record"):
-        read_recorded([tmp_path / "notes.json"])

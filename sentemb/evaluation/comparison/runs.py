@@ -16,7 +16,7 @@ from sentemb.evaluation.naming import check_once, without_seed
 from sentemb.evaluation.result import ResultRecord
 
 if TYPE_CHECKING:
-    from sentemb.evaluation.transfer.suite import TransferReport
+    from sentemb.evaluation.transfer.records import TransferReport
 
 Measure = str
 

@@ -12,9 +12,10 @@ from torch import Tensor, nn
 
 from sentemb.evaluation.transfer.folds import Fold, Trained
 from sentemb.evaluation.transfer.network import Network
-from sentemb.evaluation.transfer.objectives import Floats, Objective
+from sentemb.evaluation.transfer.objectives import Objective
 from sentemb.evaluation.transfer.optimizers import Optimizer
 from sentemb.evaluation.transfer.presets import Schedule
+from sentemb.evaluation.transfer.scores import Floats
 
 
 class BatchedTrainer:

@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Protocol
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from sentemb.evaluation.correlation import CorrelationError, pearson
-
-Floats = npt.NDArray[np.float64]
+from sentemb.evaluation.correlation import pearson
+from sentemb.evaluation.transfer.scores import Floats, correlation_or_zero
 
 GRADES = 5
 """Outputs of a regression: the grades 1 to 5."""
-
-
-_ROUNDING = 1e-5  # of grades in float32; what differs by less is noise
 
 
 class Objective(Protocol):
@@ -39,7 +33,7 @@ class Objective(Protocol):
 
 
 class Classes:
-    """Cross-entropy, judged by accuracy.
+    """Cross-entropy, validated by accuracy.
 
     Args:
         labels: `(n,)` class numbers from 0.
@@ -68,7 +62,7 @@ class Classes:
 
 
 class Grades:
-    """Squared error of the probabilities of the grades 1 to 5, judged by Pearson correlation.
+    """Squared error of the probabilities of the grades 1 to 5, validated by Pearson correlation.
 
     A score between two grades is a distribution over both whose mean it is (Tai et al., 2015). Of scores
     below 1, which STS-B has and SICK has not, SentEval drops the part that would fall to a grade 0.
@@ -102,18 +96,6 @@ class Grades:
         """See `Objective.score`."""
         gold = self.gold[rows.numpy()]
         return np.array([correlation_or_zero(pearson, one, gold) for one in expected_grades(logits)])
-
-
-def correlation_or_zero(
-    correlation: Callable[[Floats, Floats], float], predictions: Floats, gold: Floats
-) -> float:
-    """A correlation, and 0 as in SentEval where there is none because all predictions are equal."""
-    if np.ptp(predictions) <= _ROUNDING:
-        return 0.0
-    try:
-        return correlation(predictions, gold)
-    except CorrelationError:
-        return 0.0
 
 
 def expected_grades(logits: Tensor) -> Floats:

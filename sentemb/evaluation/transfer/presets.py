@@ -76,6 +76,9 @@ class LogisticPreset:
 
 Preset = NeuralPreset | LogisticPreset
 
+REGRESSION = Schedule(hidden=0, optimizer="adam", batch_size=64, tenacity=3, epoch_size=50, max_epochs=1000)
+"""Of the trained regression, which has no settings: a layer without weight decay, scored every 50 passes."""
+
 PRESETS: Mapping[str, Preset] = {
     # SBERT-WK's script, which SG-BERT's table 9 follows.
     "sg-bert": NeuralPreset(hidden=50, optimizer="adam", batch_size=64, tenacity=5, epoch_size=4, folds=10),
@@ -96,7 +99,7 @@ PRESETS: Mapping[str, Preset] = {
 """By name."""
 
 
-def preset_of(name: str) -> Preset:
+def get_preset(name: str) -> Preset:
     """Look a preset up."""
     if name not in PRESETS:
         raise InputError(f"no preset {name!r}", f"choose one of {', '.join(PRESETS)}")

@@ -1,24 +1,22 @@
-"""How SentEval chooses a penalty and what it reports, for tasks with and without splits of their own."""
+"""How SentEval trains and validates the classifiers of a task, for each kind of task."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import torch
-from sklearn.model_selection import StratifiedKFold
 from torch import Tensor
 
 from sentemb.evaluation.transfer.folds import Fold, Rows, Trained
 from sentemb.evaluation.transfer.logistic import train_logistic
 from sentemb.evaluation.transfer.neural import train_folds
-from sentemb.evaluation.transfer.objectives import Classes
-from sentemb.evaluation.transfer.presets import LogisticPreset, Preset
-
-OUTER_SEED = 1111
-"""Of the folds of tasks without a test split, whatever the classifier's seed."""
+from sentemb.evaluation.transfer.objectives import Classes, Grades, expected_grades
+from sentemb.evaluation.transfer.presets import REGRESSION, LogisticPreset, Preset
+from sentemb.evaluation.transfer.scores import OUTER_SEED, ROUNDING, percent, stratified_folds
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,39 +25,36 @@ class Examples:
 
     Attributes:
         features: `(n, d)` float32.
-        labels: `(n,)` class numbers from 0.
+        labels: `(n,)` class numbers from 0; of a regression scores up to 5.
     """
 
     features: Tensor
-    labels: npt.NDArray[np.int64]
+    labels: npt.NDArray[Any]
 
 
-@dataclass(frozen=True, eq=False)
-class Outcome:
-    """What a task's classifiers reach.
+class Outcome(NamedTuple):
+    """What a task's classifiers predict.
 
     Attributes:
-        accuracy: As SentEval reports it, x 100, rounded to two decimals.
-        dev_accuracy: Of the chosen penalty in validation, x 100, the same way.
-        predictions: `(n,)` a class for each test row; without a test split for each row, by the classifier
-            that did not see it.
-        penalties: The chosen penalty of each final classifier.
+        predictions: `(n,)` a class or a score for each test row; without a test split for each row, by the
+            classifier that did not see it.
+        dev_score: Of the chosen penalty in validation, x 100: accuracy, of a regression Pearson.
+        penalties: The chosen penalty of each final classifier; a regression has none.
     """
 
-    accuracy: float
-    dev_accuracy: float
-    predictions: npt.NDArray[np.int64]
-    penalties: tuple[float, ...]
+    predictions: npt.NDArray[Any]
+    dev_score: float
+    penalties: tuple[float, ...] = ()
 
 
 Train = Callable[[Sequence[Fold]], list[Trained]]
 
 
-def nested_folds(data: Examples, preset: Preset, *, seed: int) -> Outcome:
+def nested_folds(data: Examples, *, preset: Preset, seed: int) -> Outcome:
     """Cross-validation inside of cross-validation: MR, CR, SUBJ and MPQA."""
     train = _trainer(data, preset, seed)
-    outer = _folds(np.arange(len(data.labels)), data.labels, preset.folds, OUTER_SEED)
-    inner = [_folds(rows, data.labels, preset.folds, OUTER_SEED) for rows, _ in outer]
+    outer = stratified_folds(np.arange(len(data.labels)), data.labels, preset.folds, OUTER_SEED)
+    inner = [stratified_folds(rows, data.labels, preset.folds, OUTER_SEED) for rows, _ in outer]
     # In one call, which keeps every core busy to the end.
     trained = train([fold for folds in inner for fold in _seeded(folds, preset.penalties, seed)])
     parts = [trained[start : start + preset.folds] for start in range(0, len(trained), preset.folds)]
@@ -69,25 +64,23 @@ def nested_folds(data: Examples, preset: Preset, *, seed: int) -> Outcome:
         [_last(rows, preset, penalty, seed) for (rows, _), penalty in zip(outer, penalties, strict=True)]
     )
     predictions = np.empty(len(data.labels), dtype=np.int64)
-    accuracies = []
     for (_, rows), final in zip(outer, last, strict=True):
         predictions[rows] = final.predict(data.features[torch.from_numpy(rows)])[0]
-        accuracies.append(_percent(np.mean(predictions[rows] == data.labels[rows])))
-    return Outcome(_mean(accuracies), _mean(validated), predictions, tuple(penalties))
+    return Outcome(predictions, round(float(np.mean(validated)), 2), tuple(penalties))
 
 
-def folds_then_test(data: Examples, test: Examples, preset: Preset, *, seed: int) -> Outcome:
+def folds_then_test(data: Examples, test: Examples, *, preset: Preset, seed: int) -> Outcome:
     """Cross-validation on the training split, then the test split once: TREC and MRPC."""
     train = _trainer(data, preset, seed)
     rows = np.arange(len(data.labels))
-    folds = _folds(rows, data.labels, preset.folds, seed)
+    folds = stratified_folds(rows, data.labels, preset.folds, seed)
     best, validated = _choose(train(_seeded(folds, preset.fold_penalties, seed)))
     penalty = preset.fold_penalties[best]
     (last,) = train([_last(rows, preset, penalty, seed)])
-    return _tested(last.predict(test.features)[0], test, validated, penalty)
+    return Outcome(last.predict(test.features)[0], validated, (penalty,))
 
 
-def splits(data: Examples, dev: Examples, test: Examples, preset: Preset, *, seed: int) -> Outcome:
+def splits(data: Examples, dev: Examples, test: Examples, *, preset: Preset, seed: int) -> Outcome:
     """Validation on the dev split, then the test split once: SST, SICK-E and the probing tasks."""
     both = Examples(torch.cat([data.features, dev.features]), np.concatenate([data.labels, dev.labels]))
     rows = np.arange(len(both.labels))
@@ -95,7 +88,20 @@ def splits(data: Examples, dev: Examples, test: Examples, preset: Preset, *, see
     (trained,) = _trainer(both, preset, seed)(_seeded(parts, preset.penalties, seed))
     best, validated = _choose([trained])
     # A last fit would have the same rows, weights and order of rows as the one that was chosen.
-    return _tested(trained.predict(test.features)[best], test, validated, preset.penalties[best])
+    return Outcome(trained.predict(test.features)[best], validated, (preset.penalties[best],))
+
+
+def regression(data: Examples, dev: Examples, test: Examples, *, seed: int) -> Outcome:
+    """A regression on the training split, stopped by the dev split: STS-B and SICK-R as SentEval has them."""
+    features = torch.cat([data.features, dev.features])
+    objective = Grades(np.concatenate([data.labels, dev.labels]), features.dtype)
+    rows = np.arange(len(features))
+    fold = Fold.seeded(rows[: len(data.labels)], rows[len(data.labels) :], (0.0,), seed)
+    (trained,) = train_folds(features, objective, [fold], REGRESSION, seed=seed)
+    predictions = expected_grades(trained.network.logits(test.features.unsqueeze(0))[0])[0]
+    if np.ptp(predictions) <= ROUNDING:
+        predictions = np.full_like(predictions, predictions[0])
+    return Outcome(predictions, percent(trained.scores[0]))
 
 
 def _trainer(data: Examples, preset: Preset, seed: int) -> Train:
@@ -105,18 +111,13 @@ def _trainer(data: Examples, preset: Preset, seed: int) -> Train:
     return lambda folds: train_folds(data.features, Classes(labels), folds, preset, seed=seed)
 
 
-def _folds(rows: Rows, labels: npt.NDArray[np.int64], count: int, seed: int) -> list[tuple[Rows, Rows]]:
-    divided = StratifiedKFold(n_splits=count, shuffle=True, random_state=seed)
-    return [(rows[train], rows[test]) for train, test in divided.split(rows, labels[rows])]
-
-
 def _seeded(folds: Sequence[tuple[Rows, Rows]], penalties: tuple[float, ...], seed: int) -> list[Fold]:
     return [Fold.seeded(rows, held, penalties, seed) for rows, held in folds]
 
 
 def _choose(trained: Sequence[Trained]) -> tuple[int, float]:
     """The place of the penalty with the best mean accuracy, of equal ones the first, and that accuracy."""
-    means = [_percent(mean) for mean in np.mean([one.scores for one in trained], axis=0)]
+    means = [percent(mean) for mean in np.mean([one.scores for one in trained], axis=0)]
     best = int(np.argmax(means))
     return best, means[best]
 
@@ -125,15 +126,3 @@ def _last(rows: Rows, preset: Preset, penalty: float, seed: int) -> Fold:
     if isinstance(preset, LogisticPreset):
         return Fold.seeded(rows, rows, (penalty,), seed)
     return Fold.divided(rows, (penalty,), seed, share=preset.validation_share)
-
-
-def _tested(predictions: Rows, test: Examples, validated: float, penalty: float) -> Outcome:
-    return Outcome(_percent(np.mean(predictions == test.labels)), validated, predictions, (penalty,))
-
-
-def _percent(share: float | np.floating) -> float:
-    return round(100 * float(share), 2)
-
-
-def _mean(values: Sequence[float]) -> float:
-    return round(float(np.mean(values)), 2)

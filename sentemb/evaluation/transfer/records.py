@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from sentemb.errors import InputError
 from sentemb.evaluation.environment import hardware, library_versions
+from sentemb.evaluation.naming import seed_of, without_seed
 from sentemb.evaluation.record_files import (
     Fields,
     open_record,
@@ -18,12 +23,116 @@ from sentemb.evaluation.record_files import (
     slug,
     write_with_predictions,
 )
-from sentemb.evaluation.transfer.relatedness import RelatednessResult
-from sentemb.evaluation.transfer.suite import TaskResult, TransferReport
+from sentemb.evaluation.transfer.tasks import TRANSFER_TASKS
 
 FORMAT = "sentemb-transfer"
 FORMAT_VERSION = 1
 _HINT = "remove the file and run eval/senteval.py again"
+
+
+@dataclass(frozen=True, eq=False)
+class RelatednessResult:
+    """A trained regression on the test split.
+
+    Attributes:
+        task: The task's name.
+        pearson: x 100.
+        spearman: x 100.
+        mse: Mean squared error, in squared grades.
+        dev_pearson: x 100, the best on the dev split, whose weights were kept.
+        gold: `(n,)` scores of the test rows.
+        predictions: `(n,)` what was predicted for them, from 1 to 5.
+        seconds: Wall time of the regression.
+    """
+
+    task: str
+    pearson: float
+    spearman: float
+    mse: float
+    dev_pearson: float
+    gold: npt.NDArray[np.float64]
+    predictions: npt.NDArray[np.float64]
+    seconds: float
+
+    def to_json(self) -> dict[str, Any]:
+        """The figures as a record keeps them.
+
+        Returns:
+            All but gold and predictions.
+        """
+        return {name: value for name, value in vars(self).items() if name not in ("gold", "predictions")}
+
+
+@dataclass(frozen=True, eq=False)
+class TaskResult:
+    """One task.
+
+    Attributes:
+        task: Its name.
+        accuracy: x 100, as SentEval reports it.
+        dev_accuracy: x 100, of the chosen penalty in validation.
+        f1: x 100, of pairs of two classes; None of others.
+        penalties: The chosen penalty of each final classifier.
+        gold: `(n,)` classes of the test rows, or of all rows where the task has no test split.
+        predictions: `(n,)` what was predicted for them.
+        seconds: Wall time of the classifiers.
+    """
+
+    task: str
+    accuracy: float
+    dev_accuracy: float
+    f1: float | None
+    penalties: tuple[float, ...]
+    gold: npt.NDArray[np.int64]
+    predictions: npt.NDArray[np.int64]
+    seconds: float
+
+
+@dataclass(frozen=True, eq=False)
+class TransferReport:
+    """An encoder on transfer tasks, with one preset and one seed.
+
+    Attributes:
+        model: The encoder's name.
+        fingerprint: The encoder's fingerprint.
+        dimension: Length of its vectors.
+        encoder: How vectors were made.
+        preset: Name of the classifiers' preset.
+        seed: Of the classifiers.
+        results: One for each task.
+        unique: Sentences encoded.
+        seconds: Wall time of `encode` and of `classify`.
+        relatedness: The tasks of a trained regression.
+    """
+
+    model: str
+    fingerprint: str
+    dimension: int
+    encoder: Mapping[str, Any]
+    preset: str
+    seed: int
+    results: tuple[TaskResult, ...]
+    unique: int
+    seconds: Mapping[str, float]
+    relatedness: tuple[RelatednessResult, ...] = ()
+
+    @property
+    def method(self) -> str:
+        """What encoders have in common that were trained with other seeds: the name without `-seed-N`."""
+        return without_seed(self.model)
+
+    @property
+    def encoder_seed(self) -> int | None:
+        """The N of a name that ends in `-seed-N`, as the folders of a run over several seeds do."""
+        return seed_of(self.model)
+
+    @property
+    def average(self) -> float | None:
+        """The papers' "Avg.": the mean over the seven tasks; None where one of them is missing."""
+        accuracies = {result.task: result.accuracy for result in self.results}
+        if not all(task in accuracies for task in TRANSFER_TASKS):
+            return None
+        return float(np.mean([accuracies[task] for task in TRANSFER_TASKS]))
 
 
 def transfer_path(folder: Path, model: str, *, preset: str, seed: int) -> Path:

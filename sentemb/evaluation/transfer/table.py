@@ -7,8 +7,7 @@ from functools import partial
 from statistics import fmean, stdev
 
 from sentemb.evaluation.table import ABSENT, Table
-from sentemb.evaluation.transfer.relatedness import RelatednessResult
-from sentemb.evaluation.transfer.suite import TransferReport
+from sentemb.evaluation.transfer.records import RelatednessResult, TransferReport
 from sentemb.evaluation.transfer.tasks import TASKS
 
 _Groups = dict[str, list[TransferReport]]

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from sentemb.evaluation.transfer import senteval_adapter
-from tests.evaluation.transfer.test_suite import counting
+from tests.evaluation.transfer.test_evaluate import counting
 
 
-def test_each_different_sentence_is_encoded_once() -> None:
+def test_each_unique_sentence_is_encoded_once() -> None:
     encoded: list[str] = []
 
     def encoder(texts: list[str]) -> np.ndarray:

@@ -14,8 +14,10 @@ from torch import Tensor
 from sentemb.evaluation.transfer.folds import Fold, Rows, Trained
 from sentemb.evaluation.transfer.neural import train_folds
 from sentemb.evaluation.transfer.objectives import Classes
-from sentemb.evaluation.transfer.presets import PRESETS, NeuralPreset
-from sentemb.evaluation.transfer.protocols import Examples, folds_then_test, nested_folds, splits
+from sentemb.evaluation.transfer.presets import PRESETS, NeuralPreset, Preset
+from sentemb.evaluation.transfer.protocols import Examples, Outcome, folds_then_test, nested_folds, splits
+from sentemb.evaluation.transfer.scores import task_scores
+from sentemb.evaluation.transfer.tasks import TASKS
 from tests.evaluation.transfer.senteval_loops import OneClassifier, inner_means, nested
 
 SMALL = {
@@ -32,6 +34,10 @@ def examples(rows: int, classes: int = 2, *, width: int = 6, seed: int = 0) -> t
     centres = np.random.default_rng(9).normal(size=(classes, width))
     features = centres[labels] + 1.5 * generator.normal(size=(rows, width))
     return torch.from_numpy(features), torch.from_numpy(labels)
+
+
+def accuracy_of(task: str, outcome: Outcome, y: Tensor, preset: Preset) -> float:
+    return task_scores(TASKS[task], y.numpy(), outcome.predictions, folds=preset.folds)["accuracy"]
 
 
 @pytest.fixture(autouse=True)
@@ -92,9 +98,10 @@ def test_a_single_wide_fold_is_divided_by_its_penalties() -> None:
 def test_cross_validation_inside_of_cross_validation(name: str) -> None:
     preset = SMALL[name]
     x, y = examples(90)
-    outcome = nested_folds(Examples(x, y.numpy()), preset, seed=3)
+    outcome = nested_folds(Examples(x, y.numpy()), preset=preset, seed=3)
     accuracy, validated, chosen = nested(x, y, preset, seed=3)
-    assert (outcome.accuracy, outcome.dev_accuracy) == (accuracy, validated)
+    assert accuracy_of("mr", outcome, y, preset) == accuracy
+    assert outcome.dev_score == validated
     assert list(outcome.penalties) == chosen
     assert 100 * np.mean(outcome.predictions == y.numpy()) == pytest.approx(accuracy, abs=0.01)
 
@@ -102,20 +109,20 @@ def test_cross_validation_inside_of_cross_validation(name: str) -> None:
 def test_cross_validation_then_test() -> None:
     preset = SMALL["simcse-fast"]
     (x, y), (test_x, test_y) = examples(80, 3), examples(40, 3, seed=1)
-    outcome = folds_then_test(Examples(x, y.numpy()), Examples(test_x, test_y.numpy()), preset, seed=5)
+    outcome = folds_then_test(Examples(x, y.numpy()), Examples(test_x, test_y.numpy()), preset=preset, seed=5)
     means = inner_means(x, y, preset, 5, fold_seed=5)
     penalty = preset.penalties[int(np.argmax(means))]
     alone = OneClassifier(preset, x.shape[1], 3, penalty, seed=5)
     alone.fit(x, y)
-    assert (outcome.dev_accuracy, outcome.penalties) == (max(means), (penalty,))
+    assert (outcome.dev_score, outcome.penalties) == (max(means), (penalty,))
     assert np.array_equal(outcome.predictions, alone.predict(test_x))
-    assert outcome.accuracy == round(100 * alone.score(test_x, test_y), 2)
+    assert accuracy_of("trec", outcome, test_y, preset) == round(100 * alone.score(test_x, test_y), 2)
 
 
 def test_validation_on_a_split_then_test() -> None:
     preset = SMALL["sg-bert"]
     parts = [examples(rows, seed=seed) for seed, rows in enumerate((60, 30, 40))]
-    outcome = splits(*(Examples(x, y.numpy()) for x, y in parts), preset, seed=2)
+    outcome = splits(*(Examples(x, y.numpy()) for x, y in parts), preset=preset, seed=2)
     (x, y), dev, (test_x, _) = parts
     scores = []
     for penalty in preset.penalties:
@@ -124,16 +131,16 @@ def test_validation_on_a_split_then_test() -> None:
     penalty = preset.penalties[int(np.argmax(scores))]
     alone = OneClassifier(preset, x.shape[1], 2, penalty, seed=2)
     alone.fit(x, y, dev)
-    assert (outcome.dev_accuracy, outcome.penalties) == (max(scores), (penalty,))
+    assert (outcome.dev_score, outcome.penalties) == (max(scores), (penalty,))
     assert np.array_equal(outcome.predictions, alone.predict(test_x))
 
 
 def test_logistic_regression_has_no_seed() -> None:
     x, y = examples(90)
     preset = replace(PRESETS["logreg"], folds=3)
-    first, second = (nested_folds(Examples(x, y.numpy()), preset, seed=seed) for seed in (1, 2))
+    first, second = (nested_folds(Examples(x, y.numpy()), preset=preset, seed=seed) for seed in (1, 2))
     assert np.array_equal(first.predictions, second.predictions)
-    assert first.accuracy > 60
+    assert accuracy_of("mr", first, y, preset) > 60
 
 
 @pytest.mark.parametrize("way", ["folds", "split"])
@@ -147,15 +154,15 @@ def test_logistic_regression_has_the_grids_of_senteval(way: str) -> None:
         grid = [2.0**power for power in range(-1, 6)]
         rows = [*StratifiedKFold(3, shuffle=True, random_state=5).split(x, y)]
         parts = [(x[a], y[a], x[b], y[b]) for a, b in rows]
-        outcome = folds_then_test(train, test, preset, seed=5)
+        outcome = folds_then_test(train, test, preset=preset, seed=5)
     else:
         grid = [2.0**power for power in range(-2, 4)]
         parts = [(x, y, dev_x, dev_y)]
-        outcome = splits(train, dev, test, preset, seed=5)
+        outcome = splits(train, dev, test, preset=preset, seed=5)
     assert grid == [*(preset.fold_penalties if way == "folds" else preset.penalties)]
     means = [round(100 * np.mean([fitted(c, a, b).score(v, w) for a, b, v, w in parts]), 2) for c in grid]
     best = grid[int(np.argmax(means))]
-    assert (outcome.dev_accuracy, outcome.penalties) == (max(means), (best,))
+    assert (outcome.dev_score, outcome.penalties) == (max(means), (best,))
     assert np.array_equal(outcome.predictions, fitted(best, x, y).predict(test_x))
 
 

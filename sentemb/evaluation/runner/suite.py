@@ -1,0 +1,99 @@
+"""What the runner asks of a suite: its data sets, their texts, and a record of some of them."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from sentemb.data.locate import MissingDataError
+from sentemb.encoding import TextEncoder
+from sentemb.evaluation.record import Record
+
+Value = TypeVar("Value")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """What suites are read and evaluated with.
+
+    Attributes:
+        data_dir: The folder of data; `SENTEMB_DATA` by default.
+        check_rows: Refuse a set whose number of rows differs from the catalogue's.
+        preset: Of the classifiers of transfer tasks.
+        tasks: The transfer tasks; the papers' seven by default.
+        seeds: Of the classifiers, a record each; SentEval's example has 1111.
+        pairs: The scored pairs that geometry is measured on: a set's name or a file.
+        split: Their split.
+    """
+
+    data_dir: str | Path | None = None
+    check_rows: bool = True
+    preset: str = "simcse-fast"
+    tasks: Sequence[str] | None = None
+    seeds: Sequence[int] = (1111,)
+    pairs: str = "stsb"
+    split: str = "dev"
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunnableSuite(ABC):
+    """A suite whose data are read. An encoder has one record of it, to which data sets can be added.
+
+    Attributes:
+        name: The suite, as records have it.
+        protocol: Its protocol, as records have it.
+    """
+
+    name: str
+    protocol: str
+
+    @property
+    def label(self) -> str:
+        """What messages and results call it."""
+        return self.name
+
+    @abstractmethod
+    def seed(self, model: str) -> int | None:
+        """The seed that is part of the record's name."""
+
+    @property
+    @abstractmethod
+    def checksums(self) -> Mapping[str, str]:
+        """The checksum of every data set, in the order of evaluation."""
+
+    @abstractmethod
+    def texts(self, names: Sequence[str]) -> Iterable[str]:
+        """The texts of some data sets, repeats included."""
+
+    @abstractmethod
+    def evaluate(self, encoder: TextEncoder, names: Sequence[str]) -> Iterator[tuple[Record, str]]:
+        """Evaluate on some data sets: records that share none, and a line on each."""
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """Suites whose data are read.
+
+    Attributes:
+        suites: Those that there are data for.
+        missing: Why each other data set is skipped.
+    """
+
+    suites: tuple[RunnableSuite, ...]
+    missing: tuple[MissingDataError, ...] = ()
+
+
+def read_available(
+    names: Iterable[str], load: Callable[[str], Value]
+) -> tuple[dict[str, Value], tuple[MissingDataError, ...]]:
+    """Read data sets one by one, and collect the errors of those that are missing."""
+    found, missing = {}, []
+    for name in names:
+        try:
+            found[name] = load(name)
+        except MissingDataError as error:
+            missing.append(error)
+    return found, tuple(missing)

@@ -1,0 +1,69 @@
+"""The scores of a task, all of which follow from its gold labels and predictions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.metrics import f1_score
+from sklearn.model_selection import StratifiedKFold
+
+from sentemb.evaluation.correlation import CorrelationError, pearson, spearman
+from sentemb.evaluation.transfer.tasks import TransferTask
+
+Rows = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
+OUTER_SEED = 1111
+"""Of the folds of tasks without a test split, whatever the classifier's seed."""
+ROUNDING = 1e-5
+"""Of grades in float32: what differs by less is noise."""
+
+
+def task_scores(
+    task: TransferTask, gold: npt.NDArray[Any], predictions: npt.NDArray[Any], *, folds: int
+) -> dict[str, float]:
+    """What SentEval reports, rounded as there: accuracy and F1, or Pearson and Spearman x 100 and MSE."""
+    if task.validation == "regression":
+        return {
+            "pearson": percent(correlation_or_zero(pearson, predictions, gold)),
+            "spearman": percent(correlation_or_zero(spearman, predictions, gold)),
+            "mse": round(float(np.mean((predictions - gold) ** 2)), 4),
+        }
+    right = predictions == gold
+    if task.validation == "nested":  # the mean over the outer folds, each of which is rounded
+        parts = stratified_folds(np.arange(len(gold)), gold, folds, OUTER_SEED)
+        accuracy = round(float(np.mean([percent(np.mean(right[test])) for _, test in parts])), 2)
+    else:
+        accuracy = percent(np.mean(right))
+    scores = {"accuracy": accuracy}
+    if task.f1:
+        scores["f1"] = percent(f1_score(gold, predictions))
+    return scores
+
+
+def stratified_folds(
+    rows: Rows, labels: npt.NDArray[np.int64], count: int, seed: int
+) -> list[tuple[Rows, Rows]]:
+    """The training and test rows of each fold."""
+    divided = StratifiedKFold(n_splits=count, shuffle=True, random_state=seed)
+    return [(rows[train], rows[test]) for train, test in divided.split(rows, labels[rows])]
+
+
+def correlation_or_zero(
+    correlation: Callable[[Floats, Floats], float], predictions: Floats, gold: Floats
+) -> float:
+    """A correlation, and 0 as in SentEval where there is none because all predictions are equal."""
+    if np.ptp(predictions) <= ROUNDING:
+        return 0.0
+    try:
+        return correlation(predictions, gold)
+    except CorrelationError:
+        return 0.0
+
+
+def percent(share: float | np.floating[Any]) -> float:
+    """A share x 100, rounded to two decimals as SentEval does before it compares or averages."""
+    return round(100 * float(share), 2)

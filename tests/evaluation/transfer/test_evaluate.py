@@ -1,0 +1,170 @@
+"""Transfer tasks from real files: rows, order, features, and what records hold."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from sentemb.data.labelled import LabelledTexts, load_labelled
+from sentemb.errors import InputError
+from sentemb.evaluation.record import load_predictions, read_record, write_record
+from sentemb.evaluation.transfer import (
+    PRESETS,
+    PROBING_TASKS,
+    RELATEDNESS_TASKS,
+    TASKS,
+    TRANSFER_TASKS,
+    evaluate_transfer,
+    load_tasks,
+)
+from sentemb.evaluation.transfer import evaluate as transfer
+from sentemb.evaluation.transfer.protocols import splits
+from sentemb.evaluation.transfer.scores import task_scores
+
+
+def counting(texts: list[str]) -> np.ndarray:
+    """Vectors of which characters a text has: enough to tell questions apart."""
+    vectors = np.zeros((len(texts), 40), dtype=np.float32)
+    for row, text in zip(vectors, texts, strict=True):
+        for word in text.split():
+            row[sum(map(ord, word)) % 40] += 1
+    return vectors
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three folds and few epochs in place of any preset."""
+    short = replace(PRESETS["simcse-fast"], folds=3, max_epochs=4, penalties=(1e-4, 1e-2))
+    monkeypatch.setattr(transfer, "get_preset", lambda name: short)
+
+
+def test_rows_are_in_the_order_that_senteval_folds(shared_data: Path) -> None:
+    for name, parts in load_tasks(
+        ["cr", "trec", "mrpc", "sick-e", "sickr-trained"], data_dir=shared_data
+    ).items():
+        for split in parts.values():
+            lengths = [len(text.split()) for text in split.texts]
+            second = [len(text.split()) for text in split.pairs or split.texts]
+            keys = list(zip(lengths, second, split.labels.tolist(), strict=True))
+            assert keys == sorted(keys), name
+
+
+def test_rows_that_are_equal_in_both_keep_their_order(shared_data: Path) -> None:
+    train = load_tasks(["trec"], data_dir=shared_data)["trec"]["train"]
+    published = load_labelled("trec", split="train", data_dir=shared_data)
+    key = (len(train.texts[200].split()), train.labels[200])
+    alike = [
+        text
+        for text, label in zip(published.texts, published.labels, strict=True)
+        if (len(text.split()), label) == key
+    ]
+    sorted_alike = [
+        text
+        for text, label in zip(train.texts, train.labels, strict=True)
+        if (len(text.split()), label) == key
+    ]
+    assert sorted_alike == alike
+    assert len(alike) > 5
+
+
+def test_tasks_of_each_kind_have_records_that_come_back(
+    shared_data: Path, quick: None, tmp_path: Path
+) -> None:
+    told: list[str] = []
+    (record,) = evaluate_transfer(counting, ["cr", "trec"], data_dir=shared_data, announce=told.append)
+    assert (record.suite, record.protocol, record.seed) == ("transfer", "simcse", 1111)
+    assert [(one.name, one.split, one.items) for one in record.datasets] == [
+        ("cr", "train", 3775),
+        ("trec", "test", 500),
+    ]
+    assert {name: len(some) for name, some in record.details["penalties"].items()} == {"cr": 3, "trec": 1}
+    predicted, gold = load_predictions(record)
+    assert record.score("trec") == round(100 * float(np.mean(predicted["trec"] == gold["trec"])), 2)
+    assert record.score("trec") > 100 * np.bincount(gold["trec"]).max() / 500 + 10
+    assert record.score("cr") == pytest.approx(100 * np.mean(predicted["cr"] == gold["cr"]), abs=0.01)
+    assert record.score("cr", protocol="dev") > 50
+    assert record.average() is None
+    assert [line.split(":")[0] for line in told] == ["counting cr seed 1111", "counting trec seed 1111"]
+    path = write_record(record, predicted, gold, tmp_path)
+    assert path.name == "counting.transfer.simcse.seed-1111.json"
+    assert read_record(path).scores == record.scores
+
+
+def test_a_regression_has_a_record_too(shared_data: Path, tmp_path: Path, quick: None) -> None:
+    (record,) = evaluate_transfer(
+        counting, ["mrpc", "sickr-trained"], preset="simcse-fast", data_dir=shared_data
+    )
+    assert [(one.dataset, one.metric) for one in record.scores if one.protocol == "all"] == [
+        ("mrpc", "accuracy"),
+        ("mrpc", "f1"),
+        *(("sickr-trained", metric) for metric in ("pearson", "spearman", "mse")),
+    ]
+    assert record.score("sickr-trained", "pearson") > 30
+    predicted, gold = load_predictions(record)
+    back = read_record(write_record(record, predicted, gold, tmp_path))
+    again = load_predictions(back).values["sickr-trained"]
+    assert np.allclose(again, predicted["sickr-trained"], atol=1e-3)
+    assert np.array_equal(np.argsort(again), np.argsort(predicted["sickr-trained"]))
+
+
+def test_scores_are_those_of_senteval() -> None:
+    gold = np.repeat([0, 1], [15, 5])
+    predictions = np.where(np.arange(20) % 7 == 0, 1 - gold, gold)
+    wrong = predictions != gold
+    assert task_scores(TASKS["trec"], gold, predictions, folds=5) == {"accuracy": 85.0}
+    scores = task_scores(TASKS["mrpc"], gold, predictions, folds=5)
+    hits = int(np.sum(predictions * gold))
+    assert scores == {"accuracy": 85.0, "f1": round(200 * hits / (predictions.sum() + gold.sum()), 2)}
+    assert task_scores(TASKS["mr"], gold, predictions, folds=5)["accuracy"] == 100 * np.mean(~wrong)
+
+
+def test_a_pair_is_its_difference_and_its_product() -> None:
+    data = LabelledTexts("pairs", "train", ["a"], ["b"], np.array([1]), ("no", "yes"))
+    vectors = transfer._Vectors(np.array([[1, 2], [3, -1]], dtype=np.float32), {"a": 0, "b": 1})
+    assert torch.equal(vectors.examples(data).features, torch.tensor([[2.0, 3.0, 3.0, -2.0]]))
+
+
+def test_groups_of_tasks() -> None:
+    assert set(TRANSFER_TASKS) < set(TASKS)
+    assert [len(group) for group in (TRANSFER_TASKS, PROBING_TASKS, RELATEDNESS_TASKS)] == [7, 10, 2]
+
+
+@pytest.mark.parametrize(
+    ("tasks", "preset", "message"),
+    [
+        ([], "simcse", "no list of tasks"),
+        ("cr", "simcse", "no list of tasks"),
+        (["cr", "cr"], "simcse", "task cr is named twice"),
+        (["imdb"], "simcse", "no task 'imdb'"),
+        (["stsb"], "simcse", "no task 'stsb'"),
+        (["cr"], "senteval", "no preset 'senteval'"),
+    ],
+)
+def test_mistakes_are_named(tasks: list[str], preset: str, message: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=message):
+        evaluate_transfer(counting, tasks, preset=preset, data_dir=tmp_path)
+
+
+def test_a_probing_task_has_its_own_splits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "probing"
+    folder.mkdir()
+    words = ["red", "green", "blue", "cyan"]
+    lines = [
+        f"{split}\t{words[row % 4]}\tthe {words[row % 4]} thing number {row}"
+        for split, rows in (("tr", 80), ("va", 40), ("te", 40))
+        for row in range(rows)
+    ]
+    (folder / "word_content.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    seen = []
+    monkeypatch.setattr(
+        transfer, "splits", lambda *parts, **rest: seen.append(rest["preset"]) or splits(*parts, **rest)
+    )
+    (record,) = evaluate_transfer(
+        counting, ["word-content"], preset="sg-bert", data_dir=tmp_path, check_rows=False
+    )
+    assert (record.datasets[0].items, record.score("word-content")) == (40, pytest.approx(100, abs=10))
+    assert seen[0].hidden == 0  # SentEval gives this task no hidden layer
