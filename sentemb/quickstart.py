@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from matplotlib.figure import Figure
 
 from sentemb._files import write_text
-from sentemb._tables import Table
+from sentemb.report.table import Table
 from sentemb.data.bundled_text import bundled_pairs, bundled_pairs_file, bundled_sentences_file
 from sentemb.data.docstrings import stdlib_documents
 from sentemb.encoding import TextEncoder, load_encoder

@@ -13,7 +13,7 @@ import typer
 if TYPE_CHECKING:
     from rich.table import Table as RichTable
 
-    from sentemb._tables import Table
+    from sentemb.report.table import Table
 
 # Whatever a terminal obeys in place of showing it: control characters but for tabs and ends of lines, and
 # those that turn the direction of writing around.

@@ -170,7 +170,7 @@ def _progress() -> Iterator[Callable[[str, int, int], None]]:
 
 
 def _show_facts(folder: Path, manifest: Manifest) -> None:
-    from sentemb._tables import Table
+    from sentemb.report.table import Table
     from sentemb.search.plan import format_bytes
 
     recall = manifest.recall
@@ -196,7 +196,7 @@ def _show_facts(folder: Path, manifest: Manifest) -> None:
 
 
 def _show_hits(query: str, hits: list[Hit]) -> None:
-    from sentemb._tables import Table
+    from sentemb.report.table import Table
 
     rows = tuple((f"{hit.score:.4f}", str(hit.id), hit.text) for hit in hits)
     show(Table(query, ("score", "id", "text"), rows, names=3))

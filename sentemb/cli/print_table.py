@@ -9,7 +9,7 @@ import typer
 from sentemb.cli.console import printable, show
 
 if TYPE_CHECKING:
-    from sentemb._tables import Table
+    from sentemb.report.table import Table
 
 
 def print_table(table: Table, *, markdown: bool) -> None:

@@ -75,7 +75,7 @@ def _clear(output: Path) -> None:
 
 
 def _print(made: Quickstart) -> None:
-    from sentemb._tables import Table
+    from sentemb.report.table import Table
 
     rows = tuple((one.encoder, one.pooling, f"{one.spearman:.2f}") for one in made.scores)
     show(Table("Before and after", ("encoder", "pooling", "Spearman x 100"), rows, names=2))

@@ -11,7 +11,7 @@ import time
 import pytest
 import typer
 
-from sentemb._tables import Table
+from sentemb.report.table import Table
 from sentemb.cli import console
 from sentemb.cli.main import build, run
 from sentemb.cli.verbs import VERBS, Group
