@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 from matplotlib.figure import Figure
 
 from sentemb._files import write_text
-from sentemb.report.table import Table
 from sentemb.data.bundled_text import bundled_pairs, bundled_pairs_file, bundled_sentences_file
 from sentemb.data.docstrings import stdlib_documents
 from sentemb.encoding import TextEncoder, load_encoder
@@ -22,6 +21,7 @@ from sentemb.report.curves import curve_figure
 from sentemb.report.figures import svg_of
 from sentemb.report.maps import map_figure, project_to_plane
 from sentemb.report.page import Page
+from sentemb.report.table import Table
 from sentemb.search import Hit, SearchIndex
 from sentemb.training import TrainConfig, resolve, train
 from sentemb.training.progress import ConsoleProgress

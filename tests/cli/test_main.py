@@ -11,10 +11,10 @@ import time
 import pytest
 import typer
 
-from sentemb.report.table import Table
 from sentemb.cli import console
 from sentemb.cli.main import build, run
 from sentemb.cli.verbs import VERBS, Group
+from sentemb.report.table import Table
 
 PROGRAM = [sys.executable, "-c", "from sentemb.cli.main import run; run()"]
 VERB_NAMES = [
