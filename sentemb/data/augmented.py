@@ -10,9 +10,9 @@ from __future__ import annotations
 import os
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -27,18 +27,8 @@ RATIO = 3
 """Copies for each labelled row (SCL, section 4.2: "1:3")."""
 
 
-@dataclass(frozen=True)
-class Copy:
-    """A noisy copy of one row.
-
-    Attributes:
-        row: Number of the original in its training split, from 0; None where the file gives its text.
-        original: The original's text, or its two texts; empty where the file gives its number.
-        text: The copy, or the first of two.
-        pair: The second of two.
-        temperature: At which temperature it was sampled, if the file says so.
-        location: Where it stands, such as `back.tsv:17`.
-    """
+class Copy(NamedTuple):
+    """A noisy copy of one row, which the file names by its number from 0 or by its text, or two texts."""
 
     row: int | None
     original: tuple[str, ...]
@@ -124,7 +114,7 @@ def add_copies(
     Args:
         data: The training split.
         rows: The labelled rows to train on, such as one of `few_shot_sets`; SCL has 100.
-        copies: Copies of rows of the training split; those of other rows are passed over.
+        copies: Copies of rows of the training split; those of other rows are skipped.
         seed: Chooses among the copies where a row has more.
         temperature: Take only copies of this temperature; all by default.
         ratio: Copies of each row, 3 by default.
@@ -153,15 +143,29 @@ def add_copies(
 
 
 def _by_row(data: LabelledTexts, copies: Iterable[Copy]) -> defaultdict[int, list[Copy]]:
+    """The copies of each row: a copy is of the row of its number, or of all rows with the text it names."""
+    rows_of: defaultdict[tuple[str, ...], list[int]] = defaultdict(list)
+    columns = [data.texts, *([data.pairs] if data.pairs else [])]
+    for row, texts in enumerate(zip(*columns, strict=True)):
+        rows_of[tuple(text.strip() for text in texts)].append(row)
     by_row: defaultdict[int, list[Copy]] = defaultdict(list)
-    find_rows = _Originals(data)
     for copy in copies:
         if (copy.pair is None) != (data.pairs is None):
             raise InputError(
                 f"{copy.location}: {data.name} has {'single texts' if data.pairs is None else 'pairs'}",
                 "name as many columns of copies as it has texts (text, pair)",
             )
-        for row in find_rows(copy):
+        if copy.row is None:
+            rows, what = rows_of.get(tuple(text.strip() for text in copy.original), []), "that text"
+        else:
+            rows = [copy.row] if 0 <= copy.row < len(data) else []
+            what = f"number {copy.row}, counted from 0"
+        if not rows:
+            raise InputError(
+                f"{copy.location}: {data.name} {data.split} has no row of {what}",
+                "give the training split that the copies were made from",
+            )
+        for row in rows:
             by_row[row].append(copy)
     return by_row
 
@@ -174,31 +178,6 @@ def _joined(kept: LabelledTexts, copies: list[Copy], ratio: int) -> LabelledText
         pairs=None if kept.pairs is None else kept.pairs + [copy.pair or "" for copy in copies],
         labels=np.concatenate([kept.labels, np.repeat(kept.labels, ratio)]),
     )
-
-
-class _Originals:
-    """Finds the rows that a copy is of: one by its number, all equal ones by their text."""
-
-    def __init__(self, data: LabelledTexts) -> None:
-        self._data = data
-        self._rows: dict[tuple[str, ...], list[int]] = defaultdict(list)
-        columns = [data.texts, *([data.pairs] if data.pairs else [])]
-        for row, texts in enumerate(zip(*columns, strict=True)):
-            self._rows[tuple(text.strip() for text in texts)].append(row)
-
-    def __call__(self, copy: Copy) -> list[int]:
-        if copy.row is None:
-            rows = self._rows.get(tuple(text.strip() for text in copy.original), [])
-            what = "that text"
-        else:
-            rows = [copy.row] if 0 <= copy.row < len(self._data) else []
-            what = f"number {copy.row}, counted from 0"
-        if not rows:
-            raise InputError(
-                f"{copy.location}: {self._data.name} {self._data.split} has no row of {what}",
-                "give the training split that the copies were made from",
-            )
-        return rows
 
 
 def _is_number(value: Any) -> bool:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
+from sentemb.data.files import TEXT_COLUMN, read_file
 from sentemb.data.sts import ScoredPairs, Subset
 
 _FOLDER = Path(__file__).with_name("bundled")
@@ -22,17 +23,17 @@ def bundled_pairs() -> ScoredPairs:
     Paraphrases that share few words and contradictions that share most of them are frequent, so that counting
     common words does not solve it.
     """
-    rows = [line.split("\t") for line in _lines(bundled_pairs_file())[1:]]
+    rows = [row.values for row in read_file(bundled_pairs_file())]
     subsets: list[Subset] = []
-    for domain, members in groupby(row[0] for row in rows):
+    for domain, members in groupby(row["domain"] for row in rows):
         start = subsets[-1].stop if subsets else 0
         subsets.append(Subset(domain, start, start + len(list(members))))
     return ScoredPairs(
         name="sentemb-pairs",
         split="test",
-        first=[row[2] for row in rows],
-        second=[row[3] for row in rows],
-        gold=np.array([float(row[1]) for row in rows], dtype=np.float64),
+        first=[row["sentence1"] for row in rows],
+        second=[row["sentence2"] for row in rows],
+        gold=np.array([float(row["score"]) for row in rows], dtype=np.float64),
         subsets=tuple(subsets),
         source="sentemb/data/bundled/pairs.tsv",
     )
@@ -40,7 +41,7 @@ def bundled_pairs() -> ScoredPairs:
 
 def bundled_sentences() -> list[str]:
     """Unlabelled sentences over the same domains, for self-guided and unsupervised training."""
-    return _lines(bundled_sentences_file())
+    return [row.values[TEXT_COLUMN] for row in read_file(bundled_sentences_file())]
 
 
 def bundled_pairs_file() -> Path:
@@ -51,7 +52,3 @@ def bundled_pairs_file() -> Path:
 def bundled_sentences_file() -> Path:
     """The file of the sentences, for what takes a file, such as the data of a training."""
     return _FOLDER / "sentences.txt"
-
-
-def _lines(path: Path) -> list[str]:
-    return path.read_text(encoding="utf-8").removesuffix("\n").split("\n")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from sentemb.data.catalogue import Entry, entries, expand, get
@@ -26,7 +26,7 @@ _REPORT_EVERY = 100_000
 
 @dataclass(frozen=True)
 class HeldOut:
-    """The texts that a system is judged on.
+    """The texts that a system is evaluated on.
 
     Attributes:
         name: What the report calls it.
@@ -41,15 +41,7 @@ class HeldOut:
 
 @dataclass(frozen=True)
 class Finding:
-    """A text of a test set that the training text has too.
-
-    Attributes:
-        text: The text as the test set has it.
-        how: `exact`, `inside` a longer text, or `near`.
-        nearness: 1 but for `near`.
-        location: Where it was found, the best and first place, such as `train.csv:17`.
-        found: The training text there.
-    """
+    """A text of a test set that the training text has too, and the best, first place where it is found."""
 
     text: str
     how: How
@@ -65,7 +57,7 @@ class SetOverlap:
     Attributes:
         name: The set.
         split: Its split.
-        texts: Its different texts; those without any word do not count.
+        texts: Its unique texts; those without any word do not count.
         rows: Its rows.
         whole_rows: The rows of which every text was found.
         findings: The texts found, in the set's order.
@@ -103,22 +95,8 @@ class Contamination:
         Returns:
             JSON values.
         """
-        return {
-            "texts": self.texts,
-            "nearness": self.nearness,
-            "sets": [
-                {
-                    "name": one.name,
-                    "split": one.split,
-                    "texts": one.texts,
-                    **{how: one.count(how) for how in _RANK},
-                    "rows": one.rows,
-                    "whole_rows": one.whole_rows,
-                    "findings": [vars(finding) for finding in one.findings],
-                }
-                for one in self.sets
-            ],
-        }
+        sets = [asdict(one) | {how: one.count(how) for how in _RANK} for one in self.sets]
+        return {"texts": self.texts, "nearness": self.nearness, "sets": sets}
 
 
 def load_held_out(

@@ -16,12 +16,7 @@ _OR_LOCAL = "or name a folder that holds the data (--data-dir, SENTEMB_DATA)"
 
 
 def download(
-    hub_id: str,
-    filename: str,
-    *,
-    revision: str | None,
-    needed_for: str,
-    local_dir: Path | None = None,
+    hub_id: str, filename: str, *, revision: str | None, needed_for: str, local_dir: Path | None = None
 ) -> Path:
     """Download one file of a data set, or find it in the hub's cache."""
     from huggingface_hub import hf_hub_download, try_to_load_from_cache
@@ -64,48 +59,29 @@ def stream(
     split: str | None = None,
 ) -> Iterator[tuple[int, dict[str, Any]]]:
     """Stream the rows of a data set on the hub, without downloading it first."""
-    try:
-        from datasets import load_dataset
-    except ImportError:
-        raise InputError("reading from the hub needs datasets", "pip install 'sentemb[train]'") from None
+    from datasets import load_dataset
+
     commit = resolve_commit(hub_id, revision=revision, needed_for=hub_id)
     try:
         splits = load_dataset(hub_id, config, revision=commit, streaming=True)
+        names = list(splits)
+        wanted = split or ("train" if "train" in names or len(names) != 1 else names[0])
+        if wanted not in names:
+            listed = ", ".join(names)
+            raise InputError(f"{hub_id} has no split {wanted!r} but {listed}", "download the one you want")
+        for number, values in enumerate(splits[wanted], start=1):
+            if number == 1:
+                require_columns(columns, list(values), hub_id)
+            yield number, ({name: values[name] for name in columns} if columns else values)
+    except InputError:
+        raise
     except Exception as error:
         raise _explain(error, hub_id, revision, hub_id) from error
-    names = list(splits)
-    wanted = split or ("train" if "train" in names or len(names) != 1 else names[0])
-    if wanted not in names:
-        raise InputError(
-            f"{hub_id} has no split {wanted!r} but {', '.join(names)}", "download the one you want"
-        )
-    rows = iter(splits[wanted])
-    number = 0
-    while True:
-        try:
-            values = next(rows)
-        except StopIteration:
-            return
-        except Exception as error:
-            raise _explain(error, hub_id, revision, hub_id) from error
-        number += 1
-        if number == 1:
-            require_columns(columns, list(values), hub_id)
-        yield number, ({name: values[name] for name in columns} if columns else values)
 
 
 def _explain(error: Exception, hub_id: str, revision: str | None, needed_for: str) -> InputError:
     """The user's side of an error of the hub's clients; an error that is not theirs is raised again."""
-    from huggingface_hub import constants
-    from huggingface_hub.errors import (
-        EntryNotFoundError,
-        GatedRepoError,
-        HFValidationError,
-        LocalEntryNotFoundError,
-        OfflineModeIsEnabled,
-        RepositoryNotFoundError,
-        RevisionNotFoundError,
-    )
+    from huggingface_hub import constants, errors
 
     place = f"{hub_id} at {revision}" if revision else hub_id
     chain = list(_causes(error))
@@ -113,35 +89,29 @@ def _explain(error: Exception, hub_id: str, revision: str | None, needed_for: st
     def is_a(*kinds: type[BaseException]) -> bool:
         return any(isinstance(cause, kinds) for cause in chain)
 
-    if constants.HF_HUB_OFFLINE or is_a(OfflineModeIsEnabled):
-        return InputError(
-            f"{needed_for} needs {place} from the hub, which is switched off",
-            f"unset HF_HUB_OFFLINE, {_OR_LOCAL}",
-        )
-    if is_a(GatedRepoError):
-        return InputError(
-            f"{hub_id} is closed to you", f"accept its terms at {constants.ENDPOINT} and log in"
-        )
-    if is_a(RevisionNotFoundError):
+    if constants.HF_HUB_OFFLINE or is_a(errors.OfflineModeIsEnabled):
+        message = f"{needed_for} needs {place} from the hub, which is switched off"
+        return InputError(message, f"unset HF_HUB_OFFLINE, {_OR_LOCAL}")
+    if is_a(errors.GatedRepoError):
+        hint = f"accept its terms at {constants.ENDPOINT} and log in"
+        return InputError(f"{hub_id} is closed to you", hint)
+    if is_a(errors.RevisionNotFoundError):
         return InputError(f"{hub_id} has no revision {revision}", "check the name of the commit or branch")
-    if is_a(RepositoryNotFoundError) or type(error).__name__ == "DatasetNotFoundError":
-        return InputError(
-            f"no data set {hub_id} at {constants.ENDPOINT}", "check the name; a private one needs a login"
-        )
-    if is_a(EntryNotFoundError) and not is_a(LocalEntryNotFoundError):
+    if is_a(errors.RepositoryNotFoundError) or type(error).__name__ == "DatasetNotFoundError":
+        hint = "check the name; a private one needs a login"
+        return InputError(f"no data set {hub_id} at {constants.ENDPOINT}", hint)
+    if is_a(errors.EntryNotFoundError) and not is_a(errors.LocalEntryNotFoundError):
         return InputError(f"{place} lacks the file for {needed_for}", "check the revision")
-    if is_a(HFValidationError):
+    if is_a(errors.HFValidationError):
         return InputError(f"{hub_id!r} is no hub id", "write owner/name")
     if type(error).__module__.startswith("datasets") or type(error) in (RuntimeError, ValueError):
         # No data files, several configurations, a loading script, in datasets' own words.
         reason = str(error).splitlines()[0]
         return InputError(f"{place} cannot be read: {reason}", "download its files and give their path")
     if is_a(OSError) or any(type(cause).__module__.startswith("httpx") for cause in chain):
-        return InputError(
-            f"{needed_for} needs {place}, but {constants.ENDPOINT} cannot be reached "
-            f"({type(chain[-1]).__name__})",
-            f"check the network and HF_ENDPOINT, {_OR_LOCAL}",
-        )
+        reason = type(chain[-1]).__name__
+        message = f"{needed_for} needs {place}, but {constants.ENDPOINT} cannot be reached ({reason})"
+        return InputError(message, f"check the network and HF_ENDPOINT, {_OR_LOCAL}")
     raise error
 
 

@@ -12,30 +12,24 @@ import numpy.typing as npt
 from sentemb.errors import InputError
 
 
-class LabelNumbers:
-    """The numbers of classes by their spellings.
+def number_labels(
+    rows: Iterable[tuple[str, Any]], names: Sequence[str], *, spellings: Sequence[str] = (), where: str
+) -> npt.NDArray[np.int64]:
+    """The class numbers of labels, each with its location.
 
-    Args:
-        names: The classes' names in the order of their numbers.
-        spellings: How a file writes each class where it does not write the name; their numbers by default.
-        where: What errors call the set.
+    A file writes a class as its name, as one of `spellings`, or by default as its number.
     """
-
-    def __init__(self, names: Sequence[str], *, spellings: Sequence[str] = (), where: str) -> None:
-        numbers = spellings or [str(number) for number in range(len(names))]
-        self._numbers = {spelling: number for number, spelling in enumerate(numbers)}
-        # A name goes before a spelling: the user's own classes may be called 1 and 0.
-        self._numbers |= {name: number for number, name in enumerate(names)}
-        self._names = names
-        self._where = where
-
-    def number(self, value: Any, location: str) -> int:
-        """The number of one label."""
+    numbers = {one: number for number, one in enumerate(spellings or map(str, range(len(names))))}
+    # A name goes before a spelling: the user's own classes may be called 1 and 0.
+    numbers |= {name: number for number, name in enumerate(names)}
+    found = []
+    for location, value in rows:
         label = spelling(value, location)
-        if label not in self._numbers:
-            shown = ", ".join(self._names[:5]) + (", ..." if len(self._names) > 5 else "")
-            raise InputError(f"{location}: {label!r} is no label of {self._where}", f"its labels are {shown}")
-        return self._numbers[label]
+        if label not in numbers:
+            shown = ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
+            raise InputError(f"{location}: {label!r} is no label of {where}", f"its labels are {shown}")
+        found.append(numbers[label])
+    return np.array(found, dtype=np.int64)
 
 
 def spelling(value: Any, location: str) -> str:

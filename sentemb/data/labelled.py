@@ -13,7 +13,7 @@ import numpy.typing as npt
 from sentemb.data.archive import Place
 from sentemb.data.catalogue import Entry, check_row_count, get_split
 from sentemb.data.files import Row, name_and_split, names_a_file, read_file, usual_columns
-from sentemb.data.label_values import LabelNumbers, in_order, spelling
+from sentemb.data.label_values import in_order, number_labels, spelling
 from sentemb.data.labelled_files import Example, read_examples
 from sentemb.data.locate import locate
 from sentemb.errors import InputError
@@ -242,17 +242,13 @@ def read_labelled(
     rows = list(read_file(source, columns=columns, encoding=encoding))
     title, split = name_and_split(source, name=name, split=split)
     labels: Labels
+    names: tuple[str, ...] = ()
     if scores:
-        names: tuple[str, ...] = ()
         labels = np.array([row.number(label) for row in rows], dtype=np.float64)
     else:
-        spelled = [spelling(row.values[label], row.location) for row in rows]
-        names = tuple(label_names or in_order(spelled))
-        numbers = LabelNumbers(names, spellings=names, where=title)
-        labels = np.array(
-            [numbers.number(one, row.location) for one, row in zip(spelled, rows, strict=True)],
-            dtype=np.int64,
-        )
+        values = [(row.location, row.values[label]) for row in rows]
+        names = tuple(label_names or in_order(spelling(value, location) for location, value in values))
+        labels = number_labels(values, names, spellings=names, where=title)
     return LabelledTexts(
         name=title,
         split=split,
@@ -298,10 +294,10 @@ def read_labelled_place(entry: Entry, split: str, place: Place) -> LabelledTexts
     if not entry.labels:
         scores = [Row(row.location, {"label": row.label}).number("label") for row in rows]
         return LabelledTexts(entry.name, split, texts, pairs, np.array(scores), (), source=str(place))
-    as_published = bool(rows) and rows[0].published
-    spellings = entry.published.spellings if entry.published and as_published else ()
-    numbers = LabelNumbers(entry.labels, spellings=spellings, where=entry.name)
-    labels = np.array([numbers.number(row.label, row.location) for row in rows], dtype=np.int64)
+    spellings = entry.published.spellings if entry.published and rows and rows[0].published else ()
+    labels = number_labels(
+        ((row.location, row.label) for row in rows), entry.labels, spellings=spellings, where=entry.name
+    )
     return LabelledTexts(entry.name, split, texts, pairs, labels, entry.labels, source=str(place))
 
 

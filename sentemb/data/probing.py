@@ -8,6 +8,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from sentemb.data.labelled import LabelledTexts
+from sentemb.data.lines import read_lines
 from sentemb.data.locate import VARIABLE, resolve_data_dir
 from sentemb.errors import InputError
 
@@ -30,13 +31,8 @@ def read_probe(
     if not found:
         raise InputError(f"no probing file {file} in {folder or 'any data folder'}", _HINT)
     path = found[0]
-    try:
-        # Not splitlines, which would break a sentence at characters such as U+2028.
-        lines = path.read_text(encoding="utf-8").removesuffix("\n").split("\n")
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path} is not UTF-8: {error.reason} at byte {error.start}", _HINT) from None
     rows: dict[str, list[tuple[int, str, str]]] = {split: [] for split in ROWS}
-    for number, line in enumerate(lines, start=1):
+    for number, line in read_lines(path):
         fields = line.rstrip().split("\t")
         if len(fields) < 3 or fields[0] not in SPLITS:
             raise InputError(

@@ -66,5 +66,5 @@ def test_a_file_that_was_cut_off_is_refused(tmp_path: Path) -> None:
 
 def test_a_file_of_other_characters_is_refused(tmp_path: Path) -> None:
     write(tmp_path, LINES).write_bytes(b"tr\tPAST\tcaf\xe9 .\n")
-    with pytest.raises(InputError, match=r"past_present\.txt is not UTF-8"):
+    with pytest.raises(InputError, match=r"past_present\.txt, line 1: byte 11 is not utf-8"):
         read_probe("past_present.txt", data_dir=tmp_path)
