@@ -17,12 +17,10 @@ if TYPE_CHECKING:
 class ClassBalancedBatches:
     """Batches of pairs of one class, the classes taking turns: a batch sampler for `torch`'s data loader.
 
-    The supervised contrastive losses of the papers run on random batches. This is for data whose rare classes
-    would mostly stand alone in those. In an epoch every row is drawn at least once; rows of the smaller
-    classes come several times, in a new order each, until the largest class is through. So an epoch has about
-    as many rows as there are classes times rows of the largest. sentence-transformers' own sampler by label
-    does the opposite: it stops when one class is left (an epoch of CoLA has 5,056 of 8,551 rows), and drops
-    classes of one row.
+    For data whose rare classes would mostly stand alone in random batches. In an epoch every row is drawn at
+    least once; rows of the smaller classes come several times, in a new order each, until the largest class
+    is through. sentence-transformers' own sampler by label stops when one class is left (an epoch of CoLA has
+    5,056 of 8,551 rows), and drops classes of one row.
 
     No row is in a batch twice; where a class has fewer rows than its turns in a batch, the batch is smaller.
 

@@ -6,10 +6,11 @@ import difflib
 import logging
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
-from typing import Literal
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, StringConstraints
 
 from sentemb.errors import InputError
 
@@ -25,8 +26,11 @@ _NOT_BY_SPLIT = ("file-per-label", "semeval")
 _NO_TEXT = ("score", "similarity_score", "label")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Published:
+class _Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Published(_Frozen):
     """The files of a set as its authors published them, which differ from those on the hub.
 
     Attributes:
@@ -51,7 +55,7 @@ class Published:
     format: TableFormat
     files: Mapping[str, str]
     columns: tuple[str, ...] = ()
-    headers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    headers: Mapping[str, tuple[str, ...]] = {}
     spellings: tuple[str, ...] = ()
     no_label: str | None = None
     member: str = ""
@@ -61,8 +65,7 @@ class Published:
     broken_lines: bool = False
 
 
-@dataclass(frozen=True, kw_only=True)
-class Entry:
+class Entry(_Frozen):
     """One data set of the catalogue.
 
     Attributes:
@@ -97,8 +100,8 @@ class Entry:
     senteval: str | None = None
     layouts: tuple[str, ...] = ()
     derived_from: str | None = None
-    rows: Mapping[str, int] = field(default_factory=dict)
-    parts: Mapping[str, int] = field(default_factory=dict)
+    rows: Mapping[str, int] = {}
+    parts: Mapping[str, int] = {}
     labels: tuple[str, ...] = ()
     unlabelled: tuple[str, ...] = ()
     published: Published | None = None
@@ -106,9 +109,9 @@ class Entry:
     hub_id: str | None = None
     revision: str | None = None
     config: str | None = None
-    files: Mapping[str, str] = field(default_factory=dict)
+    files: Mapping[str, str] = {}
     url: str | None = None
-    citation: str | None = None
+    citation: Annotated[str, StringConstraints(strip_whitespace=True)] | None = None
 
     @property
     def text_columns(self) -> tuple[str, ...]:
@@ -134,32 +137,17 @@ def _all() -> dict[str, Entry]:
     for name, table in tomllib.loads(text).items():
         members = table.pop("members", None)
         if members is None:
-            entries[name] = _entry(name, table)
+            entries[name] = Entry(name=name, **table)
             continue
         for member, own in members.items():
             # Whatever the members share, `fetch` puts each into a folder of its own name.
             merged = {**table, **own, "family": name, "layouts": [*table.get("layouts", ()), member]}
+            if "config" in merged:
+                merged["files"] = {split: f"{split}.jsonl" for split in merged["rows"]}
             # An empty string takes a value of the family away.
-            entries[member] = _entry(member, {key: value for key, value in merged.items() if value != ""})
+            values = {key: value for key, value in merged.items() if value != ""}
+            entries[member] = Entry(name=member, **values)
     return entries
-
-
-def _entry(name: str, table: Mapping[str, object]) -> Entry:
-    values = {key: _frozen(value) for key, value in table.items()}
-    if isinstance(citation := values.get("citation"), str):
-        values["citation"] = citation.strip()
-    if isinstance(published := values.get("published"), dict):
-        values["published"] = Published(**published)
-    if "config" in values and isinstance(rows := values["rows"], dict):
-        values["files"] = {split: f"{split}.jsonl" for split in rows}
-    return Entry(name=name, **values)  # type: ignore[arg-type]
-
-
-def _frozen(value: object) -> object:
-    """A value of the catalogue with tuples for lists, also inside tables."""
-    if isinstance(value, dict):
-        return {key: _frozen(inner) for key, inner in value.items()}
-    return tuple(value) if isinstance(value, list) else value
 
 
 def get(name: str) -> Entry:

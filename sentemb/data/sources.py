@@ -5,14 +5,13 @@ from __future__ import annotations
 import logging
 import os
 import re
-from collections.abc import Iterator, Sequence
-from itertools import chain
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
 from sentemb._files import sha256_of
 from sentemb.data.catalogue import Entry, check_row_count, entries, get, suggest
-from sentemb.data.files import FORMATS, TEXT_COLUMN, Row, format_of, read_file, refuse_bare_string
+from sentemb.data.files import FORMATS, Row, format_of, read_file, refuse_bare_string
 from sentemb.data.labelled import load_labelled
 from sentemb.data.locate import local_files, locate, resolve_data_dir
 from sentemb.data.sts import load_scored_pairs
@@ -108,38 +107,33 @@ def _read_entry(
     if "train" not in entry.splits:
         raise InputError(f"{entry.name} is a test set: it has no texts to train on or to search")
     require_columns(columns, entry.columns, entry.name)
-    chosen = tuple(columns or entry.columns)
     count = 0
-    for values in _entry_values(entry, data_dir, check_rows=check_rows):
-        count += 1
-        yield Row(f"{entry.name}:{count}", {name: values[name] for name in chosen})
+    for count, row in enumerate(_entry_rows(entry, data_dir, check_rows=check_rows), start=1):
+        values = dict(zip(entry.columns, row, strict=True))
+        yield Row(f"{entry.name}:{count}", {name: values[name] for name in columns or entry.columns})
     check_row_count(entry.name, count, entry.rows.get("train"), strict=check_rows)
 
 
-def _entry_values(
+def _entry_rows(
     entry: Entry, data_dir: str | os.PathLike[str] | None, *, check_rows: bool
-) -> Iterator[dict[str, Any]]:
+) -> Iterator[Iterable[Any]]:
+    """The training rows of a set, their values in the order of its columns."""
     if entry.derived_from:
-        parts = [
-            load_scored_pairs(entry.derived_from, split=split, data_dir=data_dir, check_rows=check_rows)
-            for split in get(entry.derived_from).splits
-        ]
-        for pairs in parts:
-            for text in chain.from_iterable(zip(pairs.first, pairs.second, strict=True)):
-                yield {TEXT_COLUMN: text}
+        for split in get(entry.derived_from).splits:
+            pairs = load_scored_pairs(
+                entry.derived_from, split=split, data_dir=data_dir, check_rows=check_rows
+            )
+            for both in zip(pairs.first, pairs.second, strict=True):
+                yield from ((text,) for text in both)
     elif entry.kind == "scored-pairs":
         pairs = load_scored_pairs(entry.name, split="train", data_dir=data_dir, check_rows=check_rows)
-        for row in zip(pairs.first, pairs.second, pairs.gold.tolist(), strict=True):
-            yield dict(zip(entry.columns, row, strict=True))
+        yield from zip(pairs.first, pairs.second, pairs.gold.tolist(), strict=True)
     elif entry.kind == "labelled":
         data = load_labelled(entry.name, split="train", data_dir=data_dir, check_rows=check_rows)
-        columns = [data.texts, *([data.pairs] if data.pairs else []), data.labels.tolist()]
-        for row in zip(*columns, strict=True):
-            yield dict(zip(entry.columns, row, strict=True))
+        yield from zip(data.texts, *([data.pairs] if data.pairs else []), data.labels.tolist(), strict=True)
     else:
-        yield from (
-            row.values for row in read_file(locate(entry, "train", data_dir).path, columns=entry.columns)
-        )
+        file = locate(entry, "train", data_dir).path
+        yield from (row.values.values() for row in read_file(file, columns=entry.columns))
 
 
 def describe_source(
