@@ -40,12 +40,10 @@ VERBS: dict[str, Verb | Group] = {
                 "Evaluate encoders on every suite; each sentence is encoded once.",
             ),
             "export": Verb("evaluate:export", "Write result records in another program's format."),
-            "classify": Verb("eval_classify:classify", "Train methods on labelled texts and compare them."),
-            "tables": Verb("eval_tables:tables", "Make the tables of all experiments in a folder again."),
-            "tune": Verb("eval_tune:tune", "Try settings by validation score and keep the best."),
-            "map": Verb("eval_map:draw_map", "Draw texts as dots and label vectors as stars, by t-SNE."),
         },
     ),
+    "experiment": Verb("experiment:experiment", "Train, evaluate and compare methods: the papers' tables, your own."),
+    "tune": Verb("tune:tune", "Try options of a recipe by validation score and keep the best."),
     "compare": Verb("compare:compare", "Compare encoders on the items that their records keep."),
     "report": Verb("report:report", "Make tables, figures and comparisons of records."),
     "card": Verb("card:card", "Write recorded results into the model card of a folder."),
@@ -59,6 +57,9 @@ VERBS: dict[str, Verb | Group] = {
             ),
             "map": Verb(
                 "analyse_map:pair_map", "Map the most and the least similar pairs to the plane by t-SNE."
+            ),
+            "classes": Verb(
+                "analyse_classes:class_map", "Draw texts as dots and label vectors as stars, by t-SNE."
             ),
         },
     ),

@@ -1,0 +1,168 @@
+"""`sentemb experiment`: the papers' experiments and your own, from TOML."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sentemb._files import write_bytes
+from sentemb.cli.console import next_step, say
+from sentemb.cli.options import AllowCountMismatch, DataDir, Jobs, Seeds, Settings, split_names, split_numbers
+from sentemb.errors import InputError
+
+if TYPE_CHECKING:
+    from sentemb.experiments import Experiment
+
+_DATA = "How this kind of experiment makes its data: rule=lacon, test_rows=400, nli=FILE, held_out=0.2; see --explain."
+
+
+def experiment(
+    name: Annotated[str, typer.Argument(help="A bundled experiment, or FILE.toml of your own.")] = "",
+    methods: Annotated[
+        list[str] | None, typer.Argument(help="Some of its methods or groups, or any recipes; its rows by default.")
+    ] = None,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Folder for records and tables.")] = None,
+    base: Annotated[str | None, typer.Option(help="Base model of every method.")] = None,
+    base_for: Annotated[
+        list[str] | None, typer.Option(help="Base model on one data set: SET=BASE; repeat it for more.")
+    ] = None,
+    sets: Annotated[str | None, typer.Option(help="Data sets: cola,mrpc; SET/SPLIT trains on that split.")] = None,
+    values: Annotated[str | None, typer.Option(help="Other values than the paper's, such as 20,100 examples.")] = None,
+    seeds: Seeds = None,
+    setting: Settings = None,
+    data: Annotated[list[str] | None, typer.Option(help=_DATA)] = None,
+    methods_file: Annotated[
+        Path | None, typer.Option("--methods", help="TOML file: a table of options for each method.")
+    ] = None,
+    baseline: Annotated[str | None, typer.Option(help="The method that others are compared with.")] = None,
+    best: Annotated[int | None, typer.Option(min=1, help="Report so many runs, the best by validation.")] = None,
+    jobs: Jobs = 1,
+    models: Annotated[Path | None, typer.Option(help="Where models are trained; OUTPUT/models by default.")] = None,
+    keep_models: Annotated[bool, typer.Option("--keep-models", help="Do not remove evaluated models.")] = False,
+    no_run: Annotated[bool, typer.Option("--no-run", help="Make the tables again, and train nothing.")] = False,
+    figures: Annotated[bool, typer.Option("--figures", help="Draw scores against the values.")] = False,
+    explain: Annotated[bool, typer.Option("--explain", help="Print the experiment and its data options.")] = False,
+    listing: Annotated[bool, typer.Option("--list", help="List the bundled experiments.")] = False,
+    data_dir: DataDir = None,
+    allow_count_mismatch: AllowCountMismatch = False,
+) -> None:
+    """Train methods, evaluate them and compare them. Finished trials are kept and not run again."""
+    from sentemb.experiments import load_experiment, run_experiment, write_tables
+
+    if listing or not name:
+        typer.echo(_listing(), nl=False)
+        return
+    chosen = load_experiment(name)
+    if methods_file is not None:
+        chosen = chosen.with_methods(methods_file)
+    given: dict[str, Any] = {**chosen.data, **assigned("data", data or ())}
+    chosen = chosen.replace(
+        rows=methods or None,
+        base=base,
+        bases=dict(_pair("base-for", one) for one in base_for or ()) or None,
+        datasets=split_names(sets) if sets else None,
+        values=None if values is None else _numbers(values),
+        seeds=None if seeds is None else split_numbers("seeds", seeds),
+        options=_options(chosen, setting or ()),
+        data=given | ({"check_rows": False} if allow_count_mismatch else {}),
+        baseline=baseline,
+        best=best,
+    )
+    if explain:
+        typer.echo(_explained(chosen), nl=False)
+        return
+    if output is None:
+        raise InputError("no output folder", "name one with --output")
+    if not no_run:
+        from sentemb.training.progress import ConsoleProgress
+
+        run_experiment(
+            chosen,
+            output,
+            jobs=jobs,
+            data_dir=data_dir,
+            work=models,
+            keep_models=keep_models,
+            progress=ConsoleProgress(),
+        )
+    path = write_tables(chosen, output)
+    typer.echo(path.read_text(encoding="utf-8"), nl=False)
+    if figures:
+        draw(chosen, output)
+    next_step(f"sentemb report {output}")
+
+
+def draw(chosen: Experiment, folder: Path) -> None:
+    """Draw the scores of an experiment against its values, a picture for each data set."""
+    from sentemb.evaluation.record import load_records, slug
+    from sentemb.experiments.summary import curves, summarize
+    from sentemb.experiments.tables import METRIC_NAMES, varied
+    from sentemb.report.figures import png_of
+    from sentemb.report.studies import band_figure
+
+    records = [one for one in load_records([folder]) if one.trial and one.trial.experiment == chosen.name]
+    summaries = summarize(records, best=chosen.best)
+    metrics = {one.data: METRIC_NAMES[one.metric] for one in summaries}
+    axes = [varied(one.setting) for one in summaries if one.setting.value is not None]
+    for data, lines in curves(summaries).items():
+        figure = band_figure(lines, x_label=axes[0], y_label=f"{data}, {metrics[data]} x 100")
+        path = folder / f"{chosen.name}.{slug(data)}.png"
+        write_bytes(path, png_of(figure))
+        say(str(path))
+
+
+def assigned(option: str, arguments: Sequence[str]) -> dict[str, Any]:
+    """Read KEY=VALUE, where the value is one of TOML, a list with commas, or text; KEY may be TABLE.NAME."""
+    from sentemb.experiments.experiment import nested
+    from sentemb.training.values import toml_or_text
+
+    values: dict[str, Any] = {}
+    for argument in arguments:
+        key, text = _pair(option, argument)
+        value = toml_or_text(text)
+        listed = value == text and "," in text
+        values[key] = [toml_or_text(part.strip()) for part in text.split(",")] if listed else value
+    return nested(values)
+
+
+def _options(chosen: Experiment, arguments: Sequence[str]) -> dict[str, Any]:
+    from sentemb.experiments.experiment import joined
+
+    return joined(chosen.options, assigned("set", arguments))
+
+
+def _pair(option: str, text: str) -> tuple[str, str]:
+    name, equals, value = (part.strip() for part in text.partition("="))
+    if not name or not equals or not value:
+        place = "SET" if option == "base-for" else "KEY"
+        raise InputError(f"--{option} {text} sets nothing", f"write --{option} {place}=VALUE")
+    return name, value
+
+
+def _numbers(text: str) -> list[float]:
+    try:
+        return [float(part) if "." in part else int(part) for part in text.split(",")]
+    except ValueError:
+        raise InputError(f"--values {text} is no list of numbers", "write 1,2,3") from None
+
+
+def _listing() -> str:
+    from sentemb.experiments import experiment_names, load_experiment
+
+    known = [load_experiment(name) for name in experiment_names()]
+    return "".join(f"{one.name:<19} {one.title}\n{'':<19} {one.source}\n" for one in known)
+
+
+def _explained(chosen: Experiment) -> str:
+    """The experiment as a TOML file holds it, and the options of its table `data`."""
+    from sentemb.experiments.run import data_fields
+
+    import json
+
+    lines = [f"{key} = {json.dumps(value)}" for key, value in chosen.model_dump(mode="json").items() if value]
+    lines += ["", "# --data KEY=VALUE:"]
+    lines += [f"#   {key}: {field.description}" for key, field in data_fields(chosen).items()]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,111 @@
+"""`sentemb tune`: the options of a classifier's recipe that are best on validation rows."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sentemb._files import write_text
+from sentemb.cli.console import next_step, say
+from sentemb.cli.experiment import assigned
+from sentemb.cli.options import DataDir, Seeds, Settings, split_numbers
+from sentemb.errors import InputError
+
+if TYPE_CHECKING:
+    from sentemb._tables import Table
+    from sentemb.experiments.tuning import Tuned
+
+
+def tune(
+    recipe: Annotated[str, typer.Argument(help="A recipe, such as scl or lacon.")],
+    data_set: Annotated[str, typer.Argument(metavar="SET", help="A labelled set, such as cola.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the journal and the results.")],
+    grid: Annotated[
+        list[str],
+        typer.Option(help="KEY=VALUE,VALUE,...: learning_rate=2e-5,1e-4 loss_options.heads=2,6; repeat it."),
+    ],
+    base: Annotated[str | None, typer.Option(help="Base model.")] = None,
+    rows: Annotated[int | None, typer.Option(min=2, help="Train on a stratified subset.")] = None,
+    data: Annotated[list[str] | None, typer.Option(help="Such as rule=lacon or paper=scl.")] = None,
+    seeds: Seeds = None,
+    trials: Annotated[
+        int | None, typer.Option(min=1, help="Try so many points, chosen by optuna; by default all.")
+    ] = None,
+    setting: Settings = None,
+    data_dir: DataDir = None,
+) -> None:
+    """Try options by validation score and keep the best; the same command resumes where it was stopped.
+
+    Leaves a table of all points, and the best ones as RECIPE.SET.toml for `sentemb experiment --methods`.
+    """
+    from sentemb.evaluation.record import prepare_folder, slug
+    from sentemb.experiments import load_experiment
+    from sentemb.experiments.classification import ClassificationData, ClassificationTrials, describe, validate
+    from sentemb.experiments.tuning import tune as search
+    from sentemb.experiments.validation import checked_model
+
+    experiment = load_experiment("full").replace(
+        rows=[recipe],
+        datasets=[data_set],
+        values=None if rows is None else [rows],
+        seeds=(1,) if seeds is None else split_numbers("seeds", seeds),
+        options=assigned("set", setting or ()),
+        base=base,
+    )
+    options = checked_model(ClassificationData, assigned("data", data or ()), "--data")
+    kind = ClassificationTrials(experiment, options, data_dir=data_dir, work=output, announce=say)
+    method, splits, metric = kind.tuned(kind.trials()[0])
+    prepare_folder(output)
+    tuned = search(
+        validate,
+        describe,
+        method,
+        splits,
+        _grid(grid),
+        journal=output / "tuning.log",
+        seeds=experiment.seeds,
+        trials=trials,
+        announce=say,
+    )
+    stem = f"{slug(recipe)}.{slug(data_set)}"
+    table = _table(tuned, f"{recipe} on {data_set}, {metric} x 100 on validation rows").markdown()
+    write_text(output / f"{stem}.md", table)
+    write_text(output / f"{stem}.toml", _toml(recipe, tuned.tried[0].settings))
+    typer.echo(table, nl=False)
+    next_step(f"sentemb experiment full {recipe} --methods {output / stem}.toml --sets {data_set} -o FOLDER")
+
+
+def _grid(arguments: Sequence[str]) -> dict[str, list[Any]]:
+    grid = {}
+    for argument in arguments:
+        name, _, text = argument.partition("=")
+        (values,) = assigned("grid", [f"values={text or ' '}"]).values() if text else ([],)
+        listed = values if isinstance(values, list) else [values]
+        if not listed or not all(isinstance(value, str | int | float) for value in listed):
+            raise InputError(f"--grid {argument} is no list of values", f"write --grid {name}=A,B,C")
+        grid[name] = list(dict.fromkeys(listed))
+    return grid
+
+
+def _table(tuned: Tuned, title: str) -> Table:
+    from sentemb._tables import Table
+
+    names = list(tuned.tried[0].settings)
+    return Table(
+        title=title,
+        header=("rank", *names, "score"),
+        rows=tuple(
+            (str(rank), *(str(one.settings[name]) for name in names), f"{100 * one.score:.1f}")
+            for rank, one in enumerate(tuned.tried, start=1)
+        ),
+    )
+
+
+def _toml(recipe: str, settings: Any) -> str:
+    # A string, number or boolean of JSON is one of TOML.
+    lines = [f"{name} = {json.dumps(value)}" for name, value in settings.items()]
+    return "\n".join([f"[{recipe}]", *lines]) + "\n"

@@ -1,0 +1,360 @@
+"""Trials that train a classifier on rows of a labelled set and report its predictions for the test rows."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from pydantic import BaseModel, ConfigDict, Field
+
+from sentemb.classification import fit_classifier, resolve_classifier
+from sentemb.classification.evaluator import inputs_of
+from sentemb.classification.files import read_own_labelled
+from sentemb.classification.options import check_options, takes_head
+from sentemb.classification.session import start_from_pooler
+from sentemb.data.augmented import read_copies
+from sentemb.data.labelled import LabelledTexts
+from sentemb.encoding.fingerprint import fingerprint_of
+from sentemb.errors import InputError
+from sentemb.evaluation.classification import TASKS, Metric, Paper, headline_of, paper_of, task_of
+from sentemb.evaluation.record import DataSet, Record, Score, slug
+from sentemb.experiments.experiment import Experiment, Method, PlannedTrial, Setting, grid, joined
+from sentemb.experiments.labelled_sets import LabelledSets
+from sentemb.experiments.runner import Outcome, Planned, Prepared, TrialKind, environment_here, short_key
+from sentemb.experiments.samplers import Rule, Splits
+from sentemb.modules import build_encoder, build_head
+from sentemb.training.folder import RunFolder
+from sentemb.training.objective import check_loss_options, loss_class
+
+# LaCon, section 3.1: one optimization for everything that is compared, the middle of its grids.
+_LACON: Mapping[str, Any] = {
+    "base": "bert-base-uncased",
+    "epochs": 10,
+    "batch_size": 32,
+    "learning_rate": 2e-5,
+    "schedule": "linear",
+    "warmup": 0.06,
+    "weight_decay": 0.0,
+    "max_length": 128,
+}
+# SCL, section 4.1; it does not say how long it trains, with which schedule, and how long texts may be.
+_SCL: Mapping[str, Any] = {**_LACON, "base": "roberta-large", "batch_size": 16, "learning_rate": 1e-5}
+
+
+class ClassificationData(BaseModel):
+    """How an experiment on labelled texts makes its rows: its table `data`."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    rule: Rule | None = Field(None, description="where validation and test rows come from, see LabelledSets")
+    paper: Paper | None = Field(None, description="whose metrics and optimization; by default those of the rule")
+    test_rows: int | None = Field(None, ge=2, description="test on a stratified subset of so many rows")
+    source: str | None = Field(None, description="the set on which every method is trained first (SCL, section 5.4)")
+    source_rows: int | None = Field(None, ge=2, description="train on a stratified subset of the source")
+    copies: dict[str, Path] = Field({}, description="files of back-translations by set, for noise")
+    train: Path | None = Field(None, description="your own training rows, in place of catalogue sets")
+    dev: Path | None = Field(None, description="your own dev rows")
+    test: Path | None = Field(None, description="your own test rows")
+    columns: tuple[str, ...] = Field(("text",), description="the text column, or the two of pairs, of your own")
+    label: str = Field("label", description="the label column of your own")
+    check_rows: bool = Field(True, description="refuse copies of catalogue sets with missing or extra rows")
+
+
+class _Fit(NamedTuple):
+    """What a process needs to run a trial."""
+
+    method: Method
+    data: str
+    setting: Setting
+    splits: Splits
+    seed: int
+    metric: Metric
+    fingerprint: str
+
+
+class ClassificationTrials(TrialKind):
+    """Methods by labelled sets by settings by seeds; all methods share the optimization of a paper.
+
+    Args:
+        experiment: The experiment.
+        data: How its rows are made.
+        data_dir: Folder of local data sets; `SENTEMB_DATA` by default.
+        work: Where models are kept that trials start from.
+        announce: Takes a line on each of those.
+    """
+
+    suite = "classification"
+
+    def __init__(
+        self,
+        experiment: Experiment,
+        data: ClassificationData,
+        *,
+        data_dir: str | os.PathLike[str] | None = None,
+        work: Path,
+        announce: Callable[[str], None],
+    ) -> None:
+        super().__init__(experiment)
+        own = own_sets(data)
+        self._data = data
+        self._names = experiment.datasets or tuple(own)
+        self._sets = LabelledSets(
+            data_dir,
+            rule=data.rule,
+            own=own,
+            copies={name: _copies(name, path) for name, path in data.copies.items()},
+            test_rows=data.test_rows,
+            check_rows=data.check_rows,
+        )
+        self._work = work
+        self._announce = announce
+        self._described: dict[str, dict[str, Any]] = {}
+        self._latest: tuple[object, Splits] | None = None
+
+    def trials(self) -> list[PlannedTrial]:
+        """A whole seed before the next; the rows of a set and setting are drawn once for all methods."""
+        if not self._names:
+            raise InputError("no labelled set", "name some with --sets, or give --data train=FILE --data test=FILE")
+        return grid(
+            self.experiment.seeds,
+            [(name,) for name in self._names],
+            self.experiment.settings,
+            lambda names: self._methods(names[0]),
+        )
+
+    def settings(self, trial: PlannedTrial) -> dict[str, Any]:
+        """All settings of the training, and the fingerprint of its base, which is loaded for it once."""
+        options = self._options(trial)
+        key = json.dumps([trial.method.recipe, options], sort_keys=True)
+        if key not in self._described:
+            self._described[key] = describe(trial.method.recipe, options)
+        return self._described[key]
+
+    def prepare(self, trial: PlannedTrial) -> Prepared:
+        """Draw the rows."""
+        (name,), setting, seed = trial.datasets, trial.setting, trial.seed or 0
+        if self._latest is None or self._latest[0] != (name, setting, seed):
+            self._latest = (name, setting, seed), self._sets.splits(name, setting, seed)
+        splits, options = self._latest[1], self._options(trial)
+        fit = _Fit(
+            replace(trial.method, options=options),
+            name,
+            setting,
+            splits,
+            seed,
+            options["metric"],
+            self.settings(trial)["start_fingerprint"],
+        )
+        return Prepared(run_fit, fit, splits.checksums)
+
+    def tuned(self, trial: PlannedTrial) -> tuple[Method, Splits, Metric]:
+        """What a search for better options starts from: a method, rows and the metric to choose by."""
+        fit: _Fit = self.prepare(trial).argument
+        return fit.method, fit.splits, fit.metric
+
+    def headline(self, record: Record) -> str:
+        """The metric of the set."""
+        return f"{record.details['metric']} {100 * headline_score(record):.1f}"
+
+    def file_name(self, trial: PlannedTrial, planned: Planned) -> str:
+        """Another setting, or another row of data, gives another name; what the base is called does not."""
+        (data,), settings = trial.datasets, {**planned.settings}
+        settings.pop("base")
+        key = short_key([trial.method.recipe, settings, data, str(trial.setting), planned.checksums])
+        return f"{slug(trial.method.name)}.{slug(data)}.{trial.setting}.{key}.seed-{trial.seed}.json"
+
+    def check(self, plan: Mapping[PlannedTrial, Planned], records: Any) -> None:
+        """Refuse records of the same set, setting and seed with other rows or another metric."""
+        there = {
+            (one.datasets[0].name, _setting_key(one.trial.setting), one.seed): one
+            for one in records
+            if one.trial is not None
+        }
+        for trial, planned in plan.items():
+            one = there.get((trial.datasets[0], _setting_key(trial.setting.as_dict()), trial.seed))
+            wanted = dict(planned.checksums), planned.settings["metric"]
+            if one is not None and (one.details["checksums"], one.details["metric"]) != wanted:
+                raise InputError(
+                    f"the folder holds records of {trial.datasets[0]} at {trial.setting} with other rows or "
+                    "another metric",
+                    "take another --output folder",
+                )
+
+    def _options(self, trial: PlannedTrial) -> dict[str, Any]:
+        return {"metric": self._metric(trial.datasets[0]), **trial.method.options}
+
+    def _metric(self, data: str) -> Metric:
+        name = data.partition("/")[0]
+        return headline_of(name, self._paper) if name in TASKS else "accuracy"
+
+    @property
+    def _paper(self) -> Paper | None:
+        return self._data.paper or paper_of(self._data.rule)
+
+    def _methods(self, data: str) -> list[Method]:
+        experiment = self.experiment
+        below = joined(_SCL if self._paper == "scl" else _LACON, experiment.options)
+        below |= {} if experiment.base is None else {"base": experiment.base}
+        below |= {"base": experiment.bases[data]} if data in experiment.bases else {}
+        made = []
+        for method in experiment.chosen:
+            options = joined(below, method.options)
+            if self._data.source is not None and data != self._data.source:
+                options["base"] = self._tuned_on_source(method, options)
+            made.append(replace(method, options={**options, "base": _portable(options["base"])}))
+        return made
+
+    def _tuned_on_source(self, method: Method, options: Mapping[str, Any]) -> str:
+        """Train a method on the source task, once, and say where its model lies; resumes what was interrupted."""
+        source, rows, seed = str(self._data.source), self._data.source_rows, self.experiment.seeds[0]
+        options = {"metric": self._metric(source), **options}
+        splits = self._sets.splits(source, Setting("train", rows) if rows else Setting("full"), seed)
+        decided = {**describe(method.recipe, options), "base": None}
+        key = short_key([method.recipe, decided, splits.checksums])
+        output = self._work / "sources" / f"{method.name}.{source}.{key}.seed-{seed}"
+        if RunFolder(output).status() != "finished":
+            self._announce(f"training {method.name} on {source}, {len(splits.train)} rows: {output}")
+            overrides = {**options, "seeds": (seed,), "output": str(output)}
+            config = resolve_classifier(method.recipe, overrides=overrides)
+            fit_classifier(config, splits.train, splits.validation, resume=True)
+        return str(output)
+
+
+def run_fit(fit: _Fit) -> Outcome:
+    """Train a classifier, name the classes of the test rows and forget it."""
+    logits, score, seconds = _fitted(fit.method, fit.splits, fit.seed, inputs_of(fit.splits.test))
+    probabilities = logits.softmax(dim=1).numpy()
+    return outcome_of(fit, logits.argmax(dim=1).numpy(), probabilities, score, seconds)
+
+
+def validate(method: Method, splits: Splits, seed: int) -> float:
+    """Train a classifier and give its score on the validation rows alone."""
+    return _fitted(method, splits, seed, [])[1]
+
+
+def _fitted(
+    method: Method, splits: Splits, seed: int, inputs: list[Any]
+) -> tuple[torch.Tensor, float, dict[str, float]]:
+    """Logits of the inputs, the validation score and seconds."""
+    with tempfile.TemporaryDirectory(prefix="sentemb-trial-") as folder:
+        overrides = {**method.options, "seeds": (seed,), "output": str(Path(folder) / "classifier")}
+        config = resolve_classifier(method.recipe, overrides=overrides)
+        started = time.perf_counter()
+        fitted = fit_classifier(config, splits.train, splits.validation, in_memory=True)
+        trained = time.perf_counter()
+        logits = torch.from_numpy(fitted.classifier.logits(inputs)) if inputs else torch.empty(0, 0)
+        predicted = time.perf_counter()
+    if fitted.run.dev_score is None:
+        raise InputError(f"{method.name} was not evaluated on {splits.validation.name}")
+    return logits, fitted.run.dev_score, {"train": trained - started, "predict": predicted - trained}
+
+
+def outcome_of(
+    fit: _Fit, predictions: Any, probabilities: Any, validation_score: float, seconds: Mapping[str, float]
+) -> Outcome:
+    """The record of a trial, once it is sure that its predictions are some."""
+    splits, test = fit.splits, fit.splits.test
+    for values in (predictions, probabilities, validation_score):
+        if not np.isfinite(values).all():
+            raise ValueError("predictions, probabilities or a validation score that are not finite")
+    # Of a growing number of classes the catalogue's task has all.
+    task = replace(task_of(test), classes=len(test.label_names))
+    record = Record(
+        suite="classification",
+        model=fit.method.name,
+        fingerprint=fit.fingerprint,
+        base=fit.method.options["base"],
+        protocol=str(fit.setting),
+        seed=fit.seed,
+        datasets=(
+            DataSet(
+                name=fit.data,
+                split="test",
+                items=len(test),
+                sha256=splits.checksums["test"],
+                classes=test.label_names,
+            ),
+        ),
+        scores=(
+            *(
+                Score(dataset=fit.data, metric=metric, value=value)
+                for metric, value in task.scores(test.labels, predictions).items()
+            ),
+            Score(dataset=fit.data, metric=fit.metric, protocol="validation", value=float(validation_score)),
+        ),
+        environment=environment_here(seconds),
+        details={
+            "metric": fit.metric,
+            "sizes": splits.sizes,
+            "class_counts": splits.train.class_counts,
+            "left_out": dict(splits.left_out),
+            "minority": None if splits.minority is None else splits.train.label_names[splits.minority],
+        },
+    )
+    found = {fit.data: predictions, f"{fit.data}.probabilities": probabilities}
+    return Outcome(record, found, {fit.data: test.labels})
+
+
+def describe(recipe: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """All settings of a training, once everything about it but its data was tried.
+
+    The base is loaded, and the head and the loss are made for it, so that what they refuse is refused before
+    anything is trained.
+    """
+    config = resolve_classifier(recipe, overrides={**options, "output": "unused"})
+    check_options(config)
+    with torch.random.fork_rng():
+        torch.manual_seed(0)  # layers that the base lacks are the same at each call
+        encoder = build_encoder(config.base, pooling=config.pooling)  # type: ignore[arg-type]
+        start_from_pooler(encoder)
+        fingerprint = fingerprint_of(encoder)
+        head = {"kind": config.head, "width": encoder.get_embedding_dimension(), "classes": 2}
+        heads = [build_head({**head, **config.head_options})] if takes_head(config.loss) else []
+        loss_class(config.loss)(encoder, *heads, **check_loss_options(config))
+    settings = {name: value for name, value in config.values().items() if name not in ("output", "seeds")}
+    return {**settings, "start_fingerprint": fingerprint}
+
+
+def headline_score(record: Record) -> float:
+    """The metric that a set is evaluated by, on the test rows."""
+    return record.score(record.datasets[0].name, record.details["metric"])
+
+
+def own_sets(data: ClassificationData) -> dict[str, dict[str, LabelledTexts]]:
+    """The user's own set under the name of its training file, all splits with the classes of that one."""
+    files = {"train": data.train, "dev": data.dev, "test": data.test}
+    given = {split: path for split, path in files.items() if path is not None}
+    if not given:
+        return {}
+    if "train" not in given or len(given) == 1:
+        raise InputError("a set of one's own needs rows to train and to test on", "give train and test")
+    splits: dict[str, LabelledTexts] = {}
+    for split, path in given.items():
+        names = splits["train"].label_names if splits else None
+        splits[split] = read_own_labelled(
+            path, columns=data.columns, label=data.label, label_names=names, split=split
+        )
+    name = splits["train"].name
+    return {name: {split: replace(part, name=name) for split, part in splits.items()}}
+
+
+def _copies(name: str, path: Path) -> Any:
+    pair = "augmented_pair" if name in TASKS and TASKS[name].pair else None
+    return read_copies(path, pair=pair, temperature="temperature")
+
+
+def _portable(base: str) -> str:
+    """A path of a base relative to this folder: a record names no machine's folders."""
+    return os.path.relpath(base) if Path(base).is_absolute() else base
+
+
+def _setting_key(setting: Mapping[str, Any]) -> tuple[Any, ...]:
+    return tuple(setting.items())

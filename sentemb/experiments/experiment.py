@@ -1,0 +1,231 @@
+"""An experiment as data: methods × data sets × settings × seeds, read from TOML."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib import resources
+from pathlib import Path
+from typing import Annotated, Any, Literal, NamedTuple, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from sentemb.errors import InputError
+from sentemb.experiments.validation import checked_model
+from sentemb.training.values import unknown
+
+Kind = Literal["sts", "frozen", "classification", "multitask"]
+Seed = Annotated[int, Field(ge=0, lt=2**32)]
+# What an experiment decides: its metric, its seeds and where it writes.
+_RESERVED = {"metric": "name the paper with --data paper=...", "seeds": "give --seeds", "output": "give --output"}
+
+
+@dataclass(frozen=True)
+class Method:
+    """A way to train: a row of a table.
+
+    Attributes:
+        name: What tables and records call it.
+        recipe: What it is trained with, such as `ce` or `sg-opt`; of untrained encoders a pooling or a transform.
+        options: The settings that are not the recipe's own.
+        published: What its paper reports, printed beside our numbers.
+    """
+
+    name: str
+    recipe: str
+    options: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    published: str | None = None
+
+
+class Setting(NamedTuple):
+    """What an experiment varies beside method, data set and seed.
+
+    Attributes:
+        name: Such as `full`, `shots` or `rho`.
+        value: How many examples, how many times as many; None where nothing is varied.
+    """
+
+    name: str
+    value: float | None = None
+
+    def __str__(self) -> str:
+        return self.name if self.value is None else f"{self.name}-{self.value:g}"
+
+    def as_dict(self) -> dict[str, Any]:
+        """The setting as records have it."""
+        return {} if self.value is None else {self.name: self.value}
+
+
+@dataclass(frozen=True)
+class PlannedTrial:
+    """One run that an experiment needs.
+
+    Attributes:
+        method: How to train, with the options that all methods share.
+        datasets: What is evaluated: one labelled set, or all sets that one model is evaluated on.
+        setting: What is varied.
+        seed: Of the run; None where nothing is drawn.
+    """
+
+    method: Method
+    datasets: tuple[str, ...]
+    setting: Setting
+    seed: int | None
+
+    def __str__(self) -> str:
+        sets = f" {self.datasets[0]} {self.setting}" if len(self.datasets) == 1 else ""
+        return f"{self.method.name}{sets}" + ("" if self.seed is None else f" seed {self.seed}")
+
+
+class Experiment(BaseModel):
+    """Methods × data sets × settings × seeds, and how the results are reported.
+
+    Every combination is one trial. `load_experiment` reads experiments from TOML, where `[methods.NAME]` holds
+    `recipe` (the name by default), `published`, and the settings that differ from the recipe.
+
+    Raises:
+        InputError: A field is unknown or wrong, a row is no method, or there are fewer seeds than are reported.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str = Field(description="what records, tables and files call it")
+    title: str = Field(description="title of its table")
+    kind: Kind = Field(description="what a trial is: train and evaluate on STS, a frozen encoder, classification, …")
+    source: str = Field("", description="the paper's table or figure")
+    rows: tuple[str, ...] = Field((), description="the methods to run: names, groups or recipes; all by default")
+    methods: dict[str, dict[str, Any]] = Field({}, description="methods that are more than a recipe's name")
+    groups: dict[str, tuple[str, ...]] = Field({}, description="names for several methods")
+    datasets: tuple[str, ...] = Field((), description="data sets to evaluate on")
+    setting: str = Field("full", description="what is varied, such as shots")
+    values: tuple[float, ...] = Field((), description="its values")
+    seeds: tuple[Seed, ...] = Field((1, 2, 3), min_length=1, description="one run each")
+    base: str | None = Field(None, description="base model of all methods")
+    bases: dict[str, str] = Field({}, description="another base model on some data sets")
+    model: str = Field("{base}-{method}", description="name of a trained encoder, before -seed-N")
+    options: dict[str, Any] = Field({}, description="settings of all methods, below a method's own")
+    data: dict[str, Any] = Field({}, description="what this kind of experiment wants to know of its data")
+    baseline: str | None = Field(None, description="the method that the others are compared with")
+    best: int | None = Field(None, ge=1, description="report only so many runs, the best on validation rows")
+    tables: tuple[str, ...] = Field((), description="further tables: classes, average")
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.best is not None and len(self.seeds) < self.best:
+            raise InputError(f"{len(self.seeds)} seeds have no best {self.best}", "give more --seeds")
+        for noun, values in (("seed", self.seeds), ("data set", self.datasets), ("value", self.values), ("method", self.rows)):
+            if len(set(values)) < len(values):
+                raise InputError(f"{self.name}: a {noun} is named twice", "name each once")
+        for name in self.bases:
+            if name not in self.datasets:
+                raise InputError(f"a base for {name}, which is no data set of {self.name}", "name it with --sets")
+        for method in self.chosen:
+            for taken in (*_RESERVED, "recipe"):
+                if taken in method.options or taken in self.options:
+                    hint = _RESERVED.get(taken, "leave it out")
+                    raise InputError(f"{method.name}: the experiment decides {taken}", hint)
+        return self
+
+    @property
+    def chosen(self) -> tuple[Method, ...]:
+        """The methods to run, in order; a name that is no method here is a recipe."""
+        names = [one for name in self.rows or self.methods for one in self.groups.get(name, (name,))]
+        return tuple(self._method(name) for name in dict.fromkeys(names))
+
+    @property
+    def settings(self) -> tuple[Setting, ...]:
+        """The points of the grid's third side."""
+        return tuple(Setting(self.setting, value) for value in self.values) or (Setting("full"),)
+
+    def replace(self, **changes: Any) -> Experiment:
+        """A copy with some fields changed, checked like a new one; None leaves a field as it is."""
+        given = {name: value for name, value in changes.items() if value is not None}
+        return checked_model(Experiment, {**self.model_dump(), **given}, self.name)
+
+    def with_methods(self, file: Path) -> Experiment:
+        """A copy with the methods of a TOML file, a table of options for each."""
+        return self.replace(methods={**self.methods, **_read_toml(file)})
+
+    def _method(self, name: str) -> Method:
+        options = dict(self.methods.get(name, {}))
+        recipe, published = options.pop("recipe", name), options.pop("published", None)
+        if not isinstance(recipe, str):
+            raise InputError(f"{self.name}: the recipe of {name} is {recipe}", "name one")
+        return Method(name, recipe, options, published)
+
+
+def load_experiment(name: str | Path) -> Experiment:
+    """Read an experiment.
+
+    Args:
+        name: One of `experiment_names()`, or a TOML file of your own.
+
+    Returns:
+        The experiment.
+
+    Raises:
+        InputError: There is no such experiment or file, or a field of it is unknown or wrong.
+    """
+    path = Path(name)
+    if path.suffix != ".toml":
+        if str(name) not in experiment_names():
+            raise unknown("experiment", name, experiment_names())
+        path = _definitions() / f"{name}.toml"
+    return checked_model(Experiment, {"name": path.stem, **_read_toml(path)}, str(name))
+
+
+def experiment_names() -> list[str]:
+    """The names of the bundled experiments, those of the papers."""
+    return sorted(path.stem for path in _definitions().glob("*.toml"))
+
+
+def joined(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    """Lay options over others, table by table."""
+    both = dict(below)
+    for key, value in above.items():
+        tables = isinstance(value, Mapping) and isinstance(both.get(key), Mapping)
+        both[key] = joined(both[key], value) if tables else value
+    return both
+
+
+def nested(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Options whose names say in which table they are: `loss_options.temperature`."""
+    options: dict[str, Any] = {}
+    for name, value in settings.items():
+        *tables, key = name.split(".")
+        inside = options
+        for table in tables:
+            inside = inside.setdefault(table, {})
+        inside[key] = value
+    return options
+
+
+def grid(
+    seeds: Sequence[int], datasets: Iterable[tuple[str, ...]], settings: Sequence[Setting], methods: Any
+) -> list[PlannedTrial]:
+    """All combinations, a whole seed before the next, so that an interrupted experiment can be compared.
+
+    Trials of the same data stand side by side. `methods(datasets)` gives the methods with their options.
+    """
+    return [
+        PlannedTrial(method, names, setting, seed)
+        for seed in seeds
+        for names in datasets
+        for setting in settings
+        for method in methods(names)
+    ]
+
+
+def _definitions() -> Path:
+    return Path(str(resources.files("sentemb.experiments"))) / "definitions"
+
+
+def _read_toml(path: Path) -> dict[str, Any]:
+    try:
+        values = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise InputError(f"no such file: {path}", "see `sentemb experiment --list`") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"{path} is not valid TOML: {error}") from None
+    return values

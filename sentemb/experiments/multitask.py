@@ -1,0 +1,183 @@
+"""Trials that train one encoder on several tasks: the rows of the CS224N paper's tables."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field
+
+from sentemb._files import read_json
+from sentemb.encoding.fingerprint import fingerprint_of
+from sentemb.evaluation.record import OVERALL, DataSet, Record, Score
+from sentemb.experiments.experiment import Experiment, PlannedTrial, Setting, grid, joined
+from sentemb.experiments.runner import Outcome, Planned, Prepared, TrialKind, environment_here, short_key
+from sentemb.modules import build_encoder
+from sentemb.multitask import MultiTaskModel, fit_multitask, load_task_sets, read_nli_columns, resolve_multitask
+from sentemb.multitask.config import MultiTaskConfig
+from sentemb.multitask.evaluation import METRICS, predict_tasks, score_tasks
+from sentemb.multitask.session import checksum, describe_set
+from sentemb.multitask.stages import uses_nli
+from sentemb.multitask.tasks import TaskSets
+from sentemb.training.checkpoints import remove_folder
+from sentemb.training.folder import RunFolder
+
+# What `score_tasks` calls a score, and what a record calls it.
+_SCORES = [
+    *((name, task, name.removeprefix(f"{task}_")) for task, name in METRICS.items()),
+    (OVERALL, OVERALL, OVERALL),
+]
+_NO_SETTING = ("output", "seeds", "recipe")
+
+
+class MultiTaskData(BaseModel):
+    """What an experiment on the three tasks wants to know of its data: its table `data`."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    nli: str = Field("simcse-nli", description="NLI triples: a file or a catalogue name")
+    held_out: float | None = Field(None, gt=0, lt=1, description="divide quora-dev.csv, evaluate on this share of it")
+    rows: int | None = Field(None, ge=1, description="train on so many rows of each set")
+    dev_rows: int | None = Field(None, ge=1, description="evaluate on so many rows of each set")
+    check_rows: bool = Field(True, description="refuse sets with missing or extra rows")
+
+
+class _Fit(NamedTuple):
+    """What a process needs to run a trial."""
+
+    config: MultiTaskConfig
+    train: TaskSets
+    dev: TaskSets
+    nli: Sequence[Sequence[str]]
+    checksums: Mapping[str, str]
+    fingerprint: str
+
+
+class MultiTaskTrials(TrialKind):
+    """Rows by seeds, each trained on the three tasks and evaluated on their dev sets.
+
+    Args:
+        experiment: The experiment.
+        data: How its sets are made.
+        data_dir: Folder that holds `cs224n/`; `SENTEMB_DATA` by default.
+        work: Where runs are, until they have a record.
+    """
+
+    suite = "multitask"
+
+    def __init__(
+        self,
+        experiment: Experiment,
+        data: MultiTaskData,
+        *,
+        data_dir: str | os.PathLike[str] | None = None,
+        work: Path,
+    ) -> None:
+        super().__init__(experiment)
+        self._data = data
+        self._data_dir = data_dir
+        self._work = work
+        train, dev = load_task_sets(data_dir=data_dir, held_out=data.held_out, check_rows=data.check_rows)
+        self._train, self._dev = train.sample(data.rows), dev.sample(data.dev_rows)
+        self._nli: Sequence[Sequence[str]] = ()
+
+    def trials(self) -> list[PlannedTrial]:
+        """A whole seed before the next."""
+        names = tuple(name for name, _ in self._dev)
+        return grid(self.experiment.seeds, [names], [Setting("full")], lambda _: self.experiment.chosen)
+
+    def settings(self, trial: PlannedTrial) -> dict[str, Any]:
+        """All settings of the run, and the fingerprint of its base."""
+        values = self._config(trial).values()
+        settings = {name: value for name, value in values.items() if name not in _NO_SETTING}
+        return {**settings, "start_fingerprint": _fingerprint(values["base"], values["pooling"])}
+
+    def prepare(self, trial: PlannedTrial) -> Prepared:
+        """Read the NLI triples where a row needs them."""
+        config = self._config(trial)
+        if uses_nli(config) and not self._nli:
+            self._nli = read_nli_columns(self._data.nli, data_dir=self._data_dir, rows=self._data.rows)
+        nli = self._nli if uses_nli(config) else ()
+        sums = {
+            f"{split}.{task}": describe_set(data)["sha256"]
+            for split, sets in (("train", self._train), ("dev", self._dev))
+            for task, data in sets
+        }
+        if nli:
+            sums["nli"] = checksum(nli)
+        fingerprint = _fingerprint(config.base, config.pooling or "cls")
+        return Prepared(run_row, _Fit(config, self._train, self._dev, nli, sums, fingerprint), sums)
+
+    def headline(self, record: Record) -> str:
+        """The mean of the three tasks."""
+        return f"overall {100 * record.score(OVERALL, OVERALL):.1f}"
+
+    def file_name(self, trial: PlannedTrial, planned: Planned) -> str:
+        """Another setting, or another row of data, gives another name; what the base is called does not."""
+        settings = {**planned.settings}
+        settings.pop("base")
+        return f"{trial.method.name}.{short_key([settings, planned.checksums])}.seed-{trial.seed}.json"
+
+    def end(self, trial: PlannedTrial) -> None:
+        """Remove the folder of the run."""
+        remove_folder(self._folder(trial))
+
+    def _folder(self, trial: PlannedTrial) -> Path:
+        return self._work / trial.method.name / f"seed-{trial.seed}"
+
+    def _config(self, trial: PlannedTrial) -> MultiTaskConfig:
+        options = joined(self.experiment.options, trial.method.options)
+        given = {"base": self.experiment.base, "output": str(self._folder(trial)), "seeds": [trial.seed]}
+        return resolve_multitask(trial.method.recipe, overrides={**options, **given})
+
+
+def run_row(fit: _Fit) -> Outcome:
+    """Train, or find the finished model of a killed run, and answer every row of the dev sets."""
+    config = fit.config
+    run = RunFolder(Path(config.output))
+    if run.status() == "finished" and not run.differing(config):
+        model = MultiTaskModel.load(config.output)
+    else:
+        model = fit_multitask(config, fit.train, fit.dev, nli=fit.nli, resume=True).model
+    predictions = predict_tasks(model, fit.dev)
+    made = read_json(run.record)
+    found = {"all": score_tasks(predictions, fit.dev), "best": {name: one["score"] for name, one in made["best"].items()}}
+    record = Record(
+        suite="multitask",
+        model=config.recipe,
+        fingerprint=fit.fingerprint,
+        base=config.base,
+        protocol="dev",
+        seed=config.seeds[0],
+        datasets=tuple(
+            DataSet(name=task, split="dev", items=len(data), sha256=fit.checksums[f"dev.{task}"])
+            for task, data in fit.dev
+        ),
+        scores=tuple(
+            Score(dataset=dataset, metric=metric, protocol=protocol, value=scores[name])
+            for protocol, scores in found.items()
+            for name, dataset, metric in _SCORES
+        ),
+        environment=environment_here({}),
+        details={
+            "sizes": {
+                split: {task: len(data) for task, data in sets}
+                for split, sets in (("train", fit.train), ("dev", fit.dev))
+            },
+            "steps": made["steps"],
+            "kept_step": made["kept_step"],
+        },
+    )
+    answers = {
+        task: found if task == "similarity" else found.astype(np.int64) for task, found in predictions.items()
+    }
+    return Outcome(record, answers, {task: data.labels for task, data in fit.dev})
+
+
+@lru_cache(maxsize=4)
+def _fingerprint(base: str, pooling: str) -> str:
+    return fingerprint_of(build_encoder(base, pooling=pooling))  # type: ignore[arg-type]

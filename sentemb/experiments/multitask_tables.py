@@ -1,0 +1,204 @@
+"""The tables of the CS224N paper from the records of our runs, with its figures beside ours."""
+
+from __future__ import annotations
+
+import json
+import math
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from itertools import combinations
+from statistics import fmean, stdev
+from typing import Any
+
+from sentemb._tables import ABSENT, Table
+from sentemb.errors import InputError
+from sentemb.evaluation.record import OVERALL, Record
+
+COLUMNS = (OVERALL, "sentiment", "paraphrase", "similarity")
+"""In the order of the paper."""
+
+Scores = Mapping[str, float]
+BySeed = Mapping[int, Mapping[str, Record]]
+
+
+@dataclass(frozen=True)
+class PaperRow:
+    """A row of a table.
+
+    Attributes:
+        label: What the paper calls it.
+        figures: What it reports, by `COLUMNS`, as fractions; None where it reports nothing.
+        runs: The methods that it is made of: one; or one for each task, where a task's score is that of its own
+            run; or none, where each task has the best of all runs.
+    """
+
+    label: str
+    figures: tuple[float | None, ...]
+    runs: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class PaperTable:
+    """A table of the paper: its number, what it compares, and its rows in order."""
+
+    number: int
+    title: str
+    rows: tuple[PaperRow, ...]
+
+
+@cache
+def paper_tables() -> tuple[PaperTable, ...]:
+    """Tables 1 to 10 of the paper."""
+    text = (resources.files("sentemb.experiments") / "published" / "multitask.toml").read_text(encoding="utf-8")
+    return tuple(
+        PaperTable(
+            table["number"],
+            table["title"],
+            tuple(
+                PaperRow(
+                    row["label"],
+                    tuple(None if math.isnan(figure) else figure for figure in row["figures"]),
+                    tuple(row["runs"]),
+                )
+                for row in table["rows"]
+            ),
+        )
+        for table in tomllib.loads(text)["tables"]
+    )
+
+
+def multitask_tables(records: Sequence[Record]) -> list[Table]:
+    """Make the tables of the paper of which some row was run.
+
+    Args:
+        records: Records of one experiment: the same base, data and options beside those of the rows.
+
+    Returns:
+        Mean ± sample standard deviation over seeds x 100 and the paper's figure beside it, with notes on where
+        the paper's order holds. A row that was not run is dashes.
+
+    Raises:
+        InputError: Two records are of the same row and seed, of different options or data.
+    """
+    seeds: dict[int, dict[str, Record]] = {}
+    for record in records:
+        rows = seeds.setdefault(record.seed or 0, {})
+        if record.model in rows:
+            raise InputError(
+                f"two records of {record.model} with seed {record.seed}, of different settings or data",
+                "keep each experiment in a folder of its own",
+            )
+        rows[record.model] = record
+    made = [_table(paper, seeds) for paper in paper_tables()]
+    return [table for table in made if any(row[1] != ABSENT for row in table.rows)]
+
+
+def _table(paper: PaperTable, seeds: BySeed) -> Table:
+    ours = [_over_seeds(row, seeds) for row in paper.rows]
+    rows = tuple(
+        (row.label, str(len(scores) or ABSENT), *_cells(row, scores))
+        for row, scores in zip(paper.rows, ours, strict=True)
+    )
+    used = [runs[run] for row in paper.rows for runs in seeds.values() for run in row.runs if run in runs]
+    return Table(
+        title=f"Table {paper.number}: {paper.title}; dev sets, x 100",
+        header=("row", "seeds", *(cell for name in COLUMNS for cell in (name, "paper"))),
+        rows=rows,
+        notes=(*_order_notes(paper, ours), *_setting_notes(used)),
+    )
+
+
+def _over_seeds(row: PaperRow, seeds: BySeed) -> list[Scores]:
+    """The row's scores with each seed that has all of its runs."""
+    found = []
+    for runs in seeds.values():
+        if not row.runs:
+            found.append(_of_ensemble(list(runs.values())))
+        elif all(run in runs for run in row.runs):
+            found.append(_of_runs([runs[run] for run in row.runs]))
+    return found
+
+
+def _of_runs(records: Sequence[Record]) -> Scores:
+    if len(records) == 1:
+        return {name: _score(records[0], name) for name in COLUMNS}
+    # A run on a single task is chosen by that task, and has nothing to say on the others.
+    return {task: _score(record, task, "best") for task, record in zip(COLUMNS[1:], records, strict=True)}
+
+
+def _of_ensemble(records: Sequence[Record]) -> Scores:
+    best = {task: max(_score(record, task, "best") for record in records) for task in COLUMNS[1:]}
+    return {OVERALL: fmean(best.values()), **best}
+
+
+def _score(record: Record, name: str, protocol: str = "all") -> float:
+    """A score by its column; each task has one metric."""
+    return next(one.value for one in record.scores if (one.dataset, one.protocol) == (name, protocol))
+
+
+def _cells(row: PaperRow, scores: Sequence[Scores]) -> list[str]:
+    cells = []
+    for name, figure in zip(COLUMNS, row.figures, strict=True):
+        values = [100 * one[name] for one in scores if name in one]
+        mean = f"{fmean(values):.1f}" if values else ABSENT
+        cells.append(mean + (f" ± {stdev(values):.1f}" if len(values) > 1 else ""))
+        cells.append(ABSENT if figure is None else f"{100 * figure:.1f}")
+    return cells
+
+
+def _order_notes(paper: PaperTable, ours: Sequence[Sequence[Scores]]) -> list[str]:
+    """For each column, how many pairs of rows are in the paper's order, and how many clearly are not."""
+    notes = []
+    for column, name in enumerate(COLUMNS):
+        compared: list[tuple[bool, str]] = []
+        for first, second in combinations(range(len(paper.rows)), 2):
+            one, other = paper.rows[first].figures[column], paper.rows[second].figures[column]
+            values = [[score[name] for score in ours[row] if name in score] for row in (first, second)]
+            if one is None or other is None or one == other or not all(values):
+                continue
+            better, worse = (first, second) if one > other else (second, first)
+            difference = _mean_of(ours[better], name) - _mean_of(ours[worse], name)
+            told = f"{paper.rows[better].label} over {paper.rows[worse].label} ({difference:+.1f})"
+            compared.append((difference > 0, told))
+        if compared:
+            against = "; not ".join(told for agrees, told in compared if not agrees)
+            held = sum(agrees for agrees, _ in compared)
+            other_order = f"; not {against}" if against else ""
+            notes.append(f"{name}: {held} of {len(compared)} pairs of rows in the paper's order{other_order}")
+    return notes
+
+
+def _mean_of(scores: Sequence[Scores], name: str) -> float:
+    return 100 * fmean(one[name] for one in scores if name in one)
+
+
+def _setting_notes(records: Sequence[Record]) -> list[str]:
+    """The data, and what the runs have otherwise than the paper."""
+    if not records:
+        return []
+    sizes = records[0].details["sizes"]
+    told = {split: ", ".join(f"{rows} {task}" for task, rows in of.items()) for split, of in sizes.items()}
+    others = sorted({f"{name} {value}" for record in records for name, value in _own_settings(record)})
+    return [
+        f"trained on {told['train']} rows, chosen by and reported on {told['dev']} rows",
+        f"otherwise than the paper: {', '.join(others)}",
+    ]
+
+
+def _own_settings(record: Record) -> list[tuple[str, str]]:
+    from sentemb.multitask.recipes import multitask_recipe
+
+    papers = multitask_recipe(record.model).values("paper")
+    options = {} if record.trial is None else record.trial.options
+    return [
+        (name, value if isinstance(value, str) else _written(value))
+        for name, value in options.items()
+        if name in papers and _written(value) != _written(papers[name])
+    ]
+
+
+def _written(value: Any) -> str:
+    return json.dumps(value, sort_keys=True)

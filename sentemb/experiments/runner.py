@@ -1,0 +1,264 @@
+"""Running the trials of an experiment, each once, whatever interrupts it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple
+
+import numpy.typing as npt
+
+from sentemb.errors import InputError
+from sentemb.evaluation.environment import command_line, hardware, library_versions
+from sentemb.evaluation.record import (
+    Environment,
+    Record,
+    Trial,
+    load_records,
+    now,
+    prepare_folder,
+    read_record,
+    write_record,
+)
+from sentemb.experiments.eta import Eta, duration
+from sentemb.experiments.experiment import Experiment, PlannedTrial
+from sentemb.experiments.samplers import ImpossibleDraw
+from sentemb.experiments.workers import run_here, run_in_processes
+
+logger = logging.getLogger(__name__)
+
+Arrays = Mapping[str, npt.NDArray[Any]]
+
+
+class Outcome(NamedTuple):
+    """What running a trial gave: a record that does not know its trial yet, and what it was computed from."""
+
+    record: Record
+    predictions: Arrays
+    gold: Arrays
+
+
+class Prepared(NamedTuple):
+    """A trial that can be run, in this process or another.
+
+    Attributes:
+        run: A function of a module.
+        argument: What it takes.
+        checksums: SHA-256 of each part of the data.
+    """
+
+    run: Callable[[Any], Outcome]
+    argument: Any
+    checksums: Mapping[str, str]
+
+
+class TrialKind(ABC):
+    """What differs between kinds of experiments: which trials there are, and how one is run.
+
+    Args:
+        experiment: The experiment.
+    """
+
+    suite: ClassVar[str]
+    parallel: ClassVar[bool] = True
+
+    def __init__(self, experiment: Experiment) -> None:
+        self.experiment = experiment
+
+    @abstractmethod
+    def trials(self) -> list[PlannedTrial]:
+        """The trials, those of the same data side by side."""
+
+    @abstractmethod
+    def settings(self, trial: PlannedTrial) -> dict[str, Any]:
+        """Everything that a trial is trained with but seed and data, as JSON values; refuses what is wrong."""
+
+    @abstractmethod
+    def prepare(self, trial: PlannedTrial) -> Prepared:
+        """Read or draw the data of a trial, the same at each call."""
+
+    @abstractmethod
+    def headline(self, record: Record) -> str:
+        """The number of a finished trial that a line of progress shows."""
+
+    def file_name(self, trial: PlannedTrial, planned: Planned) -> str | None:
+        """Name of the record; by default that of any record of the model."""
+        return None
+
+    def check(self, plan: Mapping[PlannedTrial, Planned], records: Sequence[Record]) -> None:
+        """Refuse a folder whose records cannot share a table with the trials."""
+
+    def begin(self, trials: Sequence[PlannedTrial]) -> None:
+        """Do once what several of the trials need that are about to be run."""
+
+    def end(self, trial: PlannedTrial) -> None:
+        """Remove what a trial with a record no longer needs."""
+
+
+@dataclass(frozen=True, eq=False)
+class Planned:
+    """What decides a trial beside its seed."""
+
+    settings: Mapping[str, Any]
+    checksums: Mapping[str, str]
+
+
+@dataclass(frozen=True, eq=False)
+class _Task:
+    trial: PlannedTrial
+    prepared: Prepared
+
+    def run(self) -> Outcome:
+        """Run the trial; a failure names it."""
+        try:
+            return self.prepared.run(self.prepared.argument)
+        except InputError as error:
+            raise InputError(f"{self.trial}: {error.message}", error.hint) from error
+        except Exception as error:
+            error.add_note(f"in the trial {self.trial}")
+            raise
+
+
+def run_trials(
+    kind: TrialKind, folder: Path, *, jobs: int = 1, announce: Callable[[str], None] = logger.info
+) -> list[Record]:
+    """Run the trials that have no record yet; see `run_experiment`."""
+    if jobs < 1:
+        raise InputError(f"{jobs} processes run nothing", "give --jobs 1 or more")
+    prepare_folder(folder)
+    plan = _plan(kind, announce)
+    there = load_records([folder], suite=kind.suite) if any(folder.glob("*.json")) else []
+    kind.check(plan, there)
+    finished = {trial_key(record): record for record in there if record.trial is not None}
+    records = {
+        trial: finished[key]
+        for trial, one in plan.items()
+        if (key := _key(kind.experiment.name, trial, one)) in finished
+    }
+    eta = Eta(jobs)
+    for trial, record in records.items():
+        kind.end(trial)  # what a kill left of it
+        if (seconds := record.environment.seconds.get("total")) is not None:
+            eta.note(trial, seconds)
+    left = [trial for trial in plan if trial not in records]
+    announce(f"{len(plan)} trials, {len(records)} of them finished before{eta.remaining(left)}")
+    kind.begin(left)
+    tasks = (_Task(trial, kind.prepare(trial)) for trial in list(left))
+    processes = min(jobs, max(len(left), 1)) if kind.parallel else 1
+    run = run_here if processes == 1 else partial(run_in_processes, jobs=processes)
+    with closing(run(_Task.run, tasks)) as ended:
+        for task, outcome, seconds in ended:
+            trial = task.trial
+            record = _complete(outcome.record, kind.experiment.name, trial, plan[trial], seconds)
+            name = kind.file_name(trial, plan[trial])
+            path = write_record(record, outcome.predictions, outcome.gold, folder, name=name)
+            records[trial] = read_record(path)
+            kind.end(trial)
+            left.remove(trial)
+            eta.note(trial, seconds)
+            announce(
+                f"[{len(plan) - len(left)}/{len(plan)}] {trial}: {kind.headline(record)}, "
+                f"{duration(seconds)}{eta.remaining(left)}"
+            )
+    return [records[trial] for trial in plan]
+
+
+def trial_key(record: Record) -> tuple[Any, ...]:
+    """What tells a trial from every other one, from its record."""
+    trial = record.trial
+    if trial is None:
+        raise ValueError(f"{record.model} is no trial of an experiment")
+    checksums = record.details.get("checksums") or {one.name: one.sha256 for one in record.datasets}
+    setting = tuple(trial.setting.items())
+    return trial.experiment, trial.method, setting, record.seed, _deciding(trial.options), _written(checksums)
+
+
+def _key(experiment: str, trial: PlannedTrial, one: Planned) -> tuple[Any, ...]:
+    setting = tuple(trial.setting.as_dict().items())
+    decided = _deciding(one.settings), _written(one.checksums)
+    return experiment, trial.method.name, setting, trial.seed, *decided
+
+
+def environment_here(seconds: Mapping[str, float]) -> Environment:
+    """This machine and this moment."""
+    return Environment(
+        versions=library_versions(),
+        hardware=hardware(),
+        date=now(),
+        seconds=dict(seconds),
+        command=tuple(command_line()),
+    )
+
+
+def short_key(values: Any) -> str:
+    """Eight hexadecimal digits that tell JSON values from others."""
+    return hashlib.sha256(_written(values).encode()).hexdigest()[:8]
+
+
+def _deciding(settings: Mapping[str, Any]) -> str:
+    """What decides the weights: of a base its content where that is known, else its name."""
+    left_out = "base" if "start_fingerprint" in settings else ""
+    return _written({name: value for name, value in settings.items() if name != left_out})
+
+
+def _written(values: Any) -> str:
+    return json.dumps(values, sort_keys=True, allow_nan=False)
+
+
+def _plan(kind: TrialKind, announce: Callable[[str], None]) -> dict[PlannedTrial, Planned]:
+    trials = kind.trials()
+    if not trials:
+        raise InputError("an experiment needs a method, a data set, a setting and a seed")
+    if len(set(trials)) < len(trials):
+        raise InputError("two trials of the experiment are the same", "name each method, set and seed once")
+    settings = {trial: _settings_of(kind, trial) for trial in trials}  # all errors, before any data is read
+    plan: dict[PlannedTrial, Planned] = {}
+    impossible: dict[str, ImpossibleDraw] = {}
+    for trial in trials:
+        try:
+            plan[trial] = Planned(settings[trial], kind.prepare(trial).checksums)
+        except ImpossibleDraw as error:
+            impossible[f"{trial.datasets[0]} {trial.setting} seed {trial.seed}"] = error
+    for place, error in impossible.items():
+        announce(f"skipped: {place}: {error.message}")
+    if not plan:
+        raise InputError("no trial of the experiment is possible", next(iter(impossible.values())).message)
+    return plan
+
+
+def _settings_of(kind: TrialKind, trial: PlannedTrial) -> Mapping[str, Any]:
+    try:
+        settings = kind.settings(trial)
+        _written(settings)
+    except InputError as error:
+        raise InputError(f"{trial.method.name}: {error.message}", error.hint) from error
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{trial.method.name}: the options cannot be recorded: {error}") from None
+    return settings
+
+
+def _complete(record: Record, experiment: str, trial: PlannedTrial, one: Planned, seconds: float) -> Record:
+    recorded = Trial(
+        experiment=experiment,
+        method=trial.method.name,
+        setting=trial.setting.as_dict(),
+        options=json.loads(_written(one.settings)),
+    )
+    details = {**record.details, "checksums": dict(one.checksums)}
+    taken = {**record.environment.seconds, "total": seconds}
+    environment = record.environment.model_copy(update={"seconds": taken})
+    return record.model_copy(update={"trial": recorded, "details": details, "environment": environment})
+
+
+def differing(one: Mapping[str, Any], other: Mapping[str, Any]) -> Iterator[str]:
+    """The names whose values differ, as JSON has them."""
+    for name in sorted(one.keys() | other.keys()):
+        if _written(one.get(name)) != _written(other.get(name)):
+            yield name

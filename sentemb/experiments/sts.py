@@ -1,0 +1,298 @@
+"""Trials that train or adapt an encoder and evaluate it on sets of scored pairs; and encoders as they are."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from pydantic import BaseModel, ConfigDict, Field
+from sentence_transformers import SentenceTransformer
+
+from sentemb._files import new_folder, write_text
+from sentemb.data.pair_sample import draw_pairs
+from sentemb.data.sts import ScoredPairs
+from sentemb.encoding import TextEncoder, encode_together, load_encoder
+from sentemb.encoding.resolve import name_of
+from sentemb.errors import InputError
+from sentemb.evaluation.record import Record
+from sentemb.evaluation.scoring import checksum_of
+from sentemb.evaluation.sts import load_sets
+from sentemb.evaluation.suites import get_suite
+from sentemb.experiments.experiment import Experiment, Method, PlannedTrial, Setting, grid, joined
+from sentemb.experiments.runner import Outcome, Planned, Prepared, TrialKind, differing
+from sentemb.losses import ViewCache
+from sentemb.modules import load
+from sentemb.training import resolve, train
+from sentemb.training.checkpoints import remove_folder
+from sentemb.training.config import TrainConfig
+from sentemb.training.folder import RunFolder
+from sentemb.training.progress import ConsoleProgress
+from sentemb.transforms import add_flow, add_whitening, flow_config
+from sentemb.transforms.sentences import Sentences, load_sentences
+
+SENTENCES = "stsb-sentences"
+TRANSFORMS = {"whitening": "first-last", "flow": "last-2"}  # with the poolings of their papers
+_TRANSFORM_LENGTH = 64  # BERT-flow's released code, while fitting
+# Where the data lies does not decide the weights, and the seed has a record of its own.
+_NO_SETTING = ("output", "data_dir", "seeds")
+# The trials of a process share one computation of the frozen encoder's views.
+_VIEWS = ViewCache()
+
+
+class StsData(BaseModel):
+    """What an experiment evaluated on scored pairs wants to know: its table `data`."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    suite: Literal["sts", "multilingual"] = Field("sts", description="which average and which correlation")
+    sample: str = Field("simcse-nli", description="pairs for methods with data = 'sample': file, hub id or name")
+    columns: tuple[str, ...] | None = Field(None, description="the sample's two text columns")
+    pairs: int = Field(8628, ge=1, description="pairs of the sample; as many as STS-B has by default")
+    check_rows: bool = Field(True, description="refuse copies of sets with missing or extra rows")
+
+
+class _Run(NamedTuple):
+    """What a process needs to run a trial."""
+
+    method: Method
+    seed: int | None
+    folder: Path
+    sentences: Sentences | None
+    config: TrainConfig | None
+    pairs: Sequence[ScoredPairs]
+    suite: str
+    progress: ConsoleProgress | None
+
+
+class StsTrials(TrialKind):
+    """Each method trained once for every seed, and evaluated on all sets together.
+
+    A method's recipe is one of `sentemb train`, or `flow` or `whitening`, which is fitted on a frozen encoder. A
+    loss of your own is the option `loss = "FILE.py:CLASS"` of a recipe.
+
+    Args:
+        experiment: The experiment.
+        data: What it is evaluated on.
+        data_dir: Folder of local data sets; `SENTEMB_DATA` by default.
+        work: Where models are trained.
+        keep_models: Do not remove evaluated models.
+        progress: Where to show the progress of trainings in this process.
+    """
+
+    suite = "sts"
+
+    def __init__(
+        self,
+        experiment: Experiment,
+        data: StsData,
+        *,
+        data_dir: str | os.PathLike[str] | None = None,
+        work: Path,
+        keep_models: bool = False,
+        progress: ConsoleProgress | None = None,
+    ) -> None:
+        super().__init__(experiment)
+        self.suite = data.suite  # type: ignore[misc]  # an experiment has one
+        self._data = data
+        self._data_dir = data_dir
+        self._work = work
+        self._keep = keep_models
+        self._progress = progress
+        names = experiment.datasets or get_suite(data.suite).sets
+        self._pairs = load_sets(names, data_dir=data_dir, check_rows=data.check_rows)
+        self._sample: Sentences | None = None
+
+    def trials(self) -> list[PlannedTrial]:
+        """A whole seed before the next."""
+        names = tuple(one.name for one in self._pairs)
+        return grid(self.experiment.seeds, [names], [Setting("full")], lambda _: self._methods())
+
+    def settings(self, trial: PlannedTrial) -> dict[str, Any]:
+        """All that decides the weights beside the seed."""
+        options = trial.method.options
+        if trial.method.recipe in TRANSFORMS:
+            described = dataclasses.asdict(flow_config()) if trial.method.recipe == "flow" else {}
+            described.pop("seed", None)
+            described |= {"base": options["base"], "pooling": self._pooling(trial.method)}
+            described |= {"data": options.get("data", SENTENCES), "max_length": _TRANSFORM_LENGTH}
+        else:
+            config = self._config(trial.method, 1)
+            described = {name: value for name, value in config.values().items() if name not in _NO_SETTING}
+        return {**described, **self._sample_source()} if options.get("data") == "sample" else described
+
+    def prepare(self, trial: PlannedTrial) -> Prepared:
+        """Find the sentences; the recipes read their data themselves."""
+        transform = trial.method.recipe in TRANSFORMS
+        run = _Run(
+            trial.method,
+            trial.seed,
+            self._folder(trial),
+            self._sentences(trial.method) if transform else None,
+            None if transform else self._config(trial.method, trial.seed or 0, self._folder(trial)),
+            self._pairs,
+            self.suite,
+            self._progress,
+        )
+        return Prepared(run_sts, run, {one.name: checksum_of(one) for one in self._pairs})
+
+    def headline(self, record: Record) -> str:
+        """The average, or the mean of whatever sets there are."""
+        measure = get_suite(self.suite).measure
+        scores = [one.value for one in record.scores if one.metric == measure and one.protocol == record.protocol]
+        return f"{measure} {100 * sum(scores) / len(scores):.2f}"
+
+    def check(self, plan: Mapping[PlannedTrial, Planned], records: Sequence[Record]) -> None:
+        """Refuse a record of a trial's model that was trained otherwise, or evaluated on other sets."""
+        there = {(one.model, one.seed): one for one in records}
+        for trial, planned in plan.items():
+            record = there.get((self._folder(trial).name, trial.seed))
+            if record is None:
+                continue
+            if record.trial is None or record.trial.experiment != self.experiment.name:
+                raise InputError(f"there is a record of {record.model} already", "take another --output folder")
+            other = list(differing(record.trial.options, planned.settings))
+            if {one.name: one.sha256 for one in record.datasets} != planned.checksums:
+                other.append("sets")
+            if other:
+                raise InputError(
+                    f"the record of {record.model} is of other values of {', '.join(other)}",
+                    "use the same ones, or another --output folder",
+                )
+
+    def end(self, trial: PlannedTrial) -> None:
+        """Remove the model."""
+        if not self._keep:
+            remove_folder(self._folder(trial))
+
+    def _methods(self) -> list[Method]:
+        below: dict[str, Any] = dict(self.experiment.options)
+        if self.experiment.base is not None:
+            below["base"] = self.experiment.base
+        return [
+            dataclasses.replace(one, options=joined(below, one.options)) for one in self.experiment.chosen
+        ]
+
+    def _folder(self, trial: PlannedTrial) -> Path:
+        """Where the model is trained; the name of the folder is that of the model."""
+        base = name_of(self._base(trial.method))
+        name = self.experiment.model.format(base=base, method=trial.method.name)
+        return self._work / (name if trial.seed is None else f"{name}-seed-{trial.seed}")
+
+    def _base(self, method: Method) -> str:
+        return str(method.options["base"]) if "base" in method.options else self._config(method, 1).base
+
+    def _pooling(self, method: Method) -> Any:
+        return method.options.get("pooling", TRANSFORMS[method.recipe])
+
+    def _config(self, method: Method, seed: int, output: Path = Path("unused")) -> TrainConfig:
+        options = {**method.options, "data_dir": None if self._data_dir is None else str(self._data_dir)}
+        if options.get("data") == "sample":
+            options["data"] = str(self._sample_file(write=output != Path("unused")))
+        return resolve(method.recipe, overrides={**options, "output": str(output), "seeds": (seed,)})
+
+    def _sentences(self, method: Method) -> Sentences:
+        source = method.options.get("data", SENTENCES)
+        return self._sampled() if source == "sample" else load_sentences(source, data_dir=self._data_dir)
+
+    def _sampled(self) -> Sentences:
+        """As many pairs as asked for, always the same."""
+        if self._sample is None:
+            pairs = draw_pairs(
+                self._data.sample, self._data.columns, count=self._data.pairs, data_dir=self._data_dir
+            )
+            self._sample = Sentences(*pairs)
+        return self._sample
+
+    def _sample_file(self, *, write: bool) -> Path:
+        """The sample's sentences one by one, for recipes that train on sentences."""
+        path = self._work.parent / "sample-sentences.jsonl"
+        if write and not path.exists():
+            texts = [text for pair in zip(*self._sampled(), strict=True) for text in pair]  # type: ignore[arg-type]
+            write_text(path, "".join(json.dumps({"text": text}, ensure_ascii=False) + "\n" for text in texts))
+        return path
+
+    def _sample_source(self) -> dict[str, Any]:
+        columns = None if self._data.columns is None else ",".join(self._data.columns)
+        return {"nli": self._data.sample, "columns": columns, "pairs": self._data.pairs, "data": "sample"}
+
+
+class FrozenTrials(StsTrials):
+    """Encoders that nothing trains: poolings, and transforms fitted on their vectors.
+
+    The sentences pass the encoder once for all of them. A method's recipe is a pooling, `whitening` or `flow`.
+    """
+
+    parallel = False
+
+    def begin(self, trials: Sequence[PlannedTrial]) -> None:
+        """Make all encoders at once; what is fitted on is encoded once for all seeds."""
+        if not trials:
+            return
+        with tempfile.TemporaryDirectory() as vectors:
+            models = {self._folder(trial).name: self._model(trial, vectors) for trial in trials}
+        self._encoders = dict(zip(models, encode_together(models), strict=True))
+
+    def trials(self) -> list[PlannedTrial]:
+        """Only the flow is drawn: the others have one trial, without a seed."""
+        planned = [
+            trial if trial.method.recipe == "flow" else dataclasses.replace(trial, seed=None)
+            for trial in super().trials()
+        ]
+        return list(dict.fromkeys(planned))
+
+    def settings(self, trial: PlannedTrial) -> dict[str, Any]:
+        """Base and pooling, and what is fitted."""
+        if trial.method.recipe in TRANSFORMS:
+            return super().settings(trial)
+        return {"base": self._base(trial.method), "pooling": trial.method.recipe}
+
+    def prepare(self, trial: PlannedTrial) -> Prepared:
+        """Take the encoder that `begin` made."""
+        encoder = getattr(self, "_encoders", {}).get(self._folder(trial).name)
+        checksums = {one.name: checksum_of(one) for one in self._pairs}
+        return Prepared(_evaluate, (encoder, self._pairs, self.suite, trial.seed), checksums)
+
+    def _model(self, trial: PlannedTrial, vectors: str) -> SentenceTransformer:
+        method = trial.method
+        if method.recipe not in TRANSFORMS:
+            return load(self._base(method), pooling=method.recipe)  # type: ignore[arg-type]
+        return _transformed(method, trial.seed, self._pooling(method), self._sentences(method), vectors)
+
+    def _base(self, method: Method) -> str:
+        return str(method.options.get("base", "bert-base-uncased"))
+
+
+def run_sts(run: _Run) -> Outcome:
+    """Train, or find the finished model of a killed run, and evaluate."""
+    if run.config is not None:
+        if RunFolder(run.folder).status() != "finished":
+            train(run.config, resume=True, progress=run.progress, view_cache=_VIEWS)
+    elif not run.folder.exists():  # made as a whole
+        method, sentences = run.method, run.sentences
+        assert sentences is not None
+        pooling = method.options.get("pooling", TRANSFORMS[method.recipe])
+        with tempfile.TemporaryDirectory() as vectors, new_folder(run.folder) as partial_folder:
+            model = _transformed(method, run.seed, pooling, sentences, vectors)
+            model.save(str(partial_folder), create_model_card=False)
+    return _evaluate((load_encoder(run.folder), run.pairs, run.suite, run.seed))
+
+
+def _evaluate(argument: tuple[TextEncoder, Sequence[ScoredPairs], str, int | None]) -> Outcome:
+    encoder, pairs, suite, seed = argument
+    return Outcome(*score_encoder(encoder, pairs, suite=get_suite(suite), seed=seed))
+
+
+def _transformed(
+    method: Method, seed: int | None, pooling: Any, sentences: Sentences, vectors: str
+) -> SentenceTransformer:
+    model = load(str(method.options.get("base", "bert-base-uncased")), pooling=pooling)
+    if method.recipe == "flow":
+        config = flow_config(seed=seed or 0)
+        return add_flow(model, *sentences, config=config, max_length=_TRANSFORM_LENGTH, cache_dir=vectors)
+    texts = [*sentences.first, *(sentences.second or ())]
+    return add_whitening(model, texts, max_length=_TRANSFORM_LENGTH, cache_dir=vectors)

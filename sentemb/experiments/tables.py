@@ -1,0 +1,256 @@
+"""Tables of an experiment: methods by data sets, mean and spread, and what differs from the baseline."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from statistics import fmean
+
+from sentemb._files import write_text
+from sentemb._tables import ABSENT, Table
+from sentemb.errors import InputError
+from sentemb.evaluation.classification import f1_per_class
+from sentemb.evaluation.record import Record, load_predictions, load_records
+from sentemb.experiments.experiment import Experiment, Setting
+from sentemb.experiments.multitask_tables import multitask_tables
+from sentemb.experiments.notes import table_notes
+from sentemb.experiments.summary import AVERAGE, Summary, summarize
+from sentemb.experiments.verdicts import Key, Verdict, verdicts_of
+
+METRIC_NAMES: Mapping[str, str] = {
+    "accuracy": "accuracy",
+    "f1": "F1",
+    "macro_f1": "macro-F1",
+    "matthews": "Matthews",
+    "pearson": "Pearson",
+    "spearman": "Spearman",
+}
+_VARIED = {
+    "train": "training rows",
+    "shots": "examples",
+    "per-class": "examples per class",
+    "rho": "ρ",
+    "noise": "temperature",
+}
+
+
+def experiment_tables(experiment: Experiment, records: Sequence[Record]) -> list[Table]:
+    """What an experiment reports.
+
+    Args:
+        experiment: The experiment.
+        records: Records of any experiments.
+
+    Returns:
+        The scores; the comparisons where there are any; further tables that the experiment asks for.
+
+    Raises:
+        InputError: There is no record of the experiment, or there are two of one run.
+    """
+    own = [one for one in records if one.trial is not None and one.trial.experiment == experiment.name]
+    if not own:
+        raise InputError(f"there is no record of the experiment {experiment.name}", "leave --no-run out")
+    own.sort(key=lambda one: one.environment.date)
+    if experiment.kind == "multitask":
+        return multitask_tables(own)
+    summaries = summarize(own, best=experiment.best)
+    verdicts = verdicts_of(summaries, experiment.baseline)
+    tables = [results_table(experiment, summaries, verdicts)]
+    if experiment.kind != "classification" and "pearson" in experiment.tables:
+        tables.append(results_table(experiment, summarize(own, metric="pearson"), {}))
+    if any(one.comparison is not None for one in verdicts.values()):
+        tables.append(comparison_table(summaries, verdicts, str(experiment.baseline)))
+    if "classes" in experiment.tables:
+        tables.append(class_table(summaries))
+    if "average" in experiment.tables:
+        tables.append(average_table(summaries))
+    return tables
+
+
+def write_tables(experiment: Experiment, folder: Path) -> Path:
+    """Make the tables of an experiment again, of all its records in a folder: NAME.md and NAME.tex."""
+    tables = experiment_tables(experiment, load_records([folder]))
+    path = folder / f"{experiment.name}.md"
+    write_text(path, "\n".join(table.markdown() for table in tables))
+    write_text(path.with_suffix(".tex"), "\n".join(table.latex() for table in tables))
+    return path
+
+
+def results_table(
+    experiment: Experiment, summaries: Sequence[Summary], verdicts: Mapping[Key, Verdict]
+) -> Table:
+    """Methods by data sets: mean ± standard deviation x 100, the best of each column in bold.
+
+    Args:
+        experiment: The experiment.
+        summaries: The summaries; an experiment with several values has a row for each.
+        verdicts: From `verdicts_of`.
+
+    Returns:
+        The table; what was not run is a dash.
+    """
+    cells = {one.key: one for one in summaries}
+    sets = list(dict.fromkeys(one.data for one in summaries))
+    settings = sorted({one.setting for one in summaries}, key=lambda one: (one.name, one.value or 0.0))
+    labels = sorted(
+        dict.fromkeys(one.label for one in summaries), key=lambda label: label != experiment.baseline
+    )
+    lines = [(label, setting) for setting in settings for label in labels]
+    lines = [line for line in lines if any((line[0], data, line[1]) in cells for data in sets)]
+    # Of encoders the table says how many seeds a row has, and what the papers report.
+    encoders = experiment.kind != "classification"
+    beside = {one.name: one.published for one in experiment.chosen if one.published is not None}
+    before = [*([varied(settings[0])] if len(settings) > 1 else []), *(["seeds"] if encoders else [])]
+    rows = []
+    for label, setting in lines:
+        found = [cells.get((label, data, setting)) for data in sets]
+        first = next(one for one in found if one is not None)
+        names = [label, *([_value(setting)] if len(settings) > 1 else []), *([_seeds(first)] if encoders else [])]
+        published = [beside.get(label, ABSENT)] if beside else []
+        rows.append((*names, *(_cell(one, verdicts, 2 if encoders else 1) for one in found), *published))
+    metrics = {one.data: METRIC_NAMES.get(one.metric, one.metric) for one in summaries}
+    shared = f", {next(iter(metrics.values()))} x 100" if encoders else ""
+    return Table(
+        title=f"{experiment.title}{shared}",
+        header=(
+            "method",
+            *before,
+            *(data if encoders else f"{data} {metrics[data]}" for data in sets),
+            *(["published"] if beside else []),
+        ),
+        rows=tuple(rows),
+        notes=tuple(table_notes(summaries, verdicts, experiment)),
+        best=frozenset(
+            (number, 1 + len(before) + index)
+            for setting in settings
+            for index, data in enumerate(sets)
+            for number in _best_rows(lines, cells, data, setting)
+        ),
+    )
+
+
+def comparison_table(summaries: Sequence[Summary], verdicts: Mapping[Key, Verdict], baseline: str) -> Table:
+    """Every comparison with the baseline and its p-values.
+
+    Args:
+        summaries: The summaries, for the order.
+        verdicts: From `verdicts_of`.
+        baseline: Label of the baseline.
+
+    Returns:
+        The table.
+    """
+    rows = []
+    for one in summaries:
+        verdict = verdicts.get(one.key)
+        if verdict is None or verdict.comparison is None:
+            continue
+        found = verdict.comparison
+        rows.append(
+            (
+                one.label,
+                one.data,
+                str(one.setting),
+                str(found.seeds),
+                f"{one.factor * found.difference:+.1f}",
+                f"{found.p_rows:.4f}",
+                ABSENT if found.p_seeds is None else f"{found.p_seeds:.4f}",
+                ABSENT if verdict.p is None else f"{verdict.p:.4f}",
+            )
+        )
+    return Table(
+        title=f"Differences from {baseline}, x 100",
+        header=("method", "set", "point", "seeds", "difference", "p over rows", "p over seeds", "p, Holm"),
+        rows=tuple(rows),
+        notes=("p, Holm: of the larger of the two, corrected over the methods of a set and point",),
+    )
+
+
+def class_table(summaries: Sequence[Summary]) -> Table:
+    """F1 x 100 of the rarest and of the other classes, mean over seeds (LaCon, table 5).
+
+    Args:
+        summaries: The summaries of sets with classes.
+
+    Returns:
+        The table; the rarest is the class that was made rare, else that with the fewest training rows.
+    """
+    rows = []
+    for one in summaries:
+        names = one.records[0].datasets[0].classes
+        rare = names.index(_minority(one.records[0]))
+        scores = [_f1_of_classes(run) for run in one.records]
+        minor = fmean(each[rare] for each in scores)
+        major = fmean(fmean(each[:rare] + each[rare + 1 :]) for each in scores)
+        rows.append((one.label, one.data, str(one.setting), f"{100 * minor:.1f}", f"{100 * major:.1f}"))
+    return Table(
+        title="F1 x 100 of the minority and of the majority, mean over seeds",
+        header=("method", "set", "point", "minority", "majority"),
+        rows=tuple(rows),
+    )
+
+
+def average_table(summaries: Sequence[Summary]) -> Table:
+    """Methods and sets by values, with the average over the values that change something (SCL, table 5)."""
+    settings = sorted({one.setting for one in summaries}, key=lambda one: one.value or 0.0)
+    means = {one.key: one.factor * one.mean for one in summaries}
+    rows = []
+    for label, data in dict.fromkeys((one.label, one.data) for one in summaries):
+        found = {setting: means.get((label, data, setting)) for setting in settings}
+        changed = [mean for setting, mean in found.items() if setting.value]
+        whole = [mean for mean in changed if mean is not None]
+        average = f"{fmean(whole):.1f}" if whole and len(whole) == len(changed) else ABSENT
+        cells = [ABSENT if mean is None else f"{mean:.1f}" for mean in found.values()]
+        rows.append((label, data, *cells, average))
+    name = varied(settings[0])
+    return Table(
+        title=f"Mean x 100 by {name}, and the average without {name} 0",
+        header=("method", "set", *map(_value, settings), "average"),
+        rows=tuple(rows),
+    )
+
+
+def varied(setting: Setting) -> str:
+    """What the values of a setting count."""
+    return _VARIED.get(setting.name, setting.name)
+
+
+def _minority(record: Record) -> str:
+    counts = record.details["class_counts"]
+    return str(record.details["minority"] or min(counts, key=lambda name: counts[name]))
+
+
+def _f1_of_classes(record: Record) -> list[float]:
+    data, found = record.datasets[0], load_predictions(record)
+    return f1_per_class(found.gold[data.name], found.values[data.name], classes=len(data.classes))
+
+
+def _cell(summary: Summary | None, verdicts: Mapping[Key, Verdict], decimals: int) -> str:
+    if summary is None:
+        return ABSENT
+    factor, verdict = summary.factor, verdicts.get(summary.key)
+    spread = "" if summary.deviation is None else f" ± {factor * summary.deviation:.{decimals}f}"
+    return f"{factor * summary.mean:.{decimals}f}{spread}{verdict.marker if verdict else ''}"
+
+
+def _seeds(summary: Summary) -> str:
+    return ABSENT if summary.records[0].seed is None else str(len(summary.records))
+
+
+def _value(setting: Setting) -> str:
+    return setting.name if setting.value is None else f"{setting.value:g}"
+
+
+def _best_rows(
+    lines: Sequence[tuple[str, Setting]], cells: Mapping[Key, Summary], data: str, setting: Setting
+) -> list[int]:
+    """The rows of the best mean, as it is printed; none where there is nothing to compare."""
+    means = {
+        number: f"{one.factor * one.mean:.1f}"
+        for number, (label, at) in enumerate(lines)
+        if at == setting and (one := cells.get((label, data, setting))) is not None
+    }
+    if len(means) < 2:
+        return []
+    highest = max(means.values(), key=float)
+    return [number for number, mean in means.items() if mean == highest]

@@ -1,0 +1,179 @@
+"""The search for options by validation score, with optuna: it resumes and never sees test rows."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from statistics import fmean
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sentemb.errors import InputError
+from sentemb.experiments.experiment import Method, joined, nested
+from sentemb.experiments.samplers import Splits
+
+if TYPE_CHECKING:
+    import optuna
+
+logger = logging.getLogger(__name__)
+
+Value = str | int | float | bool | None
+Grid = Mapping[str, Sequence[Value]]
+"""Values to try by option; `loss_options.temperature` is an option in a table."""
+
+
+@dataclass(frozen=True)
+class Tried:
+    """A point of the grid.
+
+    Attributes:
+        settings: The value of each option.
+        score: Mean over the seeds on the validation rows, as a fraction.
+    """
+
+    settings: Mapping[str, Value]
+    score: float
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """What a search found.
+
+    Attributes:
+        method: The method with the best settings.
+        tried: All points that were tried, the best first.
+    """
+
+    method: Method
+    tried: tuple[Tried, ...]
+
+
+Describe = Callable[[str, Mapping[str, Any]], Mapping[str, Any]]
+"""`describe(recipe, options)`: all settings of a training, defaults included; refuses what cannot be trained."""
+Validate = Callable[[Method, Splits, int], float]
+"""`validate(method, splits, seed)`: trains, and gives the score on the validation rows."""
+
+
+def tune(
+    validate: Validate,
+    describe: Describe,
+    method: Method,
+    splits: Splits,
+    grid: Grid,
+    *,
+    journal: Path,
+    seeds: Sequence[int] = (1,),
+    trials: int | None = None,
+    announce: Callable[[str], None] = logger.info,
+) -> Tuned:
+    """Try the points of a grid, each with every seed, and take the best mean on the validation rows.
+
+    What was tried is kept in a journal, from which the same search resumes; a search of other settings, or on
+    other rows, is another one in the same journal. One process at a time may search.
+    """
+    import optuna
+    from optuna.storages import JournalStorage
+    from optuna.storages.journal import JournalFileBackend
+
+    points = _points(grid)
+    wanted = len(points) if trials is None else min(trials, len(points))
+    if wanted < 1 or not seeds:
+        raise InputError("nothing to search", "give each option at least one value, and at least one seed")
+    for settings in points:
+        described = dict(describe(method.recipe, _with_settings(method, settings).options))
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    journal.parent.mkdir(parents=True, exist_ok=True)
+    study = optuna.create_study(
+        storage=JournalStorage(JournalFileBackend(str(journal))),
+        study_name=_name(method, _fixed(described, grid), splits, grid, seeds),
+        sampler=optuna.samplers.TPESampler(seed=0),
+        direction="maximize",
+        load_if_exists=True,
+    )
+    _settle(study)
+    if wanted == len(points):
+        _queue(study, points)
+
+    def score(trial: optuna.Trial) -> float:
+        settings = {name: trial.suggest_categorical(name, list(values)) for name, values in grid.items()}
+        known = {_key(one.settings): one.score for one in _finished(study)}
+        if _key(settings) in known:
+            return known[_key(settings)]
+        tried = _with_settings(method, settings)
+        found = fmean(validate(tried, splits, seed) for seed in seeds)
+        announce(f"[{len(known) + 1}/{wanted}] {method.name} {settings}: {100 * found:.1f} on validation")
+        return found
+
+    order = np.random.default_rng(0).permutation(len(points))
+    while (before := len(_finished(study))) < wanted:
+        study.optimize(score, n_trials=1)
+        if len(_finished(study)) == before:
+            # The sampler may propose the same point for ever.
+            _queue(study, [points[number] for number in order], at_most=1)
+    ranked = sorted(_finished(study), key=lambda trial: -trial.score)
+    return Tuned(_with_settings(method, ranked[0].settings), tuple(ranked))
+
+
+def _points(grid: Grid) -> list[dict[str, Value]]:
+    combinations = itertools.product(*grid.values()) if grid else ()
+    return [dict(zip(grid, values, strict=True)) for values in combinations]
+
+
+def _settle(study: optuna.Study) -> None:
+    """Give up what a killed search left open."""
+    from optuna.trial import TrialState
+
+    for trial in study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
+        study.tell(trial.number, state=TrialState.FAIL)
+
+
+def _queue(study: optuna.Study, points: Sequence[Mapping[str, Value]], *, at_most: int | None = None) -> None:
+    """Queue points that are neither tried nor queued."""
+    from optuna.trial import TrialState
+
+    waiting = study.get_trials(deepcopy=False, states=(TrialState.WAITING,))
+    known = {_key(trial.system_attrs["fixed_params"]) for trial in waiting}
+    known |= {_key(trial.settings) for trial in _finished(study)}
+    for settings in [one for one in points if _key(one) not in known][:at_most]:
+        study.enqueue_trial(dict(settings))
+
+
+def _finished(study: optuna.Study) -> list[Tried]:
+    """The points that were tried, each once."""
+    from optuna.trial import TrialState
+
+    complete = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
+    return list({_key(one.params): Tried(one.params, one.value or 0.0) for one in complete}.values())
+
+
+def _with_settings(method: Method, settings: Mapping[str, Value]) -> Method:
+    return replace(method, options=joined(method.options, nested(settings)))
+
+
+def _key(settings: Mapping[str, Any]) -> str:
+    return json.dumps(dict(settings), sort_keys=True)
+
+
+def _fixed(described: Mapping[str, Any], grid: Grid) -> dict[str, Any]:
+    """The settings that all points share; what the base is called does not count."""
+    fixed = {name: value for name, value in described.items() if name != "base"}
+    for name in grid:
+        table, _, option = name.partition(".")
+        if not option:
+            fixed.pop(name, None)
+        elif table in fixed:
+            fixed[table] = {key: value for key, value in fixed[table].items() if key != option}
+    return fixed
+
+
+def _name(method: Method, fixed: Mapping[str, Any], splits: Splits, grid: Grid, seeds: Sequence[int]) -> str:
+    rows = [splits.checksums[part] for part in ("train", "validation")]
+    values = {name: list(of_name) for name, of_name in grid.items()}
+    written = json.dumps([method.recipe, fixed, rows, values, list(seeds)], sort_keys=True)
+    return f"{method.name}-{hashlib.sha256(written.encode()).hexdigest()[:16]}"
