@@ -24,7 +24,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from ablations import ABLATIONS, variant_of
 from efficiency import PUBLISHED as SECONDS
 from efficiency import REFERENCE
 
@@ -37,6 +36,7 @@ from sentemb.evaluation.suites import MULTILINGUAL, STS
 from sentemb.evaluation.timing import Times, efficiency_table
 from sentemb.evaluation.transfer.records import read_transfers
 from sentemb.evaluation.transfer.table import transfer_seed_table
+from sentemb.experiments import load_experiment
 from sentemb.report.labels import label_table, mark_best, read_labels
 from sentemb.report.sections import Section, latex_report, markdown_report
 from sentemb.training.program import run_with_options
@@ -50,14 +50,15 @@ BESIDE = {
     "roberta-base": "RoBERTa-base",
     "roberta-large": "RoBERTa-large",
 }
+ABLATIONS = {one.name: one for one in load_experiment("ablations").chosen}
 PAPER = "in the paper"  # ends the names of its bases
 ENSEMBLE = ("BT", "SG-OPT", "BT + SG-OPT")  # table 7
 DATA = "--data-dir data --output eval/results"
 COMMANDS = {
-    "raw": f"python eval/frozen.py --base BASE --rows POOLING {DATA}",
-    "flow": f"python eval/frozen.py --base BASE --rows flow {DATA}",
-    "SG": f"python eval/ablations.py --base BASE --rows sg {DATA}",
-    "SG-OPT": f"python eval/ablations.py --base BASE --rows sg-opt {DATA}",
+    "raw": f"python eval/frozen.py POOLING --base BASE {DATA}",
+    "flow": f"python eval/frozen.py flow --base BASE {DATA}",
+    "SG": f"python eval/ablations.py sg --base BASE {DATA}",
+    "SG-OPT": f"python eval/ablations.py sg-opt --base BASE {DATA}",
     "BT": f"python training/back_translation.py --base BASE, then python eval/sts.py MODEL {DATA}",
     "BT + SG-OPT": "python training/back_translation.py --objective bt-sg-opt --base BASE, then python "
     f"eval/sts.py MODEL {DATA}",
@@ -208,6 +209,12 @@ def variants(ours: Mapping[str, tuple[str, ...]]) -> list[tuple[str, ...]]:
         change, paper = less(average, full), less(one.published, published)
         rows.append((name, seeds, average, change, one.published, paper))
     return rows
+
+
+def variant_of(method: str) -> str | None:
+    """The row that a method's records are of, where `BASE-ROW` is the name of one."""
+    found = [name for name in ABLATIONS if method.endswith(f"-{name}")]
+    return max(found, key=len, default=None)
 
 
 def less(value: str, full: str) -> str:

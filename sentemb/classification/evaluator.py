@@ -15,7 +15,7 @@ from sentemb.classification.config import Metric
 from sentemb.classification.inputs import Input
 from sentemb.data.labelled import LabelledTexts
 from sentemb.errors import InputError
-from sentemb.evaluation.classification.metrics import Task
+from sentemb.evaluation.classification import Task
 from sentemb.modules.heads import ClassificationHead
 
 

@@ -11,7 +11,7 @@ from sentemb.classification.evaluator import inputs_of
 from sentemb.data.label_values import score_classes
 from sentemb.data.labelled import LabelledTexts
 from sentemb.errors import InputError
-from sentemb.evaluation.classification.metrics import Task
+from sentemb.evaluation.classification import Task
 
 
 def grade_classes(data: LabelledTexts, *, decimals: int | None = 1) -> LabelledTexts:

@@ -192,10 +192,10 @@ def _described(forward: Seq2SeqTranslator, backward: Seq2SeqTranslator) -> dict[
 
 
 def _drawn(data: str, seeds: tuple[int, ...], data_dir: Path | None) -> set[int]:
-    from sentemb.evaluation.classification.draws import noise_rows
-    from sentemb.evaluation.classification.sets import ProtocolData
+    from sentemb.experiments import LabelledSets
+    from sentemb.experiments.samplers import noise_rows
 
-    return set(noise_rows(ProtocolData(data_dir, rule="scl").pool(data), seeds).tolist())
+    return set(noise_rows(LabelledSets(data_dir, rule="scl").pool(data), seeds).tolist())
 
 
 def _temperatures(listed: str) -> list[float]:

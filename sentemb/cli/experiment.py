@@ -16,21 +16,28 @@ from sentemb.errors import InputError
 if TYPE_CHECKING:
     from sentemb.experiments import Experiment
 
-_DATA = "How this kind of experiment makes its data: rule=lacon, test_rows=400, nli=FILE, held_out=0.2; see --explain."
+_DATA = "How the experiment makes its data: rule=lacon, test_rows=400, held_out=0.2, ...; see --explain."
 
 
 def experiment(
     name: Annotated[str, typer.Argument(help="A bundled experiment, or FILE.toml of your own.")] = "",
     methods: Annotated[
-        list[str] | None, typer.Argument(help="Some of its methods or groups, or any recipes; its rows by default.")
+        list[str] | None,
+        typer.Argument(help="Some of its methods or groups, or any recipes; its rows by default."),
     ] = None,
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="Folder for records and tables.")] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Folder for records and tables.")
+    ] = None,
     base: Annotated[str | None, typer.Option(help="Base model of every method.")] = None,
     base_for: Annotated[
         list[str] | None, typer.Option(help="Base model on one data set: SET=BASE; repeat it for more.")
     ] = None,
-    sets: Annotated[str | None, typer.Option(help="Data sets: cola,mrpc; SET/SPLIT trains on that split.")] = None,
-    values: Annotated[str | None, typer.Option(help="Other values than the paper's, such as 20,100 examples.")] = None,
+    sets: Annotated[
+        str | None, typer.Option(help="Data sets: cola,mrpc; SET/SPLIT trains on that split.")
+    ] = None,
+    values: Annotated[
+        str | None, typer.Option(help="Other values than the paper's, such as 20,100 examples.")
+    ] = None,
     seeds: Seeds = None,
     setting: Settings = None,
     data: Annotated[list[str] | None, typer.Option(help=_DATA)] = None,
@@ -38,13 +45,23 @@ def experiment(
         Path | None, typer.Option("--methods", help="TOML file: a table of options for each method.")
     ] = None,
     baseline: Annotated[str | None, typer.Option(help="The method that others are compared with.")] = None,
-    best: Annotated[int | None, typer.Option(min=1, help="Report so many runs, the best by validation.")] = None,
+    best: Annotated[
+        int | None, typer.Option(min=1, help="Report so many runs, the best by validation.")
+    ] = None,
     jobs: Jobs = 1,
-    models: Annotated[Path | None, typer.Option(help="Where models are trained; OUTPUT/models by default.")] = None,
-    keep_models: Annotated[bool, typer.Option("--keep-models", help="Do not remove evaluated models.")] = False,
-    no_run: Annotated[bool, typer.Option("--no-run", help="Make the tables again, and train nothing.")] = False,
+    models: Annotated[
+        Path | None, typer.Option(help="Where models are trained; OUTPUT/models by default.")
+    ] = None,
+    keep_models: Annotated[
+        bool, typer.Option("--keep-models", help="Do not remove evaluated models.")
+    ] = False,
+    no_run: Annotated[
+        bool, typer.Option("--no-run", help="Make the tables again, and train nothing.")
+    ] = False,
     figures: Annotated[bool, typer.Option("--figures", help="Draw scores against the values.")] = False,
-    explain: Annotated[bool, typer.Option("--explain", help="Print the experiment and its data options.")] = False,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Print the experiment and its data options.")
+    ] = False,
     listing: Annotated[bool, typer.Option("--list", help="List the bundled experiments.")] = False,
     data_dir: DataDir = None,
     allow_count_mismatch: AllowCountMismatch = False,
@@ -97,11 +114,12 @@ def experiment(
 
 def draw(chosen: Experiment, folder: Path) -> None:
     """Draw the scores of an experiment against its values, a picture for each data set."""
-    from sentemb.evaluation.record import load_records, slug
+    from sentemb.evaluation.naming import slug
+    from sentemb.evaluation.record import load_records
     from sentemb.experiments.summary import curves, summarize
     from sentemb.experiments.tables import METRIC_NAMES, varied
+    from sentemb.report.curves import band_figure
     from sentemb.report.figures import png_of
-    from sentemb.report.studies import band_figure
 
     records = [one for one in load_records([folder]) if one.trial and one.trial.experiment == chosen.name]
     summaries = summarize(records, best=chosen.best)
@@ -158,9 +176,9 @@ def _listing() -> str:
 
 def _explained(chosen: Experiment) -> str:
     """The experiment as a TOML file holds it, and the options of its table `data`."""
-    from sentemb.experiments.run import data_fields
-
     import json
+
+    from sentemb.experiments.run import data_fields
 
     lines = [f"{key} = {json.dumps(value)}" for key, value in chosen.model_dump(mode="json").items() if value]
     lines += ["", "# --data KEY=VALUE:"]

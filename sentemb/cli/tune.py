@@ -42,9 +42,15 @@ def tune(
 
     Leaves a table of all points, and the best ones as RECIPE.SET.toml for `sentemb experiment --methods`.
     """
-    from sentemb.evaluation.record import prepare_folder, slug
+    from sentemb.evaluation.naming import slug
+    from sentemb.evaluation.record import prepare_folder
     from sentemb.experiments import load_experiment
-    from sentemb.experiments.classification import ClassificationData, ClassificationTrials, describe, validate
+    from sentemb.experiments.classification import (
+        ClassificationData,
+        ClassificationTrials,
+        describe,
+        validate,
+    )
     from sentemb.experiments.tuning import tune as search
     from sentemb.experiments.validation import checked_model
 

@@ -119,7 +119,7 @@ def few_shot_sets(labels: Labels, size: int, *, sets: int = 10, seed: int = 0) -
     """Draw several training sets of one size, in which the classes keep their shares (SCL, section 4.1).
 
     The sets are drawn one by one, so two of them may have rows in common. Of the ten models the paper reports
-    the three best by validation: `sentemb.evaluation.classification.metrics.best_runs`.
+    the three best by validation: `sentemb.evaluation.classification.best_runs`.
 
     Args:
         labels: (n,) class numbers of the training split.

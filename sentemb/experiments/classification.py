@@ -25,7 +25,8 @@ from sentemb.data.labelled import LabelledTexts
 from sentemb.encoding.fingerprint import fingerprint_of
 from sentemb.errors import InputError
 from sentemb.evaluation.classification import TASKS, Metric, Paper, headline_of, paper_of, task_of
-from sentemb.evaluation.record import DataSet, Record, Score, slug
+from sentemb.evaluation.naming import slug
+from sentemb.evaluation.record import DataSet, Record, Score
 from sentemb.experiments.experiment import Experiment, Method, PlannedTrial, Setting, grid, joined
 from sentemb.experiments.labelled_sets import LabelledSets
 from sentemb.experiments.runner import Outcome, Planned, Prepared, TrialKind, environment_here, short_key
@@ -55,15 +56,21 @@ class ClassificationData(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     rule: Rule | None = Field(None, description="where validation and test rows come from, see LabelledSets")
-    paper: Paper | None = Field(None, description="whose metrics and optimization; by default those of the rule")
+    paper: Paper | None = Field(
+        None, description="whose metrics and optimization; by default those of the rule"
+    )
     test_rows: int | None = Field(None, ge=2, description="test on a stratified subset of so many rows")
-    source: str | None = Field(None, description="the set on which every method is trained first (SCL, section 5.4)")
+    source: str | None = Field(
+        None, description="the set on which every method is trained first (SCL, section 5.4)"
+    )
     source_rows: int | None = Field(None, ge=2, description="train on a stratified subset of the source")
     copies: dict[str, Path] = Field({}, description="files of back-translations by set, for noise")
     train: Path | None = Field(None, description="your own training rows, in place of catalogue sets")
     dev: Path | None = Field(None, description="your own dev rows")
     test: Path | None = Field(None, description="your own test rows")
-    columns: tuple[str, ...] = Field(("text",), description="the text column, or the two of pairs, of your own")
+    columns: tuple[str, ...] = Field(
+        ("text",), description="the text column, or the two of pairs, of your own"
+    )
     label: str = Field("label", description="the label column of your own")
     check_rows: bool = Field(True, description="refuse copies of catalogue sets with missing or extra rows")
 
@@ -122,7 +129,9 @@ class ClassificationTrials(TrialKind):
     def trials(self) -> list[PlannedTrial]:
         """A whole seed before the next; the rows of a set and setting are drawn once for all methods."""
         if not self._names:
-            raise InputError("no labelled set", "name some with --sets, or give --data train=FILE --data test=FILE")
+            raise InputError(
+                "no labelled set", "name some with --sets, or give --data train=FILE --data test=FILE"
+            )
         return grid(
             self.experiment.seeds,
             [(name,) for name in self._names],
@@ -213,7 +222,7 @@ class ClassificationTrials(TrialKind):
         return made
 
     def _tuned_on_source(self, method: Method, options: Mapping[str, Any]) -> str:
-        """Train a method on the source task, once, and say where its model lies; resumes what was interrupted."""
+        """Train a method on the source task, once; an interrupted run resumes. Gives the model's folder."""
         source, rows, seed = str(self._data.source), self._data.source_rows, self.experiment.seeds[0]
         options = {"metric": self._metric(source), **options}
         splits = self._sets.splits(source, Setting("train", rows) if rows else Setting("full"), seed)

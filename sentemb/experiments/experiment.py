@@ -18,7 +18,11 @@ from sentemb.training.values import unknown
 Kind = Literal["sts", "frozen", "classification", "multitask"]
 Seed = Annotated[int, Field(ge=0, lt=2**32)]
 # What an experiment decides: its metric, its seeds and where it writes.
-_RESERVED = {"metric": "name the paper with --data paper=...", "seeds": "give --seeds", "output": "give --output"}
+_RESERVED = {
+    "metric": "name the paper with --data paper=...",
+    "seeds": "give --seeds",
+    "output": "give --output",
+}
 
 
 @dataclass(frozen=True)
@@ -27,7 +31,7 @@ class Method:
 
     Attributes:
         name: What tables and records call it.
-        recipe: What it is trained with, such as `ce` or `sg-opt`; of untrained encoders a pooling or a transform.
+        recipe: What it is trained with, such as `ce` or `sg-opt`; of frozen encoders a pooling or transform.
         options: The settings that are not the recipe's own.
         published: What its paper reports, printed beside our numbers.
     """
@@ -78,23 +82,35 @@ class PlannedTrial:
         return f"{self.method.name}{sets}" + ("" if self.seed is None else f" seed {self.seed}")
 
 
+class PublishedDifference(BaseModel):
+    """What the paper says that one method is better than another, by data set or `average`."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    of: str
+    to: str
+    published: dict[str, float]
+
+
 class Experiment(BaseModel):
     """Methods × data sets × settings × seeds, and how the results are reported.
 
-    Every combination is one trial. `load_experiment` reads experiments from TOML, where `[methods.NAME]` holds
-    `recipe` (the name by default), `published`, and the settings that differ from the recipe.
+    Every combination is one trial. `load_experiment` reads experiments from TOML, where `[methods.NAME]`
+    holds `recipe` (the name by default), `published`, and the settings that differ from the recipe.
 
     Raises:
-        InputError: A field is unknown or wrong, a row is no method, or there are fewer seeds than are reported.
+        InputError: A field is wrong, something is named twice, or there are fewer seeds than are reported.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str = Field(description="what records, tables and files call it")
     title: str = Field(description="title of its table")
-    kind: Kind = Field(description="what a trial is: train and evaluate on STS, a frozen encoder, classification, …")
+    kind: Kind = Field(description="what a trial is: sts, frozen, classification or multitask")
     source: str = Field("", description="the paper's table or figure")
-    rows: tuple[str, ...] = Field((), description="the methods to run: names, groups or recipes; all by default")
+    rows: tuple[str, ...] = Field(
+        (), description="the methods to run: names, groups or recipes; all by default"
+    )
     methods: dict[str, dict[str, Any]] = Field({}, description="methods that are more than a recipe's name")
     groups: dict[str, tuple[str, ...]] = Field({}, description="names for several methods")
     datasets: tuple[str, ...] = Field((), description="data sets to evaluate on")
@@ -108,23 +124,31 @@ class Experiment(BaseModel):
     data: dict[str, Any] = Field({}, description="what this kind of experiment wants to know of its data")
     baseline: str | None = Field(None, description="the method that the others are compared with")
     best: int | None = Field(None, ge=1, description="report only so many runs, the best on validation rows")
-    tables: tuple[str, ...] = Field((), description="further tables: classes, average")
+    tables: tuple[str, ...] = Field((), description="further tables: classes, average, or another metric")
+    differences: dict[str, PublishedDifference] = Field({}, description="differences that the paper reports")
 
     @model_validator(mode="after")
     def _check(self) -> Self:
         if self.best is not None and len(self.seeds) < self.best:
             raise InputError(f"{len(self.seeds)} seeds have no best {self.best}", "give more --seeds")
-        for noun, values in (("seed", self.seeds), ("data set", self.datasets), ("value", self.values), ("method", self.rows)):
+        for noun, values in (
+            ("seed", self.seeds),
+            ("data set", self.datasets),
+            ("value", self.values),
+            ("method", self.rows),
+        ):
             if len(set(values)) < len(values):
                 raise InputError(f"{self.name}: a {noun} is named twice", "name each once")
         for name in self.bases:
             if name not in self.datasets:
-                raise InputError(f"a base for {name}, which is no data set of {self.name}", "name it with --sets")
-        for method in self.chosen:
+                raise InputError(
+                    f"a base for {name}, which is no data set of {self.name}", "name it with --sets"
+                )
+        for owner, options in [(self.name, self.options), *((one.name, one.options) for one in self.chosen)]:
             for taken in (*_RESERVED, "recipe"):
-                if taken in method.options or taken in self.options:
+                if taken in options:
                     hint = _RESERVED.get(taken, "leave it out")
-                    raise InputError(f"{method.name}: the experiment decides {taken}", hint)
+                    raise InputError(f"{owner}: the experiment decides {taken}", hint)
         return self
 
     @property

@@ -17,7 +17,13 @@ from sentemb.evaluation.record import OVERALL, DataSet, Record, Score
 from sentemb.experiments.experiment import Experiment, PlannedTrial, Setting, grid, joined
 from sentemb.experiments.runner import Outcome, Planned, Prepared, TrialKind, environment_here, short_key
 from sentemb.modules import build_encoder
-from sentemb.multitask import MultiTaskModel, fit_multitask, load_task_sets, read_nli_columns, resolve_multitask
+from sentemb.multitask import (
+    MultiTaskModel,
+    fit_multitask,
+    load_task_sets,
+    read_nli_columns,
+    resolve_multitask,
+)
 from sentemb.multitask.config import MultiTaskConfig
 from sentemb.multitask.evaluation import METRICS, predict_tasks, score_tasks
 from sentemb.multitask.session import checksum, describe_set
@@ -40,7 +46,9 @@ class MultiTaskData(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     nli: str = Field("simcse-nli", description="NLI triples: a file or a catalogue name")
-    held_out: float | None = Field(None, gt=0, lt=1, description="divide quora-dev.csv, evaluate on this share of it")
+    held_out: float | None = Field(
+        None, gt=0, lt=1, description="divide quora-dev.csv, evaluate on this share of it"
+    )
     rows: int | None = Field(None, ge=1, description="train on so many rows of each set")
     dev_rows: int | None = Field(None, ge=1, description="evaluate on so many rows of each set")
     check_rows: bool = Field(True, description="refuse sets with missing or extra rows")
@@ -145,7 +153,10 @@ def run_row(fit: _Fit) -> Outcome:
         model = fit_multitask(config, fit.train, fit.dev, nli=fit.nli, resume=True).model
     predictions = predict_tasks(model, fit.dev)
     made = read_json(run.record)
-    found = {"all": score_tasks(predictions, fit.dev), "best": {name: one["score"] for name, one in made["best"].items()}}
+    found = {
+        "all": score_tasks(predictions, fit.dev),
+        "best": {name: one["score"] for name, one in made["best"].items()},
+    }
     record = Record(
         suite="multitask",
         model=config.recipe,
@@ -172,7 +183,7 @@ def run_row(fit: _Fit) -> Outcome:
             "kept_step": made["kept_step"],
         },
     )
-    answers = {
+    answers: dict[str, Any] = {
         task: found if task == "similarity" else found.astype(np.int64) for task, found in predictions.items()
     }
     return Outcome(record, answers, {task: data.labels for task, data in fit.dev})

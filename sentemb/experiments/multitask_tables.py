@@ -31,8 +31,8 @@ class PaperRow:
     Attributes:
         label: What the paper calls it.
         figures: What it reports, by `COLUMNS`, as fractions; None where it reports nothing.
-        runs: The methods that it is made of: one; or one for each task, where a task's score is that of its own
-            run; or none, where each task has the best of all runs.
+        runs: The methods that it is made of: one; or one for each task, where a task's score is that of its
+            own run; or none, where each task has the best of all runs.
     """
 
     label: str
@@ -52,7 +52,7 @@ class PaperTable:
 @cache
 def paper_tables() -> tuple[PaperTable, ...]:
     """Tables 1 to 10 of the paper."""
-    text = (resources.files("sentemb.experiments") / "published" / "multitask.toml").read_text(encoding="utf-8")
+    file = resources.files("sentemb.experiments") / "published" / "multitask.toml"
     return tuple(
         PaperTable(
             table["number"],
@@ -66,7 +66,7 @@ def paper_tables() -> tuple[PaperTable, ...]:
                 for row in table["rows"]
             ),
         )
-        for table in tomllib.loads(text)["tables"]
+        for table in tomllib.loads(file.read_text(encoding="utf-8"))["tables"]
     )
 
 
@@ -77,8 +77,8 @@ def multitask_tables(records: Sequence[Record]) -> list[Table]:
         records: Records of one experiment: the same base, data and options beside those of the rows.
 
     Returns:
-        Mean ± sample standard deviation over seeds x 100 and the paper's figure beside it, with notes on where
-        the paper's order holds. A row that was not run is dashes.
+        Mean ± sample standard deviation over seeds x 100 and the paper's figure beside it, with notes on
+        where the paper's order holds. A row that was not run is dashes.
 
     Raises:
         InputError: Two records are of the same row and seed, of different options or data.

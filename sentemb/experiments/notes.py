@@ -37,7 +37,8 @@ def table_notes(
     if experiment.kind != "classification":
         spread = "± is the sample standard deviation over seeds"
         compared = any(verdict.p is not None for verdict in verdicts.values())
-        return [spread, *([_RULE.format(baseline=baseline)] if compared else [])]
+        rule = [_RULE.format(baseline=baseline)] if compared else []
+        return [spread, *rule, *_differences(summaries, experiment)]
     runs = max(len(one.records) for one in summaries)
     reported = f"the best {best} of {runs} by validation" if best is not None else f"{runs} seeds"
     notes = [f"x 100, mean ± sample standard deviation over {reported}"]
@@ -49,6 +50,17 @@ def table_notes(
         notes.append(_rows(data, [run for one in summaries if one.data == data for run in one.records]))
     notes += dict.fromkeys(note for one in summaries for note in _lacking(one))
     return notes
+
+
+def _differences(summaries: Sequence[Summary], experiment: Experiment) -> list[str]:
+    """What the methods lose of which the paper says it."""
+    means = {(one.label, one.data): one.factor * one.mean for one in summaries}
+    return [
+        f"{name}: {means[one.of, data] - means[one.to, data]:.2f} on {data} (the paper: {published})"
+        for name, one in experiment.differences.items()
+        for data, published in one.published.items()
+        if {(one.of, data), (one.to, data)} <= means.keys()
+    ]
 
 
 def _missing(
@@ -105,7 +117,10 @@ def _by_owner(values: Mapping[tuple[str, str], str]) -> str:
 
 
 def _rows(data: str, records: Sequence[Record]) -> str:
-    parts = [f"{_range([run.details["sizes"][part] for run in records])} {part}" for part in records[0].details["sizes"]]
+    parts = [
+        f"{_range([run.details['sizes'][part] for run in records])} {part}"
+        for part in records[0].details["sizes"]
+    ]
     note = f"{data}: {', '.join(parts)} rows"
     if steps := [found for run in records if (found := _steps(run)) is not None]:
         note += f"; {_range(steps)} steps"

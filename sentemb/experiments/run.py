@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,7 +26,7 @@ def run_experiment(
     folder: Path,
     *,
     jobs: int = 1,
-    data_dir: str | os.PathLike[str] | None = None,
+    data_dir: str | Path | None = None,
     work: Path | None = None,
     keep_models: bool = False,
     progress: ConsoleProgress | None = None,
@@ -36,8 +35,8 @@ def run_experiment(
     """Run the trials of an experiment that have no record yet.
 
     A trial is found again by its method with all settings, the content of its base, its data and its seed: a
-    changed one is another trial. An interrupted training resumes from its checkpoint; whatever is killed when, a
-    trial has its whole record or none.
+    changed one is another trial. An interrupted training resumes from its checkpoint; a killed trial has its
+    whole record or none.
 
     Args:
         experiment: The experiment.

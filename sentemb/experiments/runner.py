@@ -78,7 +78,7 @@ class TrialKind(ABC):
 
     @abstractmethod
     def settings(self, trial: PlannedTrial) -> dict[str, Any]:
-        """Everything that a trial is trained with but seed and data, as JSON values; refuses what is wrong."""
+        """All that a trial is trained with but seed and data, as JSON values; refuses what is wrong."""
 
     @abstractmethod
     def prepare(self, trial: PlannedTrial) -> Prepared:
@@ -92,13 +92,13 @@ class TrialKind(ABC):
         """Name of the record; by default that of any record of the model."""
         return None
 
-    def check(self, plan: Mapping[PlannedTrial, Planned], records: Sequence[Record]) -> None:
+    def check(self, plan: Mapping[PlannedTrial, Planned], records: Sequence[Record]) -> None:  # noqa: B027
         """Refuse a folder whose records cannot share a table with the trials."""
 
-    def begin(self, trials: Sequence[PlannedTrial]) -> None:
+    def begin(self, trials: Sequence[PlannedTrial]) -> None:  # noqa: B027
         """Do once what several of the trials need that are about to be run."""
 
-    def end(self, trial: PlannedTrial) -> None:
+    def end(self, trial: PlannedTrial) -> None:  # noqa: B027
         """Remove what a trial with a record no longer needs."""
 
 
@@ -226,8 +226,8 @@ def _plan(kind: TrialKind, announce: Callable[[str], None]) -> dict[PlannedTrial
             plan[trial] = Planned(settings[trial], kind.prepare(trial).checksums)
         except ImpossibleDraw as error:
             impossible[f"{trial.datasets[0]} {trial.setting} seed {trial.seed}"] = error
-    for place, error in impossible.items():
-        announce(f"skipped: {place}: {error.message}")
+    for place, reason in impossible.items():
+        announce(f"skipped: {place}: {reason.message}")
     if not plan:
         raise InputError("no trial of the experiment is possible", next(iter(impossible.values())).message)
     return plan

@@ -25,7 +25,7 @@ from sentemb.errors import InputError
 from sentemb.experiments.experiment import Setting
 
 Rule = Literal["scl", "lacon", "sg-bert", "published"]
-"""Where validation and test rows come from, see `ProtocolData`."""
+"""Where validation and test rows come from, see `LabelledSets`."""
 NOISE_ROWS = 100
 """Labelled rows below the noisy copies (SCL, section 5.3)."""
 _RESERVED, _LARGEST = 0.05, 500  # LaCon's share, SCL's number
@@ -178,7 +178,9 @@ def _rho(pool: Pool, setting: Setting, seed: int) -> Splits:
     rarest = int(np.argmin(np.where(counts > 0, counts, len(pool.train))))
     drawn = imbalanced(pool.labels, ratio=_count(setting), seed=seed, minority=rarest)
     rows, rest = pool.usable[drawn], np.delete(pool.usable, drawn)
-    others = imbalanced(pool.train.labels[rest], ratio=_count(setting), seed=(seed, _HELD_OUT), minority=rarest)
+    others = imbalanced(
+        pool.train.labels[rest], ratio=_count(setting), seed=(seed, _HELD_OUT), minority=rarest
+    )
     return replace(pool.splits(rows, rest[others]), minority=rarest)
 
 

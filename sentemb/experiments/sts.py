@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -19,12 +18,12 @@ from sentemb.data.sts import ScoredPairs
 from sentemb.encoding import TextEncoder, encode_together, load_encoder
 from sentemb.encoding.resolve import name_of
 from sentemb.errors import InputError
-from sentemb.evaluation.record import Record
+from sentemb.evaluation.record import DataSet, Record, Score
 from sentemb.evaluation.scoring import checksum_of
-from sentemb.evaluation.sts import load_sets
+from sentemb.evaluation.sts import evaluate_pairs, load_sets
 from sentemb.evaluation.suites import get_suite
 from sentemb.experiments.experiment import Experiment, Method, PlannedTrial, Setting, grid, joined
-from sentemb.experiments.runner import Outcome, Planned, Prepared, TrialKind, differing
+from sentemb.experiments.runner import Outcome, Planned, Prepared, TrialKind, differing, environment_here
 from sentemb.losses import ViewCache
 from sentemb.modules import load
 from sentemb.training import resolve, train
@@ -50,7 +49,7 @@ class StsData(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     suite: Literal["sts", "multilingual"] = Field("sts", description="which average and which correlation")
-    sample: str = Field("simcse-nli", description="pairs for methods with data = 'sample': file, hub id or name")
+    sample: str = Field("simcse-nli", description="pairs for methods with data = 'sample'")
     columns: tuple[str, ...] | None = Field(None, description="the sample's two text columns")
     pairs: int = Field(8628, ge=1, description="pairs of the sample; as many as STS-B has by default")
     check_rows: bool = Field(True, description="refuse copies of sets with missing or extra rows")
@@ -72,8 +71,8 @@ class _Run(NamedTuple):
 class StsTrials(TrialKind):
     """Each method trained once for every seed, and evaluated on all sets together.
 
-    A method's recipe is one of `sentemb train`, or `flow` or `whitening`, which is fitted on a frozen encoder. A
-    loss of your own is the option `loss = "FILE.py:CLASS"` of a recipe.
+    A method's recipe is one of `sentemb train`, or `flow` or `whitening`, which is fitted on a frozen
+    encoder. A loss of your own is the option `loss = "FILE.py:CLASS"` of a recipe.
 
     Args:
         experiment: The experiment.
@@ -91,7 +90,7 @@ class StsTrials(TrialKind):
         experiment: Experiment,
         data: StsData,
         *,
-        data_dir: str | os.PathLike[str] | None = None,
+        data_dir: str | Path | None = None,
         work: Path,
         keep_models: bool = False,
         progress: ConsoleProgress | None = None,
@@ -143,8 +142,10 @@ class StsTrials(TrialKind):
     def headline(self, record: Record) -> str:
         """The average, or the mean of whatever sets there are."""
         measure = get_suite(self.suite).measure
-        scores = [one.value for one in record.scores if one.metric == measure and one.protocol == record.protocol]
-        return f"{measure} {100 * sum(scores) / len(scores):.2f}"
+        scores = [
+            one.value for one in record.scores if one.metric == measure and one.protocol == record.protocol
+        ]
+        return f"{measure} {sum(scores) / len(scores):.2f}"
 
     def check(self, plan: Mapping[PlannedTrial, Planned], records: Sequence[Record]) -> None:
         """Refuse a record of a trial's model that was trained otherwise, or evaluated on other sets."""
@@ -154,7 +155,9 @@ class StsTrials(TrialKind):
             if record is None:
                 continue
             if record.trial is None or record.trial.experiment != self.experiment.name:
-                raise InputError(f"there is a record of {record.model} already", "take another --output folder")
+                raise InputError(
+                    f"there is a record of {record.model} already", "take another --output folder"
+                )
             other = list(differing(record.trial.options, planned.settings))
             if {one.name: one.sha256 for one in record.datasets} != planned.checksums:
                 other.append("sets")
@@ -224,7 +227,7 @@ class StsTrials(TrialKind):
 class FrozenTrials(StsTrials):
     """Encoders that nothing trains: poolings, and transforms fitted on their vectors.
 
-    The sentences pass the encoder once for all of them. A method's recipe is a pooling, `whitening` or `flow`.
+    The sentences are encoded once for all of them. A method's recipe is a pooling, `whitening` or `flow`.
     """
 
     parallel = False
@@ -284,7 +287,41 @@ def run_sts(run: _Run) -> Outcome:
 
 def _evaluate(argument: tuple[TextEncoder, Sequence[ScoredPairs], str, int | None]) -> Outcome:
     encoder, pairs, suite, seed = argument
-    return Outcome(*score_encoder(encoder, pairs, suite=get_suite(suite), seed=seed))
+    report = evaluate_pairs(encoder, pairs)
+    record = Record(
+        suite=suite,
+        model=report.model,
+        fingerprint=report.fingerprint,
+        dimension=report.dimension,
+        protocol=get_suite(suite).protocol,
+        seed=seed,
+        datasets=tuple(
+            DataSet(
+                name=one.name,
+                split=one.split,
+                items=one.pairs,
+                sha256=one.checksum,
+                source=one.source,
+                subsets=one.predictions.subsets if len(one.predictions.subsets) > 1 else (),
+            )
+            for one in report.sets
+        ),
+        scores=tuple(
+            Score(dataset=one.name, metric=metric, protocol=protocol, value=getattr(found, metric))
+            for one in report.sets
+            for metric in ("spearman", "pearson")
+            for protocol, found in one.scores.items()
+        ),
+        encoder=dict(report.encoder),
+        environment=environment_here(report.seconds),
+        details={"sentences": report.sentences, "unique": report.unique},
+    )
+    found = {one.name: one.predictions for one in report.sets}
+    return Outcome(
+        record,
+        {name: one.similarities for name, one in found.items()},
+        {name: one.gold for name, one in found.items()},
+    )
 
 
 def _transformed(

@@ -14,7 +14,7 @@ from sentemb.evaluation.record import Record, load_predictions, load_records
 from sentemb.experiments.experiment import Experiment, Setting
 from sentemb.experiments.multitask_tables import multitask_tables
 from sentemb.experiments.notes import table_notes
-from sentemb.experiments.summary import AVERAGE, Summary, summarize
+from sentemb.experiments.summary import Summary, summarize
 from sentemb.experiments.verdicts import Key, Verdict, verdicts_of
 
 METRIC_NAMES: Mapping[str, str] = {
@@ -56,8 +56,9 @@ def experiment_tables(experiment: Experiment, records: Sequence[Record]) -> list
     summaries = summarize(own, best=experiment.best)
     verdicts = verdicts_of(summaries, experiment.baseline)
     tables = [results_table(experiment, summaries, verdicts)]
-    if experiment.kind != "classification" and "pearson" in experiment.tables:
-        tables.append(results_table(experiment, summarize(own, metric="pearson"), {}))
+    for metric in experiment.tables:
+        if metric in METRIC_NAMES:
+            tables.append(results_table(experiment, summarize(own, metric=metric), {}))
     if any(one.comparison is not None for one in verdicts.values()):
         tables.append(comparison_table(summaries, verdicts, str(experiment.baseline)))
     if "classes" in experiment.tables:
@@ -99,15 +100,20 @@ def results_table(
     lines = [line for line in lines if any((line[0], data, line[1]) in cells for data in sets)]
     # Of encoders the table says how many seeds a row has, and what the papers report.
     encoders = experiment.kind != "classification"
+    decimals = 2 if encoders else 1
     beside = {one.name: one.published for one in experiment.chosen if one.published is not None}
     before = [*([varied(settings[0])] if len(settings) > 1 else []), *(["seeds"] if encoders else [])]
     rows = []
     for label, setting in lines:
         found = [cells.get((label, data, setting)) for data in sets]
         first = next(one for one in found if one is not None)
-        names = [label, *([_value(setting)] if len(settings) > 1 else []), *([_seeds(first)] if encoders else [])]
+        names = [
+            label,
+            *([_value(setting)] if len(settings) > 1 else []),
+            *([_seeds(first)] if encoders else []),
+        ]
         published = [beside.get(label, ABSENT)] if beside else []
-        rows.append((*names, *(_cell(one, verdicts, 2 if encoders else 1) for one in found), *published))
+        rows.append((*names, *(_cell(one, verdicts, decimals) for one in found), *published))
     metrics = {one.data: METRIC_NAMES.get(one.metric, one.metric) for one in summaries}
     shared = f", {next(iter(metrics.values()))} x 100" if encoders else ""
     return Table(
@@ -124,7 +130,7 @@ def results_table(
             (number, 1 + len(before) + index)
             for setting in settings
             for index, data in enumerate(sets)
-            for number in _best_rows(lines, cells, data, setting)
+            for number in _best_rows(lines, cells, data, setting, decimals)
         ),
     )
 
@@ -242,11 +248,15 @@ def _value(setting: Setting) -> str:
 
 
 def _best_rows(
-    lines: Sequence[tuple[str, Setting]], cells: Mapping[Key, Summary], data: str, setting: Setting
+    lines: Sequence[tuple[str, Setting]],
+    cells: Mapping[Key, Summary],
+    data: str,
+    setting: Setting,
+    decimals: int,
 ) -> list[int]:
     """The rows of the best mean, as it is printed; none where there is nothing to compare."""
     means = {
-        number: f"{one.factor * one.mean:.1f}"
+        number: f"{one.factor * one.mean:.{decimals}f}"
         for number, (label, at) in enumerate(lines)
         if at == setting and (one := cells.get((label, data, setting))) is not None
     }

@@ -55,7 +55,7 @@ class Tuned:
 
 
 Describe = Callable[[str, Mapping[str, Any]], Mapping[str, Any]]
-"""`describe(recipe, options)`: all settings of a training, defaults included; refuses what cannot be trained."""
+"""`describe(recipe, options)`: all settings of a training; refuses what cannot be trained."""
 Validate = Callable[[Method, Splits, int], float]
 """`validate(method, splits, seed)`: trains, and gives the score on the validation rows."""
 

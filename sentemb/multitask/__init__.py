@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from sentemb.multitask.model import MultiTaskModel
     from sentemb.multitask.pcgrad import GradientSurgery, project_conflicts
     from sentemb.multitask.recipes import ROWS, resolve_multitask
-    from sentemb.multitask.study import rows_of_tables, run_rows
-    from sentemb.multitask.tables import multitask_tables
     from sentemb.multitask.tasks import TASKS, TaskSets
 else:
     __getattr__ = lazy_exports(
@@ -32,8 +30,6 @@ else:
             "model": ["MultiTaskModel"],
             "pcgrad": ["GradientSurgery", "project_conflicts"],
             "recipes": ["ROWS", "resolve_multitask"],
-            "study": ["rows_of_tables", "run_rows"],
-            "tables": ["multitask_tables"],
             "tasks": ["TASKS", "TaskSets"],
         },
     )
@@ -51,10 +47,7 @@ __all__ = [
     "evaluate_tasks",
     "fit_multitask",
     "load_task_sets",
-    "multitask_tables",
     "project_conflicts",
     "read_nli_columns",
     "resolve_multitask",
-    "rows_of_tables",
-    "run_rows",
 ]

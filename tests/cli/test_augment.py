@@ -139,14 +139,13 @@ def test_noisy_copies(
 def test_only_the_rows_that_the_experiment_draws(
     models: list[str], shared_data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from sentemb.evaluation.classification import draws
-    from sentemb.evaluation.classification.cell import Point
-    from sentemb.evaluation.classification.sets import ProtocolData
+    from sentemb.experiments import LabelledSets, Setting
+    from sentemb.experiments.samplers import draw, noise_rows
 
-    data = ProtocolData(shared_data, rule="scl")
+    data = LabelledSets(shared_data, rule="scl")
     pool = data.pool("rte")
-    rows = draws.noise_rows(pool, (0, 1))
-    drawn = [draws.draw(pool, Point("noise", 0), seed).train for seed in (0, 1)]
+    rows = noise_rows(pool, (0, 1))
+    drawn = [draw(pool, Setting("noise", 0), seed).train for seed in (0, 1)]
     texts = {pool.train.texts[row] for row in rows.tolist()}
     assert 100 < len(rows) <= 200 and texts == {text for part in drawn for text in part.texts}
     output = tmp_path / "rte.jsonl"

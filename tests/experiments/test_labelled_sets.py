@@ -9,12 +9,13 @@ import pytest
 
 from sentemb.data.augmented import Copy
 from sentemb.errors import InputError
-from sentemb.evaluation.classification import Cell, ImpossibleDraw, Point, ProtocolData, Splits
-from tests.evaluation.classification.toy import CE, protocol_data, texts
+from sentemb.experiments import LabelledSets, Setting
+from sentemb.experiments.samplers import ImpossibleDraw, Splits
+from tests.experiments.toy import labelled_sets, texts
 
 
 def splits(data: str, protocol: str, value: float | None = None, seed: int = 1, **options: Any) -> Splits:
-    return protocol_data(**options)(Cell(CE, data, Point(protocol, value), seed, "accuracy"))
+    return labelled_sets(**options).splits(data, Setting(protocol, value), seed)
 
 
 def test_scl_tests_on_half_of_dev_and_all_seeds_on_the_same() -> None:
@@ -95,7 +96,7 @@ def test_noise_adds_three_copies_to_each_of_a_hundred_rows() -> None:
     assert lacon.sizes["train"] == 400 and not any("x" in text for text in lacon.validation.texts)
     assert not set(lacon.validation.texts) & set(lacon.train.texts)
     assert alone.checksums["test"] == noisy.checksums["test"]
-    with pytest.raises(InputError, match=r"no noisy copies of toy; .*--copies toy=FILE"):
+    with pytest.raises(InputError, match=r"no noisy copies of toy; .*--data copies\.toy=FILE"):
         splits("toy", "noise", 0.9)
 
 
@@ -112,12 +113,12 @@ def test_repeated_texts_are_drawn_once_and_never_where_they_are_validated_or_tes
     doubled = train.select([*range(60), 10, 11, 12])
     leaking = replace(doubled, texts=[*dev.texts[:5], *doubled.texts[5:]])
     twice = dev.select([*range(80), 7, 8])
-    data = ProtocolData(own={"toy": {"train": leaking, "dev": twice}})
-    for point in (Point("full"), Point("train", 20), Point("per-class", 10), Point("rho", 1)):
+    data = LabelledSets(own={"toy": {"train": leaking, "dev": twice}})
+    for setting in (Setting("full"), Setting("train", 20), Setting("per-class", 10), Setting("rho", 1)):
         try:
-            one = data(Cell(CE, "toy", point, 1, "accuracy"))
+            one = data.splits("toy", setting, 1)
         except ImpossibleDraw:
-            assert point.protocol == "rho"
+            assert setting.name == "rho"
             continue
         parts = [set(part.texts) for part in (one.train, one.validation, one.test)]
         assert not parts[0] & parts[1] and not parts[0] & parts[2] and not parts[1] & parts[2]
@@ -131,10 +132,10 @@ def test_a_set_of_one_split_is_tested_on_a_fifth_of_it() -> None:
 
 
 def test_the_split_to_train_on_can_be_named(shared_data: Path) -> None:
-    data = ProtocolData(shared_data)
+    data = LabelledSets(shared_data)
 
     def sizes(name: str) -> tuple[int, ...]:
-        return tuple(data(Cell(CE, name, Point("full"), 1, "accuracy")).sizes.values())
+        return tuple(data.splits(name, Setting("full"), 1).sizes.values())
 
     assert sizes("ocnli/train-3k") == (2994, 500, 1475)
     assert sizes("yelp-sample")[2] == 200
@@ -159,7 +160,7 @@ def test_mistakes_name_what_is_wrong() -> None:
         splits("toy", "full", rule="published")
     with pytest.raises(InputError, match=r"whole number, not 2\.5"):
         splits("toy", "shots", 2.5)
-    with pytest.raises(InputError, match="no protocol is called 'shot'"):
+    with pytest.raises(InputError, match="no setting is called 'shot'"):
         splits("toy", "shot", 20)
     with pytest.raises(InputError, match="colla"):
         splits("colla", "full")
@@ -181,13 +182,13 @@ def test_mistakes_name_what_is_wrong() -> None:
 def test_sizes_of_the_papers_sets(
     shared_data: Path, name: str, rule: Any, sizes: tuple[int, int, int]
 ) -> None:
-    data = ProtocolData(shared_data, rule=rule)
-    found = data(Cell(CE, name, Point("full"), 1, "accuracy")).sizes
+    data = LabelledSets(shared_data, rule=rule)
+    found = data.splits(name, Setting("full"), 1).sizes
     assert tuple(found.values()) == sizes
 
 
 def test_imbalance_of_cola(shared_data: Path) -> None:
-    data = ProtocolData(shared_data, rule="lacon")
-    one = data(Cell(CE, "cola", Point("rho", 20), 1, "matthews"))
+    data = LabelledSets(shared_data, rule="lacon")
+    one = data.splits("cola", Setting("rho", 20), 1)
     assert sorted(one.train.class_counts.values()) == [32, 640]
     assert len(one.test) == 1043

@@ -7,74 +7,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from sentemb.evaluation.classification import Cell, CellRecord, Method, Point, Task, compare
-from sentemb.evaluation.classification.metrics import Metric
-from sentemb.evaluation.classification.significance import scores_of_counts
-
-METRICS: tuple[Metric, ...] = ("accuracy", "f1", "macro_f1", "matthews")
-
-
-def task(metric: Metric, classes: int = 2) -> Task:
-    return Task("toy", metric, False, classes, "")
-
-
-def record(
-    name: str,
-    seed: int,
-    gold: np.ndarray,
-    predictions: np.ndarray,
-    *,
-    metric: Metric = "accuracy",
-    test: str = "same",
-    validation: float = 0.5,
-) -> CellRecord:
-    classes = max(2, int(gold.max()) + 1)
-    return CellRecord(
-        cell=Cell(Method(name, name), "toy", Point("full"), seed, metric),
-        scores=task(metric, classes).scores(gold, predictions),
-        validation_score=validation,
-        label_names=tuple(f"class-{number}" for number in range(classes)),
-        gold=gold,
-        predictions=predictions,
-        probabilities=None,
-        sizes={"train": 10, "validation": 5, "test": len(gold)},
-        class_counts={f"class-{number}": 5 + number for number in range(classes)},
-        left_out={},
-        minority=None,
-        checksums={"train": "a", "validation": "b", "test": test},
-        settings={},
-        seconds={"total": 1.0},
-        versions={},
-        hardware={},
-        date="2026-01-01T00:00:00+00:00",
-    )
-
-
-def runs(name: str, accuracy: float, *, seeds: int = 5, rows: int = 300, draw: int = 0) -> list[CellRecord]:
-    """Predictions that are right with a probability; every seed is wrong on mostly the same rows."""
-    gold = np.random.default_rng(99).integers(0, 2, rows)
-    hard = np.random.default_rng(98).random(rows)
-    found = []
-    for seed in range(seeds):
-        noise = np.random.default_rng([seed, draw]).normal(0, 0.1, rows)
-        found.append(record(name, seed, gold, np.where(hard + noise < accuracy, gold, 1 - gold)))
-    return found
-
-
-@pytest.mark.parametrize("classes", [2, 5])
-@pytest.mark.parametrize("metric", METRICS)
-def test_scores_of_counts_are_those_of_the_task(metric: Metric, classes: int) -> None:
-    if metric == "f1" and classes != 2:
-        pytest.skip("for two classes")
-    rng = np.random.default_rng(classes)
-    gold = rng.integers(0, classes, (20, 40))
-    predictions = rng.integers(0, classes, (20, 40))
-    predictions[0], predictions[1], gold[2] = 0, classes - 1, 0
-    counts = np.zeros((20, classes, classes))
-    for row in range(20):
-        np.add.at(counts[row], (gold[row], predictions[row]), 1)
-    expected = [task(metric, classes).scores(gold[row], predictions[row])[metric] for row in range(20)]
-    np.testing.assert_allclose(scores_of_counts(metric, counts), expected, atol=1e-12)
+from sentemb.evaluation.classification import Metric
+from sentemb.evaluation.record import Record, load_predictions
+from sentemb.experiments.significance import compare
+from tests.experiments.made import record, runs, task
 
 
 @pytest.mark.parametrize("metric", ["accuracy", "matthews"])
@@ -147,7 +83,12 @@ def test_what_cannot_be_compared_is_not() -> None:
     ours, theirs = runs("a", 0.8, seeds=1), runs("ce", 0.7, seeds=1)
     single = compare(ours, theirs)
     assert single is not None and single.p is None and single.p_rows < 0.05
-    other = [record("a", 0, run.gold, run.predictions, test="other") for run in ours]
+
+    def of(run: Record) -> tuple[np.ndarray, np.ndarray]:
+        found = load_predictions(run)
+        return found.gold["toy"], found.values["toy"]
+
+    other = [record("a", 0, *of(run), sha256="b" * 64) for run in ours]
     assert compare(other, theirs) is None
     assert compare(runs("a", 0.8, seeds=2)[1:], theirs) is None
 

@@ -1,52 +1,37 @@
+"""Tables say what the records say."""
+
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
+from sentemb._tables import Table
 from sentemb.errors import InputError
-from sentemb.evaluation.classification import (
-    CellRecord,
-    Method,
-    Point,
-    Study,
-    class_table,
-    comparison_table,
-    curves,
-    judge,
-    study_table,
-    summarize,
+from sentemb.evaluation.record import Record
+from sentemb.experiments import Experiment, curves, experiment_tables, summarize, write_tables
+from sentemb.experiments.runner import run_trials
+from sentemb.experiments.summary import score_of
+from sentemb.experiments.tables import average_table, class_table, comparison_table
+from sentemb.experiments.verdicts import verdicts_of
+from tests.experiments.made import record, runs
+from tests.experiments.toy import ToyTrials, toy_experiment
+
+TOY = Experiment(
+    name="toy", title="Toy", kind="classification", rows=("ce",), baseline="ce", seeds=(0, 1, 2, 3, 4)
 )
-from sentemb.evaluation.classification.protocols import (
-    PROTOCOLS,
-    experiments_of,
-    full,
-    imbalance,
-    write_tables,
-)
-from sentemb.evaluation.classification.tables import average_table
-from sentemb.evaluation.table import Table
-from tests.evaluation.classification.test_significance import record, runs
-from tests.evaluation.classification.toy import BLIND, CE, SMOOTH, describe, fit_predict, protocol_data
 
 
-def table(records: list[CellRecord], *, best: int | None = None) -> Table:
-    summaries = summarize(records, best=best)
-    return study_table(summaries, judge(summaries, "ce"), baseline="ce", title="Toy", best=best)
-
-
-def at(record: CellRecord, **changes: object) -> CellRecord:
-    return dataclasses.replace(record, cell=dataclasses.replace(record.cell, **changes))
+def table(records: list[Record], *, best: int | None = None) -> Table:
+    return experiment_tables(TOY.replace(best=best), records)[0]
 
 
 def test_a_table_has_mean_spread_best_and_significance() -> None:
     made = table([*runs("lacon", 0.85), *runs("ce", 0.7), *runs("scl", 0.7, draw=1)])
     assert made.header == ("method", "toy accuracy")
     assert [row[0] for row in made.rows] == ["ce", "lacon", "scl"]
-    scores = [100 * run.score for run in runs("lacon", 0.85)]
+    scores = [100 * (score_of(run, "toy") or 0) for run in runs("lacon", 0.85)]
     assert made.rows[1][1] == f"{np.mean(scores):.1f} ± {np.std(scores, ddof=1):.1f} ↑"
     assert not made.rows[2][1].endswith(("↑", "↓"))
     assert made.best == {(1, 1)}
@@ -56,31 +41,6 @@ def test_a_table_has_mean_spread_best_and_significance() -> None:
     assert table([*runs("worse", 0.5), *runs("ce", 0.7)]).rows[1][1].endswith(" ↓")
 
 
-def test_latex_escapes_and_prints_bold() -> None:
-    made = Table(
-        "Scores in % of a_b",
-        ("method", "ρ"),
-        (("a & b", "1.0 ± 0.1 ↑"), ("c", "–")),
-        ("a note",),
-        frozenset({(0, 1)}),
-    )
-    assert made.latex().splitlines() == [
-        r"\begin{table}",
-        r"\centering",
-        r"\caption{Scores in \% of a\_b}",
-        r"\begin{tabular}{lr}",
-        r"\toprule",
-        r"method & $\rho$ \\",
-        r"\midrule",
-        r"a \& b & \textbf{1.0$_{\pm 0.1}$ $\uparrow$} \\",
-        r"c & -- \\",
-        r"\bottomrule",
-        r"\end{tabular}",
-        r"\par\footnotesize a note",
-        r"\end{table}",
-    ]
-
-
 def test_single_seeds_have_neither_spread_nor_arrows() -> None:
     made = table([*runs("lacon", 0.85, seeds=1), *runs("ce", 0.7, seeds=1)])
     assert all("±" not in row[1] and "↑" not in row[1] for row in made.rows)
@@ -88,17 +48,17 @@ def test_single_seeds_have_neither_spread_nor_arrows() -> None:
 
 
 def test_what_is_missing_or_not_comparable_is_said() -> None:
-    other = [dataclasses.replace(run, checksums={**run.checksums, "test": "b"}) for run in runs("a", 0.9)]
-    rte = [at(run, data="rte") for run in runs("ce", 0.7)]
+    other = runs("a", 0.9, sha256="b" * 64)
+    rte = runs("ce", 0.7, data="rte")
     made = table([*runs("ce", 0.7), *rte, *other, *runs("late", 0.7, seeds=2)])
     assert made.rows[1][2] == "–"
     assert "a on toy at full: not compared with ce" in made.notes
     assert "late on toy at full: 2 seeds" in made.notes
 
 
-def test_points_are_rows_and_the_best_is_that_of_a_point() -> None:
-    few = [at(run, point=Point("shots", 20)) for run in [*runs("ce", 0.6), *runs("scl", 0.65)]]
-    many = [at(run, point=Point("shots", 100)) for run in [*runs("ce", 0.9), *runs("scl", 0.8)]]
+def test_settings_are_rows_and_the_best_is_that_of_a_setting() -> None:
+    few = [*runs("ce", 0.6, setting={"shots": 20}), *runs("scl", 0.65, setting={"shots": 20})]
+    many = [*runs("ce", 0.9, setting={"shots": 100}), *runs("scl", 0.8, setting={"shots": 100})]
     made = table([*many, *few])
     assert made.header == ("method", "examples", "toy accuracy")
     assert [row[:2] for row in made.rows] == [("ce", "20"), ("scl", "20"), ("ce", "100"), ("scl", "100")]
@@ -127,12 +87,8 @@ def test_variants_of_one_name_are_told_apart() -> None:
     cold = {**warm, "loss_options": {"temperature": 0.1}}
     newer = {**cold, "start_fingerprint": "b" * 64}
 
-    def made(*settings: dict[str, Any], data: str = "toy") -> list[CellRecord]:
-        return [
-            dataclasses.replace(at(run, data=data), settings=one)
-            for one in settings
-            for run in runs("scl", 0.7, seeds=2)
-        ]
+    def made(*options: dict[str, object], data: str = "toy") -> list[Record]:
+        return [run for one in options for run in runs("scl", 0.7, seeds=2, data=data, options=one)]
 
     assert [one.label for one in summarize(made(warm, cold))] == [
         "scl (loss_options.temperature=0.3)",
@@ -154,20 +110,17 @@ def test_minority_and_majority() -> None:
     made = class_table(summarize([record("ce", 0, gold, np.array([0, 1, 1, 1, 1, 1]))]))
     assert made.rows == (("ce", "toy", "full", f"{200 / 3:.1f}", f"{800 / 9:.1f}"),)
     # With as many rows of each class only the record knows which one is the minority.
-    even = dataclasses.replace(
-        record("ce", 0, gold, np.array([0, 1, 1, 1, 1, 1])),
-        class_counts={"class-0": 32, "class-1": 32},
-        minority="class-1",
-    )
+    counts = {"class-0": 32, "class-1": 32}
+    even = record("ce", 0, gold, np.array([0, 1, 1, 1, 1, 1]), counts=counts, minority="class-1")
     assert class_table(summarize([even])).rows[0][3:] == (f"{800 / 9:.1f}", f"{200 / 3:.1f}")
 
 
 def test_the_average_leaves_the_unchanged_point_out() -> None:
     means = {0: 0.9, 0.3: 0.8, 0.9: 0.6}
     made = summarize(
-        [at(run, point=Point("noise", value)) for value, mean in means.items() for run in runs("ce", mean)]
+        [run for value, mean in means.items() for run in runs("ce", mean, setting={"noise": value})]
     )
-    scores = {one.point.value: 100 * one.mean for one in made}
+    scores = {one.setting.value: 100 * one.mean for one in made}
     (row,) = average_table(made).rows
     assert row == (
         "ce",
@@ -184,9 +137,9 @@ def test_the_notes_say_what_methods_share_and_what_they_do_not() -> None:
     alone = {**shared, "epochs": 6, "probe_options": {"epochs": 5}}
     made = table(
         [
-            dataclasses.replace(run, settings=settings, left_out={"repeated": 2, "in validation or test": 0})
-            for name, settings in (("ce", shared), ("supcl-seq", alone))
-            for run in runs(name, 0.7)
+            run
+            for name, options in (("ce", shared), ("supcl-seq", alone))
+            for run in runs(name, 0.7, options=options, left_out={"repeated": 2, "in validation or test": 0})
         ]
     )
     assert "all methods: base bert, batch size 4, learning rate 2e-05" in made.notes
@@ -205,60 +158,32 @@ def test_a_missing_baseline_is_said() -> None:
 
 def test_every_comparison_has_its_p_values() -> None:
     summaries = summarize([*runs("ce", 0.7), *runs("a", 0.85), *runs("b", 0.7, draw=1)])
-    verdicts = judge(summaries, "ce")
+    verdicts = verdicts_of(summaries, "ce")
     made = comparison_table(summaries, verdicts, "ce")
     assert [row[0] for row in made.rows] == ["a", "b"]
-    a = verdicts["a", "toy", Point("full")]
+    a = verdicts["a", "toy", summaries[1].setting]
     assert a.comparison is not None and a.comparison.p is not None and a.p is not None
     assert a.p == pytest.approx(2 * a.comparison.p)
 
 
-def test_an_experiment_from_cells_to_files(tmp_path: Path) -> None:
-    experiment = dataclasses.replace(imbalance((1, 5)), rule=None, seeds=(1, 2, 3))
-    made = experiment.cells([CE, BLIND, SMOOTH], ["rare"])
-    assert [cell.seed for cell in made] == sorted(cell.seed for cell in made) and len(made) == 18
-    records = Study(tmp_path, fit_predict, describe, protocol_data(rule=experiment.rule)).run(made)
-    text = write_tables(experiment, records, tmp_path).read_text()
+def test_an_experiment_from_trials_to_files(tmp_path: Path) -> None:
+    experiment = toy_experiment(
+        "ce",
+        "blind",
+        "smooth",
+        name="imbalance",
+        setting="rho",
+        values=(1, 5),
+        datasets=("rare",),
+        tables=("classes",),
+    )
+    records = run_trials(ToyTrials(experiment), tmp_path)
+    assert len(records) == 18 and [run.seed for run in records] == sorted(run.seed or 0 for run in records)
+    text = write_tables(experiment, tmp_path).read_text()
     assert "| method | ρ | rare accuracy |" in text and "F1 x 100 of the minority" in text
     assert (tmp_path / "imbalance.tex").read_text().count(r"\begin{table}") == 3
-    # Records of other experiments are passed over.
-    others = [at(run, point=Point("shots", 20)) for run in records[:3]]
-    assert write_tables(experiment, [*others, *records], tmp_path).read_text() == text
-    assert experiments_of([*records, *others]) == ["few-shot", "imbalance"]
-
-
-def test_experiments_refuse_what_they_cannot_report() -> None:
-    few = PROTOCOLS["few-shot"]()
-    assert few.best == 3 and few.seeds == tuple(range(10)) and few.rule == "scl"
-    assert few.cells([CE], ["mrpc"])[0].metric == "accuracy"
-    assert PROTOCOLS["full"]().cells([CE], ["mrpc"])[0].metric == "f1"
-    lacon = PROTOCOLS["few-shot-per-class"]()
-    assert lacon.cells([CE], ["rte"])[0].options["epochs"] == 20
-    with pytest.raises(InputError, match="2 seeds have no best 3"):
-        dataclasses.replace(few, seeds=(1, 2)).cells([CE], ["mrpc"])
-    with pytest.raises(InputError, match="needs a method, a set, a seed and a point"):
-        few.cells([], ["mrpc"])
-    with pytest.raises(InputError, match="mine: the study decides metric; name the paper"):
-        few.cells([Method("mine", "ce", {"metric": "f1"})], ["mrpc"])
-    with pytest.raises(InputError, match="a base for rte, which is no set of the study"):
-        dataclasses.replace(full(), bases={"rte": "bert"}).cells([CE], ["mrpc"])
-
-
-def test_all_methods_share_base_and_optimization_unless_one_says_otherwise() -> None:
-    own = Method("own", "scl", {"epochs": 3})
-    experiment = dataclasses.replace(
-        full(), options={"learning_rate": 1e-4}, bases={"eprstmt": str(Path.cwd() / "chinese")}
-    )
-    made = {
-        (cell.method.name, cell.data): cell.options
-        for cell in experiment.cells([CE, own], ["rte", "eprstmt"])
-    }
-    assert {one["learning_rate"] for one in made.values()} == {1e-4}
-    assert {one["batch_size"] for one in made.values()} == {32}
-    assert [made[name, "rte"]["epochs"] for name in ("ce", "own")] == [10, 3]
-    assert {data: one["base"] for (_, data), one in made.items()} == {
-        "rte": "bert-base-uncased",
-        "eprstmt": "chinese",
-    }
-    scl = dataclasses.replace(full(), rule="scl").cells([CE], ["cola"])[0]
-    assert scl.options["base"] == "roberta-large" and scl.metric == "accuracy"
+    # Records of other experiments are skipped.
+    run_trials(ToyTrials(toy_experiment(seeds=1)), tmp_path)
+    assert write_tables(experiment, tmp_path).read_text() == text
+    with pytest.raises(InputError, match="no record of the experiment noise"):
+        write_tables(experiment.replace(name="noise"), tmp_path)

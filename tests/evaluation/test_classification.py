@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sentemb.data.catalogue import entries
 from sentemb.data.labelled import LabelledTexts
 from sentemb.errors import InputError
-from sentemb.evaluation.classification.metrics import (
+from sentemb.evaluation.classification import (
     TASKS,
     Task,
     best_runs,
