@@ -31,7 +31,7 @@ ROOMS: dict[str, set[str]] = {
     "pretraining": ABOVE_TRAINING,
     "transforms": ABOVE_TRAINING,
     "experiments": ABOVE_TRAINING
-    | {"augmentation", "classification", "multitask", "pretraining", "transforms"},
+    | {"augmentation", "classification", "multitask", "pretraining", "transforms", "report"},
     "report": {"evaluation", "training"},
 }
 TRAINING_PROGRAMS = sorted((PACKAGE.parent / "training").glob("*.py"))

@@ -135,15 +135,10 @@ def draw(chosen: Experiment, folder: Path) -> None:
 def assigned(option: str, arguments: Sequence[str]) -> dict[str, Any]:
     """Read KEY=VALUE, where the value is one of TOML, a list with commas, or text; KEY may be TABLE.NAME."""
     from sentemb.experiments.experiment import nested
-    from sentemb.training.values import toml_or_text
+    from sentemb.training.values import parsed_option
 
-    values: dict[str, Any] = {}
-    for argument in arguments:
-        key, text = _pair(option, argument)
-        value = toml_or_text(text)
-        listed = value == text and "," in text
-        values[key] = [toml_or_text(part.strip()) for part in text.split(",")] if listed else value
-    return nested(values)
+    pairs = [_pair(option, argument) for argument in arguments]
+    return nested({key: parsed_option(text) for key, text in pairs})
 
 
 def _options(chosen: Experiment, arguments: Sequence[str]) -> dict[str, Any]:

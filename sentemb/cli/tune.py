@@ -16,8 +16,8 @@ from sentemb.cli.options import DataDir, Seeds, Settings, split_numbers
 from sentemb.errors import InputError
 
 if TYPE_CHECKING:
-    from sentemb._tables import Table
     from sentemb.experiments.tuning import Tuned
+    from sentemb.report.table import Table
 
 
 def tune(
@@ -98,7 +98,7 @@ def _grid(arguments: Sequence[str]) -> dict[str, list[Any]]:
 
 
 def _table(tuned: Tuned, title: str) -> Table:
-    from sentemb._tables import Table
+    from sentemb.report.table import Table
 
     names = list(tuned.tried[0].settings)
     return Table(

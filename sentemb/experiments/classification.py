@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from pydantic import BaseModel, ConfigDict, Field
 
-from sentemb.classification import fit_classifier, resolve_classifier
+from sentemb.classification import fit_classifier
 from sentemb.classification.evaluator import inputs_of
 from sentemb.classification.files import read_own_labelled
 from sentemb.classification.options import check_options, takes_head
@@ -32,6 +32,7 @@ from sentemb.experiments.labelled_sets import LabelledSets
 from sentemb.experiments.runner import Outcome, Planned, Prepared, TrialKind, environment_here, short_key
 from sentemb.experiments.samplers import Rule, Splits
 from sentemb.modules import build_encoder, build_head
+from sentemb.training import resolve
 from sentemb.training.folder import RunFolder
 from sentemb.training.objective import check_loss_options, loss_class
 
@@ -232,7 +233,7 @@ class ClassificationTrials(TrialKind):
         if RunFolder(output).status() != "finished":
             self._announce(f"training {method.name} on {source}, {len(splits.train)} rows: {output}")
             overrides = {**options, "seeds": (seed,), "output": str(output)}
-            config = resolve_classifier(method.recipe, overrides=overrides)
+            config = resolve(method.recipe, overrides=overrides)
             fit_classifier(config, splits.train, splits.validation, resume=True)
         return str(output)
 
@@ -255,7 +256,7 @@ def _fitted(
     """Logits of the inputs, the validation score and seconds."""
     with tempfile.TemporaryDirectory(prefix="sentemb-trial-") as folder:
         overrides = {**method.options, "seeds": (seed,), "output": str(Path(folder) / "classifier")}
-        config = resolve_classifier(method.recipe, overrides=overrides)
+        config = resolve(method.recipe, overrides=overrides)
         started = time.perf_counter()
         fitted = fit_classifier(config, splits.train, splits.validation, in_memory=True)
         trained = time.perf_counter()
@@ -318,11 +319,11 @@ def describe(recipe: str, options: Mapping[str, Any]) -> dict[str, Any]:
     The base is loaded, and the head and the loss are made for it, so that what they refuse is refused before
     anything is trained.
     """
-    config = resolve_classifier(recipe, overrides={**options, "output": "unused"})
+    config = resolve(recipe, overrides={**options, "output": "unused"})
     check_options(config)
     with torch.random.fork_rng():
         torch.manual_seed(0)  # layers that the base lacks are the same at each call
-        encoder = build_encoder(config.base, pooling=config.pooling)  # type: ignore[arg-type]
+        encoder = build_encoder(config.base, pooling=config.pooling)
         start_from_pooler(encoder)
         fingerprint = fingerprint_of(encoder)
         head = {"kind": config.head, "width": encoder.get_embedding_dimension(), "classes": 2}

@@ -11,9 +11,8 @@ from typing import Annotated, Any, Literal, NamedTuple, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from sentemb.errors import InputError
+from sentemb.errors import InputError, unknown
 from sentemb.experiments.validation import checked_model
-from sentemb.training.values import unknown
 
 Kind = Literal["sts", "frozen", "classification", "multitask"]
 Seed = Annotated[int, Field(ge=0, lt=2**32)]

@@ -22,13 +22,13 @@ from sentemb.multitask import (
     fit_multitask,
     load_task_sets,
     read_nli_columns,
-    resolve_multitask,
 )
 from sentemb.multitask.config import MultiTaskConfig
 from sentemb.multitask.evaluation import METRICS, predict_tasks, score_tasks
 from sentemb.multitask.session import checksum, describe_set
 from sentemb.multitask.stages import uses_nli
 from sentemb.multitask.tasks import TaskSets
+from sentemb.training import resolve
 from sentemb.training.checkpoints import remove_folder
 from sentemb.training.folder import RunFolder
 
@@ -140,7 +140,8 @@ class MultiTaskTrials(TrialKind):
     def _config(self, trial: PlannedTrial) -> MultiTaskConfig:
         options = joined(self.experiment.options, trial.method.options)
         given = {"base": self.experiment.base, "output": str(self._folder(trial)), "seeds": [trial.seed]}
-        return resolve_multitask(trial.method.recipe, overrides={**options, **given})
+        config: MultiTaskConfig = resolve(trial.method.recipe, overrides={**options, **given})
+        return config
 
 
 def run_row(fit: _Fit) -> Outcome:

@@ -13,9 +13,10 @@ from itertools import combinations
 from statistics import fmean, stdev
 from typing import Any
 
-from sentemb._tables import ABSENT, Table
 from sentemb.errors import InputError
 from sentemb.evaluation.record import OVERALL, Record
+from sentemb.report.table import ABSENT, Table
+from sentemb.training import get_recipe
 
 COLUMNS = (OVERALL, "sentiment", "paraphrase", "similarity")
 """In the order of the paper."""
@@ -189,9 +190,7 @@ def _setting_notes(records: Sequence[Record]) -> list[str]:
 
 
 def _own_settings(record: Record) -> list[tuple[str, str]]:
-    from sentemb.multitask.recipes import multitask_recipe
-
-    papers = multitask_recipe(record.model).values("paper")
+    papers = get_recipe(record.model).values("paper")
     options = {} if record.trial is None else record.trial.options
     return [
         (name, value if isinstance(value, str) else _written(value))

@@ -196,7 +196,9 @@ class StsTrials(TrialKind):
         options = {**method.options, "data_dir": None if self._data_dir is None else str(self._data_dir)}
         if options.get("data") == "sample":
             options["data"] = str(self._sample_file(write=output != Path("unused")))
-        return resolve(method.recipe, overrides={**options, "output": str(output), "seeds": (seed,)})
+        overrides = {**options, "output": str(output), "seeds": (seed,)}
+        config: TrainConfig = resolve(method.recipe, overrides=overrides)
+        return config
 
     def _sentences(self, method: Method) -> Sentences:
         source = method.options.get("data", SENTENCES)

@@ -7,7 +7,6 @@ from pathlib import Path
 from statistics import fmean
 
 from sentemb._files import write_text
-from sentemb._tables import ABSENT, Table
 from sentemb.errors import InputError
 from sentemb.evaluation.classification import f1_per_class
 from sentemb.evaluation.record import Record, load_predictions, load_records
@@ -16,6 +15,7 @@ from sentemb.experiments.multitask_tables import multitask_tables
 from sentemb.experiments.notes import table_notes
 from sentemb.experiments.summary import Summary, summarize
 from sentemb.experiments.verdicts import Key, Verdict, verdicts_of
+from sentemb.report.table import ABSENT, Table
 
 METRIC_NAMES: Mapping[str, str] = {
     "accuracy": "accuracy",

@@ -7,8 +7,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from sentemb.errors import InputError
-from sentemb.training.values import unknown
+from sentemb.errors import InputError, unknown
 
 Model = TypeVar("Model", bound=BaseModel)
 

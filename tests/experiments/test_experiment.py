@@ -13,7 +13,7 @@ from sentemb.experiments import Experiment, Method, experiment_names, load_exper
 from sentemb.experiments.classification import ClassificationData, ClassificationTrials
 from sentemb.experiments.multitask_tables import paper_tables
 from sentemb.experiments.run import data_fields
-from sentemb.multitask import ROWS
+from sentemb.training import recipes_of
 
 OWN = """
 title = "Mine"
@@ -104,7 +104,7 @@ def test_the_papers_protocols() -> None:
 
 def test_the_multi_task_tables_name_rows_that_there_are() -> None:
     named = {run for table in paper_tables() for row in table.rows for run in row.runs}
-    assert named <= set(ROWS)
+    assert named <= set(recipes_of("multitask"))
     bundled = load_experiment("multitask")
     assert {run for runs in bundled.groups.values() for run in runs} == named
     for table in paper_tables():

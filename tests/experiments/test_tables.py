@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sentemb._tables import Table
 from sentemb.errors import InputError
 from sentemb.evaluation.record import Record
 from sentemb.experiments import Experiment, curves, experiment_tables, summarize, write_tables
@@ -15,6 +14,7 @@ from sentemb.experiments.runner import run_trials
 from sentemb.experiments.summary import score_of
 from sentemb.experiments.tables import average_table, class_table, comparison_table
 from sentemb.experiments.verdicts import verdicts_of
+from sentemb.report.table import Table
 from tests.experiments.made import record, runs
 from tests.experiments.toy import ToyTrials, toy_experiment
 

@@ -78,7 +78,7 @@ def test_ours_stand_before_the_papers_and_what_is_missing_is_named(tmp_path: Pat
     assert "±" in line_of(first, "bert-mini", "SG-OPT", "cls")[-1]
     assert line_of(first, "BERT-base in the paper", "SG-OPT", "cls")[-1] == "74.62 ± 0.25"
     assert "BT + SG-OPT" not in first and "SBERT-base" not in first
-    assert "no record of raw (wk) from bert-mini: python eval/frozen.py --base bert-mini --rows wk" in first
+    assert "no record of raw (wk) from bert-mini: python eval/frozen.py wk --base bert-mini" in first
     assert line_of(seventh, "BERT-base in the paper", "BT + SG-OPT", "cls")[-1] == "75.10 ± 0.15"
     latex = (tmp_path / "out" / "sg-bert-tables.tex").read_text()
     assert "\\multicolumn{11}{l}{\\textit{BERT-base in the paper}}" in latex
