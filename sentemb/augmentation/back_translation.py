@@ -1,4 +1,4 @@
-"""Back-translation: every different text once, there and back, with what is done kept on disk."""
+"""Back-translation: every unique text once, there and back, with what is done kept on disk."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ class BackTranslationCounts(NamedTuple):
 
     Attributes:
         texts: All of them.
-        different: How many of them differ.
+        unique: How many unique ones.
         blank: Texts without a word, which are not translated.
         empty: Other texts whose back-translation is empty.
         identical: Texts that came back as they were.
     """
 
     texts: int
-    different: int
+    unique: int
     blank: int
     empty: int
     identical: int
 
     def __str__(self) -> str:
         parts = [
-            f"{self.texts:,} texts, {self.different:,} different",
+            f"{self.texts:,} texts, {self.unique:,} unique",
             f"{self.identical:,} came back as they were",
         ]
         if self.empty:
@@ -105,7 +105,7 @@ def count_back_translations(texts: Sequence[str], translations: Sequence[str]) -
     pairs = [(text.split(), back.split()) for text, back in zip(texts, translations, strict=True)]
     return BackTranslationCounts(
         texts=len(pairs),
-        different=len(set(texts)),
+        unique=len(set(texts)),
         blank=sum(not text for text, _ in pairs),
         empty=sum(bool(text) and not back for text, back in pairs),
         identical=sum(bool(text) and text == back for text, back in pairs),
@@ -121,10 +121,10 @@ def _translate(
     batch_size: int,
     progress: Progress | None,
 ) -> dict[str, str]:
-    """Translations of different texts that are not blank, by text."""
+    """Translations of unique texts that are not blank, by text."""
     done: dict[str, str] = {}
     opened: AbstractContextManager[TranslationStore | None] = (
-        nullcontext() if cache is None else TranslationStore(cache, translator)
+        nullcontext() if cache is None else TranslationStore(cache, translator).opened()
     )
     with opened as store:
         for batch in _batches(texts, batch_size):

@@ -12,7 +12,7 @@ from torch import nn
 from sentemb.errors import InputError
 
 _NO_LIMIT = 1 << 20
-"""Tokenizers without a limit say a number of 31 digits."""
+"""Tokenizers without a limit give a number of 31 digits."""
 _USUAL_LIMIT = 512
 # Where a model was loaded from and by which release says nothing about its translations.
 _INCIDENTAL = {"_name_or_path", "transformers_version", "architectures", "torch_dtype", "dtype"}

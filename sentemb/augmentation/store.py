@@ -7,9 +7,9 @@ import json
 import logging
 import os
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from filelock import FileLock, Timeout
@@ -24,7 +24,7 @@ _FORMAT = 1
 
 
 class TranslationStore:
-    """Translations kept in a file, to be opened with `with` by one process at a time.
+    """Translations kept in a file, which one process at a time can have `opened`.
 
     The file's name is a checksum of the translator's fingerprint and its first line the manifest, so that
     another model or another decoding never meets these lines. Each further line holds a batch and a checksum
@@ -46,7 +46,9 @@ class TranslationStore:
         self._lock = FileLock(folder / f"{name}.lock")
         self._known: dict[int, dict[str, str]] = {}
 
-    def __enter__(self) -> Self:
+    @contextmanager
+    def opened(self) -> Iterator[Self]:
+        """Hold the file, which no other process can then open."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         try:
             self._lock.acquire(timeout=0)
@@ -56,18 +58,9 @@ class TranslationStore:
             ) from None
         try:
             self._open()
-        except BaseException:
+            yield self
+        finally:
             self._lock.release()
-            raise
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._lock.release()
 
     def known(self, draw: int) -> Mapping[str, str]:
         """What has been translated."""

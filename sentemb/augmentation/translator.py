@@ -12,6 +12,10 @@ Progress = Callable[[str, int, int], None]
 class Translator(Protocol):
     """From texts to their translations.
 
+    Attributes:
+        name: What messages call it.
+        fingerprint: A name for what it computes: another one where some translation may differ.
+
     Example:
         >>> class Shouting:
         ...     name = "shouting"
@@ -27,23 +31,12 @@ class Translator(Protocol):
     """
 
     @property
-    def name(self) -> str:
-        """What messages call it."""
-        ...
+    def name(self) -> str: ...  # noqa: D102
 
     @property
-    def fingerprint(self) -> str:
-        """A name for what it computes: another one wherever the translation of some text may differ."""
-        ...
+    def fingerprint(self) -> str: ...  # noqa: D102
 
-    def __call__(self, texts: Sequence[str], *, draw: int = 0) -> list[str]:
-        """Translate texts."""
-        ...
+    def __call__(self, texts: Sequence[str], *, draw: int = 0) -> list[str]: ...  # noqa: D102
 
     def describe(self) -> dict[str, Any]:
-        """Say for a manifest which translator this is and how it decodes.
-
-        Returns:
-            Values that JSON can hold.
-        """
-        ...
+        """Describe for a manifest which translator this is and how it decodes, as JSON values."""

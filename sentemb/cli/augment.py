@@ -202,7 +202,7 @@ def _temperatures(listed: str) -> list[float]:
     try:
         levels = [float(part) for part in listed.split(",")]
     except ValueError:
-        raise InputError(f"--temperatures {listed} is no list of numbers", "write 0.3,0.5") from None
+        raise InputError(f"--temperatures {listed} is not a list of numbers", "write 0.3,0.5") from None
     if len(set(levels)) < len(levels):
         raise InputError(f"--temperatures {listed} has one twice", "name each once")
     return levels

@@ -117,6 +117,6 @@ def _conditions(texts: Sequence[str]) -> dict[str, str]:
     for text in texts:
         name, equals, value = text.partition("=")
         if not name or not equals:
-            raise InputError(f"--only {text} is no condition", "write --only COLUMN=VALUE")
+            raise InputError(f"--only {text} is not a condition", "write --only COLUMN=VALUE")
         conditions[name] = value
     return conditions

@@ -117,7 +117,9 @@ def _contents(path: Path, changed: int) -> dict[str, bytes]:
                 contents[member.name.removeprefix("./")] = content
     except (tarfile.TarError, EOFError, lzma.LZMAError, zlib.error) as error:
         reason = str(error).splitlines()[0]
-        raise InputError(f"{path} is no whole tar archive: {reason}", "copy the archive again") from None
+        raise InputError(
+            f"{path} is not a complete tar archive: {reason}", "copy the archive again"
+        ) from None
     return contents
 
 

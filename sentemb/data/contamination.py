@@ -119,7 +119,7 @@ def load_held_out(
         The sets; one that is named twice, once.
 
     Raises:
-        InputError: There is no such set or file, it is broken, or it is no test set.
+        InputError: There is no such set or file, it is broken, or it is not a test set.
     """
     flat = expand([member for name in names for member in GROUPS.get(name, (name,))])
     return [
@@ -213,7 +213,7 @@ def _read_file(name: str, columns: Sequence[str] | None) -> HeldOut:
 def _read_entry(entry: Entry, data_dir: str | os.PathLike[str] | None, *, check_rows: bool) -> HeldOut:
     if entry.kind not in ("scored-pairs", "labelled"):
         known = ", ".join(other.name for other in entries("scored-pairs")[:8])
-        raise InputError(f"{entry.name} is no test set", f"name one such as {known}, or a file")
+        raise InputError(f"{entry.name} is not a test set", f"name one such as {known}, or a file")
     split = next((split for split in ("test", "dev") if split in entry.splits), entry.splits[0])
     options: dict[str, Any] = {"split": split, "data_dir": data_dir, "check_rows": check_rows}
     if entry.kind == "scored-pairs":

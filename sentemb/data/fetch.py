@@ -56,7 +56,7 @@ def fetch(name: str, data_dir: Path, *, check_rows: bool = True) -> Place:
     if data_dir.exists() and (place := find(source, data_dir)):
         return place
     if source.hub_id is None:
-        raise InputError(f"{source.name} is on no hub", "copy its file into the data folder by hand")
+        raise InputError(f"{source.name} is not on the hub", "copy its file into the data folder by hand")
     data_dir.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f".{source.name}.", suffix=".partial", dir=data_dir) as scratch:
         partial = Path(scratch) / source.name

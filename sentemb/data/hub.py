@@ -103,7 +103,7 @@ def _explain(error: Exception, hub_id: str, revision: str | None, needed_for: st
     if is_a(errors.EntryNotFoundError) and not is_a(errors.LocalEntryNotFoundError):
         return InputError(f"{place} lacks the file for {needed_for}", "check the revision")
     if is_a(errors.HFValidationError):
-        return InputError(f"{hub_id!r} is no hub id", "write owner/name")
+        return InputError(f"{hub_id!r} is not a hub id", "write owner/name")
     if type(error).__module__.startswith("datasets") or type(error) in (RuntimeError, ValueError):
         # No data files, several configurations, a loading script, in datasets' own words.
         reason = str(error).splitlines()[0]

@@ -27,7 +27,7 @@ def number_labels(
         label = spelling(value, location)
         if label not in numbers:
             shown = ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
-            raise InputError(f"{location}: {label!r} is no label of {where}", f"its labels are {shown}")
+            raise InputError(f"{location}: {label!r} is not a label of {where}", f"its labels are {shown}")
         found.append(numbers[label])
     return np.array(found, dtype=np.int64)
 
@@ -42,7 +42,7 @@ def spelling(value: Any, location: str) -> str:
         return str(value).strip()
     if value is None or isinstance(value, str) or (isinstance(value, float) and math.isnan(value)):
         raise InputError(f"{location}: no label", "remove the row, or fill it in")
-    raise InputError(f"{location}: {value!r} names no class", "read such labels as scores (scores=True)")
+    raise InputError(f"{location}: {value!r} is not a class", "read such labels as scores (scores=True)")
 
 
 def in_order(labels: Iterable[str]) -> tuple[str, ...]:

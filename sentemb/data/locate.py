@@ -42,7 +42,7 @@ def locate(entry: Entry, split: str, data_dir: str | os.PathLike[str] | None) ->
         place = find(entry, root)
     elif entry.hub_id is None:
         hint = f"name the folder that holds it: --data-dir or {VARIABLE}"
-        raise MissingDataError(entry.name, f"{entry.name} is on no hub", hint)
+        raise MissingDataError(entry.name, f"{entry.name} is not on the hub", hint)
     else:
         from sentemb.data.hub import download
 

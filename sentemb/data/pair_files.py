@@ -135,5 +135,5 @@ def _score(text: str, where: str) -> float:
     except ValueError:
         score = math.nan
     if not math.isfinite(score):
-        raise InputError(f"{where}: {text!r} is no score")
+        raise InputError(f"{where}: {text!r} is not a score")
     return score

@@ -19,7 +19,7 @@ def draw_pairs(
     seed: int = 0,
     data_dir: str | os.PathLike[str] | None = None,
 ) -> tuple[list[str], list[str]]:
-    """Draw different pairs of sentences."""
+    """Draw unique pairs of sentences."""
     rows = load_columns(source, columns, data_dir=data_dir)
     names = rows.column_names[:2]
     if len(names) < 2:
@@ -27,7 +27,7 @@ def draw_pairs(
     unique = list(dict.fromkeys(zip(*(rows[name] for name in names), strict=True)))
     if not 0 < count <= len(unique):
         raise InputError(
-            f"cannot draw {count:,} of {len(unique):,} different pairs of {source}", "ask for fewer"
+            f"cannot draw {count:,} of {len(unique):,} unique pairs of {source}", "ask for fewer"
         )
     drawn = np.sort(np.random.default_rng(seed).choice(len(unique), size=count, replace=False))
     return [unique[row][0] for row in drawn], [unique[row][1] for row in drawn]

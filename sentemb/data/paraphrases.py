@@ -171,7 +171,7 @@ def split_pairs(data: LabelledTexts, *, seed: int, dev: float = 0.1, test: float
 
     Rows that share a text, directly or by way of others, whatever their labels, stay together. Such groups
     are drawn at random into the test part until it is full, then into the dev part; one that would make a
-    part too large is passed over, so that no row is lost and the parts have the sizes that were asked for, as
+    part too large is skipped, so that no row is lost and the parts have the sizes that were asked for, as
     far as the groups allow.
 
     Args:

@@ -68,7 +68,7 @@ def stratified_sample(labels: Labels, size: int, *, seed: Seed) -> Rows:
 def cap_per_class(labels: Labels, *, seed: Seed, limit: int | None = None) -> Rows:
     """Draw at most so many rows of each class (LaCon, section 3.1).
 
-    The paper samples anew for each of its ten runs, and takes the sets of `LACON_WHOLE` whole.
+    The paper samples again for each of its ten runs, and takes the sets of `LACON_WHOLE` whole.
 
     Args:
         labels: (n,) class numbers.

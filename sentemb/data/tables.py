@@ -113,7 +113,7 @@ def _table(
         elif len(row) != len(header):
             raise InputError(
                 f"{where}, line {number}: {len(row)} fields where the header has {len(header)}",
-                "mend the line, or quote the separators in its texts",
+                "correct the line, or quote the separators in its texts",
             )
         else:
             yield number, {name: row[index] for name, index in chosen}
@@ -144,7 +144,7 @@ def parse_jsonl(name: str, lines: Lines, columns: Sequence[str] | None = None) -
         try:
             values = json.loads(line)
         except json.JSONDecodeError as error:
-            raise InputError(f"{where}: no JSON ({error.msg} at column {error.colno})") from None
+            raise InputError(f"{where}: not valid JSON ({error.msg} at column {error.colno})") from None
         except ValueError as error:  # a number of more than 4,300 digits
             raise InputError(f"{where}: {error}") from None
         except RecursionError:

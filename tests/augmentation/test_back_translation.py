@@ -38,7 +38,7 @@ class Words:
         return {"name": self.name}
 
 
-def test_every_different_text_is_translated_once() -> None:
+def test_every_unique_text_is_translated_once() -> None:
     there, back = Words("there", {"cat": "katze", "dog": "katze"}), Words("back", {"katze": "cat"})
     texts = ["a cat", "", "a dog", "a cat", "  ", "a cat"]
     assert back_translate(texts, there, back) == ["a cat", "", "a cat", "a cat", "", "a cat"]
@@ -53,7 +53,7 @@ def test_what_came_of_the_texts_is_counted() -> None:
     assert translations == ["a cat", "", "", "", "blue"]
     counts = count_back_translations(texts, translations)
     assert counts == (5, 4, 1, 2, 1)
-    assert str(counts) == "5 texts, 4 different; 1 came back as they were; 2 came back empty; 1 are blank"
+    assert str(counts) == "5 texts, 4 unique; 1 came back as they were; 2 came back empty; 1 are blank"
 
 
 def test_nothing_is_translated_again(tmp_path: Path) -> None:
@@ -179,11 +179,11 @@ def test_damage_is_named_by_file_and_line(tmp_path: Path, line: int, damage, mes
 
 def test_the_first_line_is_the_manifest(tiny_t5: Path, tmp_path: Path) -> None:
     translator = Seq2SeqTranslator(tiny_t5, decoding=SAMPLED)
-    with TranslationStore(tmp_path, translator) as store:
+    with TranslationStore(tmp_path, translator).opened() as store:
         store.add(["ä cat"], ["eine Katze"], draw=2)
         with (
             pytest.raises(InputError, match="another process is translating"),
-            TranslationStore(tmp_path, translator),
+            TranslationStore(tmp_path, translator).opened(),
         ):
             pass
     manifest, batch = (json.loads(line) for line in store.path.read_text(encoding="utf-8").splitlines())

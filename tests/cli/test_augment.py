@@ -47,7 +47,7 @@ def test_from_texts_to_a_trained_encoder(
     arguments = ["back-translate", str(source), *models, "--beams", "3", "-o", str(output)]
     code, out, error = call(capsys, *arguments)
     assert (code, error) == (0, "")
-    assert out.startswith(f"{output}: ") and "5 texts, 4 different" in out
+    assert out.startswith(f"{output}: ") and "5 texts, 4 unique" in out
     rows = load_columns(output, ["text", "back_translation"])
     assert set(rows["text"]) <= set(SENTENCES) and len(rows) > 1
     manifest = json.loads((tmp_path / "back.csv.manifest.json").read_text())
@@ -119,7 +119,7 @@ def test_noisy_copies(
     common = ["noisy-copies", str(source), *models, "-o", str(output)]
     code, out, _ = call(capsys, *common, "--column", "text", "--temperatures", "0.3,0.9", "--copies", "2")
     assert code == 0
-    assert "temperature 0.3: 6 texts, 3 different" in out
+    assert "temperature 0.3: 6 texts, 3 unique" in out
     copies = read_copies(output, temperature="temperature")
     assert {copy.temperature for copy in copies} == {0.3, 0.9}
     assert {copy.row for copy in copies} <= {0, 1, 2}
@@ -128,7 +128,7 @@ def test_noisy_copies(
     for mistake, words in (
         ([], "name them with --column"),
         (["--column", "lable"], "lable"),
-        (["--column", "text", "--temperatures", "hot"], "no list of numbers"),
+        (["--column", "text", "--temperatures", "hot"], "not a list of numbers"),
         (["--column", "text", "--temperatures", "0.3,0.3"], "twice"),
         (["--column", "text", "--temperatures", "0"], "temperature is 0.0"),
     ):

@@ -116,7 +116,7 @@ def test_verify_names_what_differs(
         (["verify"], "verify needs a folder with data; give --data-dir or set SENTEMB_DATA"),
         (["fetch", "stsb"], "fetch needs a folder"),
         (["fetch", "nothing", "--data-dir", "."], "no data set is called 'nothing'"),
-        (["fetch", "nli-triples", "--data-dir", "."], "nli-triples is on no hub"),
+        (["fetch", "nli-triples", "--data-dir", "."], "nli-triples is not on the hub"),
         (["fetch", "sts12", "--data-dir", "."], "which is switched off; unset HF_HUB_OFFLINE"),
         (["verify", "--data-dir", "missing"], "no such data folder: missing"),
         (["verify", "--data-dir", "."], "holds none of the catalogue's data sets"),

@@ -51,7 +51,7 @@ def test_nli_triples(write_file, tmp_path, capsys) -> None:
     assert code == 0 and "1 triples of 2 rows" in out
     assert rows_of(output) == [{"sent0": "A", "sent1": "B", "hard_neg": "C"}]
     code, _, error = call(capsys, "nli-triples", source, *columns, "--only", "train", "-o", str(output))
-    assert (code, "--only train is no condition" in error) == (2, True)
+    assert (code, "--only train is not a condition" in error) == (2, True)
     code, _, error = call(capsys, "nli-triples", source, *columns, "-o", str(tmp_path / "triples.txt"))
     assert (code, "name it .csv, .jsonl" in error) == (2, True)
 

@@ -151,7 +151,7 @@ def test_nearness_out_of_range(nearness: float) -> None:
 @pytest.mark.parametrize(
     ("name", "problem"),
     [
-        ("wiki-sentences", "is no test set"),
+        ("wiki-sentences", "is not a test set"),
         ("sts99", "no data set is called 'sts99'"),
         ("no.csv", "no such file"),
     ],

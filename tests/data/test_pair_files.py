@@ -69,7 +69,7 @@ def test_what_is_not_there_is_said(
     monkeypatch.delenv("SENTEMB_DATA", raising=False)
     with pytest.raises(InputError, match=r"holds no sts22-de .*sentemb data fetch sts22-de --data-dir"):
         load_scored_pairs("sts22-de", data_dir=tmp_path)
-    with pytest.raises(InputError, match="sts14-es is on no hub; name the folder"):
+    with pytest.raises(InputError, match="sts14-es is not on the hub; name the folder"):
         load_scored_pairs("sts14-es")
     write_file("STS17/STS.input.track1.ar-ar.txt", "a\tb\n")
     with pytest.raises(InputError, match=r"no such file: .*/STS17/STS\.gs\.track1\.ar-ar\.txt"):

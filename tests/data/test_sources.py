@@ -190,7 +190,7 @@ CUT_XZ = lzma.compress(b"ein Satz\n" * 5000)[:-20]
         ("column.txt.gz", gzip.compress(b"", mtime=0), "column.txt.gz is empty"),
         ("column.jsonl", '{"text": "a"}\n{"txt": "b"}\n', "column.jsonl, line 2 has no column 'text'"),
         ("column.parquet", parquet_bytes({"body": ["a"]}), "has no column 'text'; its columns are body"),
-        ("no.jsonl", '{"text": "a"}\n{"text": \n', "no.jsonl, line 2: no JSON ("),
+        ("no.jsonl", '{"text": "a"}\n{"text": \n', "no.jsonl, line 2: not valid JSON ("),
         ("array.jsonl", '["a"]\n', "array.jsonl, line 1: a JSON array where an object is wanted"),
         ("null.jsonl", "null\n", "null.jsonl, line 1: a JSON null"),
         ("deep.jsonl", "[" * 200_000 + "\n", "deep.jsonl, line 1: JSON nested too deeply"),
@@ -218,7 +218,7 @@ def test_broken_input_is_one_clear_error(
         ("", "the name of the source is empty"),
         ("sts12", "sts12 is a test set"),
         ("stsb-sentences", "switched off"),
-        ("nli-triples", "nli-triples is on no hub; name the folder"),
+        ("nli-triples", "nli-triples is not on the hub; name the folder"),
     ],
 )
 def test_sources_that_are_not_there(

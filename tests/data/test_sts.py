@@ -129,8 +129,8 @@ def test_too_many_rows_are_refused_too(sets_copy: Path) -> None:
     ("file", "content", "fragment"),
     [
         ("STS/STS13-en-test/STS.gs.FNWN.txt", "1.0\n", "has 189 pairs but"),
-        ("STS/STS13-en-test/STS.gs.FNWN.txt", "nan\n" * 189, "line 1: 'nan' is no score"),
-        ("STS/STS13-en-test/STS.gs.FNWN.txt", "x\n" * 189, "line 1: 'x' is no score"),
+        ("STS/STS13-en-test/STS.gs.FNWN.txt", "nan\n" * 189, "line 1: 'nan' is not a score"),
+        ("STS/STS13-en-test/STS.gs.FNWN.txt", "x\n" * 189, "line 1: 'x' is not a score"),
         ("STS/STS13-en-test/STS.input.FNWN.txt", "one sentence\n" * 189, "line 1: no tab"),
         (
             "STS/STS13-en-test/STS.input.FNWN.txt",
@@ -138,7 +138,7 @@ def test_too_many_rows_are_refused_too(sets_copy: Path) -> None:
             "line 2: byte 4 is not utf-8 (0xff)",
         ),
         ("STS/STSBenchmark/sts-test.csv", "g\tf\ty\ti\t1.0\tonly one\n", "line 1: 6 tab-separated columns"),
-        ("STS/STSBenchmark/sts-test.csv", "g\tf\ty\ti\tinf\ta\tb\n", "line 1: 'inf' is no score"),
+        ("STS/STSBenchmark/sts-test.csv", "g\tf\ty\ti\tinf\ta\tb\n", "line 1: 'inf' is not a score"),
         ("STS/STSBenchmark/sts-test.csv", "", "no scored pair"),
         ("SICK/SICK_test_annotated.txt", "a\tb\tc\n", "has no column 'sentence_A'; its columns are a, b, c"),
         ("SICK/SICK_test_annotated.txt", "", "no scored pair"),
@@ -217,7 +217,7 @@ def test_a_truncated_archive_is_refused(sets_copy: Path, tmp_path: Path, keep: f
             file.add(sets_copy / "senteval/downstream/STS", "STS")
         content = archive.read_bytes()
         archive.write_bytes(content[: int(len(content) * keep)])
-        with pytest.raises(InputError, match=r"cut\.tar(\.gz)? is no whole tar archive"):
+        with pytest.raises(InputError, match=r"cut\.tar(\.gz)? is not a complete tar archive"):
             load_scored_pairs("stsb", data_dir=archive)
 
 
@@ -266,7 +266,7 @@ def test_what_is_not_there(tmp_path: Path, name: str, split: str, folder: str, f
 
 
 def test_a_file_that_is_no_archive(write_file: Callable[[str, str], Path]) -> None:
-    with pytest.raises(InputError, match="no whole tar archive"):
+    with pytest.raises(InputError, match="not a complete tar archive"):
         load_scored_pairs("stsb", data_dir=write_file("notes.txt", "hello"))
 
 
