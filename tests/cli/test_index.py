@@ -2,9 +2,7 @@ from __future__ import annotations
 
 import io
 import json
-import os
 import signal
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from sentemb.cli.main import run
+from tests import processes
 
 SENTENCES = [
     "a cat sat on the mat",
@@ -241,15 +240,13 @@ def test_an_interrupted_command_resumes(
         tmp_path / "index",
     ]
     work = tmp_path / ".index.building"
-    process = subprocess.Popen(
-        [sys.executable, "-c", INTERRUPTED_BUILD, str(int(number)), *map(str, arguments)],
-        stderr=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
-        text=True,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    log = tmp_path / "log"
+    process = processes.start(
+        processes.run_code, INTERRUPTED_BUILD, str(int(number)), *map(str, arguments), log=log
     )
-    _, err = process.communicate()
-    assert process.returncode == code
+    process.join()
+    err = log.read_text()
+    assert process.exitcode == code
     assert f"what is encoded stays in {work}" in err and "Traceback" not in err
     assert not (tmp_path / "index").exists()
     code, _, err = sentemb(*arguments)

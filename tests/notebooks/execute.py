@@ -9,6 +9,7 @@ import tempfile
 from pathlib import Path
 
 import nbformat
+from jupyter_client import KernelManager
 from nbclient import NotebookClient
 
 FOLDER = Path(__file__).resolve().parents[2] / "notebooks"
@@ -20,13 +21,20 @@ METADATA = {
 }
 
 
-def execute(path: Path, folder: Path, *, then: str = "") -> nbformat.NotebookNode:
+# A kernel that runs one notebook after another keeps its imported modules, and nothing else.
+_FRESH = "%reset -f\nimport os as _os\n_os.chdir({folder!r})\ndel _os"
+
+
+def execute(
+    path: Path, folder: Path, *, then: str = "", kernel: KernelManager | None = None
+) -> nbformat.NotebookNode:
     """Run a notebook from top to bottom.
 
     Args:
         path: The notebook; it stays as it is.
         folder: Where the kernel works.
         then: Code to run after the last cell, which sees what the notebook made.
+        kernel: A kernel that others use too; by default one of its own.
 
     Returns:
         The notebook with its outputs, without the cell of `then`.
@@ -34,8 +42,11 @@ def execute(path: Path, folder: Path, *, then: str = "") -> nbformat.NotebookNod
     notebook = nbformat.read(path, as_version=4)
     if then:
         notebook.cells.append(nbformat.v4.new_code_cell(then))
+    if kernel is not None:
+        notebook.cells.insert(0, nbformat.v4.new_code_cell(_FRESH.format(folder=str(folder))))
     client = NotebookClient(
         notebook,
+        km=kernel,
         timeout=600,
         kernel_name="python3",
         record_timing=False,
@@ -46,6 +57,8 @@ def execute(path: Path, folder: Path, *, then: str = "") -> nbformat.NotebookNod
     client.execute()
     if then:
         notebook.cells.pop()
+    if kernel is not None:
+        notebook.cells.pop(0)
     notebook.metadata = nbformat.from_dict(METADATA)
     return notebook
 

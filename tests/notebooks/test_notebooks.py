@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 pytest.importorskip("nbclient", reason="the notebooks need pip install 'sentemb[notebooks]'")
 import nbformat
+from jupyter_client import KernelManager
 
 from tests.notebooks.execute import METADATA, NOTEBOOKS, execute
 
@@ -59,10 +61,18 @@ def test_every_notebook_has_a_check() -> None:
     assert [path.stem for path in NOTEBOOKS] == sorted(CHECKS)
 
 
+@pytest.fixture(scope="module")
+def kernel() -> Iterator[KernelManager]:
+    """One kernel for all notebooks: importing takes longer than most of their cells."""
+    manager = KernelManager(kernel_name="python3")
+    yield manager
+    if manager.has_kernel:
+        manager.shutdown_kernel(now=True)
+
+
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_it_runs_and_shows_what_it_says(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    notebook = execute(path, tmp_path, then=CHECKS[path.stem])
+def test_it_runs_and_shows_what_it_says(path: Path, tmp_path: Path, kernel: KernelManager) -> None:
+    notebook = execute(path, tmp_path, then=CHECKS[path.stem], kernel=kernel)
     streams = [output for output in outputs(notebook) if output["output_type"] == "stream"]
     assert [output["text"] for output in streams if output["name"] == "stderr"] == []
     # Nothing new or gone since the outputs were committed.

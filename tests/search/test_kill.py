@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import random
 import time
+from multiprocessing.process import BaseProcess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from sentemb.errors import InputError
 from sentemb.search import SearchIndex, shards
+from tests import processes
 from tests.search.bag_of_words import BagOfWords
-
-# Children are copies of a process that has imported everything and does nothing else.
-PROCESSES = multiprocessing.get_context("forkserver")
-PROCESSES.set_forkserver_preload(["sentemb.search.index", "tests.search.test_kill"])
 
 
 class Slow(BagOfWords):
@@ -30,7 +28,7 @@ class Slow(BagOfWords):
         return super().encode(texts)
 
 
-def build(output: Path, version: str, stop: int, encoded: object) -> None:
+def build(output: Path, version: str, stop: int, encoded: Any) -> None:
     shards.SHARD_TEXTS = 25
     encoder = Slow(stop)
     texts = [f"w{n} {version}" for n in range(500)]
@@ -39,12 +37,11 @@ def build(output: Path, version: str, stop: int, encoded: object) -> None:
     encoded.value = len(encoder.encoded)
 
 
-def start(output: Path, version: str, *, stop: int = -1) -> tuple[multiprocessing.Process, object]:
+def start(output: Path, version: str, *, stop: int = -1) -> tuple[BaseProcess, Any]:
     """A build, with the number of texts that it has encoded at its end."""
-    encoded = PROCESSES.Value("i", -1)
-    process = PROCESSES.Process(target=build, args=(output, version, stop, encoded))
-    process.start()
-    return process, encoded
+    encoded = processes.number()
+    log = output.with_suffix(".log")
+    return processes.start(build, output, version, stop, encoded, log=log), encoded
 
 
 def state(output: Path) -> str:
@@ -63,11 +60,11 @@ def state(output: Path) -> str:
 def kill_builds(folder: Path, times: int, *, seed: int) -> None:
     rng = random.Random(seed)
     output = folder / "index"
-    for _ in range(2):  # the first one waits for the server of processes
-        started = time.perf_counter()
-        process, _ = start(folder / "timing", "v0")
-        process.join()
-        duration = time.perf_counter() - started
+    processes.warm_up(folder / "log")
+    started = time.perf_counter()
+    process, _ = start(folder / "timing", "v0")
+    process.join()
+    duration = time.perf_counter() - started
     before, seen = "none", set()
     for attempt in range(times):
         version = f"v{attempt // 2}"

@@ -14,7 +14,7 @@ from torch import nn
 
 from sentemb.losses import SelfGuidedLoss
 from sentemb.training import TrainConfig, train
-from tests.training import processes
+from tests import processes
 from tests.training.training_helpers import assert_equal, make_trainer, model_weights, weights_of
 
 

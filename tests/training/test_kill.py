@@ -18,7 +18,7 @@ from transformers import TrainerState
 
 from sentemb.training.checkpoints import checkpoints
 from sentemb.training.folder import RunFolder
-from tests.training import processes
+from tests import processes
 from tests.training.training_helpers import assert_equal, model_weights
 
 

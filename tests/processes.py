@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import sys
 from collections.abc import Callable
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any
 
 _CONTEXT = multiprocessing.get_context("forkserver")
 _CONTEXT.set_forkserver_preload(
-    ["sentemb.training.run", "sentemb.cli.main", "tests.training.training_helpers"]
+    ["sentemb.training.run", "sentemb.search.index", "sentemb.cli.main", "tests.training.training_helpers"]
 )
 
 
@@ -20,6 +21,17 @@ def start(target: Callable[..., None], *arguments: Any, log: Path, **environment
     process = _CONTEXT.Process(target=_enter, args=(target, arguments, log, environment), daemon=True)
     process.start()
     return process
+
+
+def run_code(code: str, *arguments: str) -> None:
+    """What `python -c CODE ARGUMENTS` does."""
+    sys.argv = ["-c", *arguments]
+    exec(compile(code, "<test>", "exec"), {"__name__": "__main__"})
+
+
+def number() -> Any:
+    """A whole number that a process and its parent share, -1 at first."""
+    return _CONTEXT.Value("q", -1)
 
 
 def command(arguments: list[str]) -> None:
