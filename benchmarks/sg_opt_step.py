@@ -35,7 +35,7 @@ from sentemb._files import write_json
 from sentemb.evaluation.environment import hardware
 from sentemb.losses import SelfGuidedLoss
 from sentemb.losses.heads import projection_head
-from sentemb.training.by_length import in_parts
+from sentemb.training.length_bucketing import bucketed_by_length
 
 TEMPERATURE, DRIFT_WEIGHT, BATCH = 0.01, 0.1, 16
 BASES = ("minilm", "bert-4x256", "bert-6x256")
@@ -111,7 +111,7 @@ def make_step(variant: str, base: str, *, dropout: float = 0.1) -> tuple[nn.Modu
     model = build_encoder(base, "eager" if obvious else "sdpa")
     # The same head for both: without dropout they follow the same path, so their losses can be compared.
     torch.manual_seed(0)
-    loss = ObviousSelfGuided(model) if obvious else SelfGuidedLoss(in_parts(model))
+    loss = ObviousSelfGuided(model) if obvious else SelfGuidedLoss(bucketed_by_length(model))
     loss.train()
     for module in loss.modules():
         if isinstance(module, nn.Dropout):

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import inspect
-
 from sentemb.classification.config import ClassifierConfig
 from sentemb.errors import InputError
-from sentemb.training.objective import check_loss_options, loss_class
+from sentemb.training.objective import check_loss_options, takes_head
 
 
 def check_options(config: ClassifierConfig) -> None:
@@ -25,9 +23,3 @@ def check_options(config: ClassifierConfig) -> None:
             f"{config.loss} trains no head, and {config.head} cannot be fitted to a frozen encoder",
             "take the head linear, or another loss",
         )
-
-
-def takes_head(loss: str) -> bool:
-    """Whether a loss trains a classification head with the encoder."""
-    head = inspect.signature(loss_class(loss)).parameters.get("head")
-    return head is not None and head.default is head.empty

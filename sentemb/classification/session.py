@@ -6,7 +6,7 @@ import hashlib
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from datasets import Dataset
@@ -15,26 +15,24 @@ from torch import Tensor, nn
 from transformers import set_seed
 
 from sentemb._compat import Dense
-from sentemb.classification.card import classifier_card
 from sentemb.classification.classifier import Classifier
 from sentemb.classification.config import ClassifierConfig
 from sentemb.classification.evaluator import ClassifierEvaluator, inputs_of
 from sentemb.classification.inputs import compute
-from sentemb.classification.options import takes_head
 from sentemb.classification.probe import fit_probe
 from sentemb.classification.storage import write_classifier
 from sentemb.data.columns import LABEL
 from sentemb.data.labelled import LabelledTexts
 from sentemb.modules.heads import ClassificationHead, build_head
-from sentemb.training.by_length import in_parts
-from sentemb.training.card import write_card
-from sentemb.training.objective import check_loss_options, loss_class
+from sentemb.training.card import classifier_card, write_card
+from sentemb.training.encoder_session import EncoderSession
+from sentemb.training.length_bucketing import bucketed_by_length
+from sentemb.training.objective import build_loss, takes_head
 from sentemb.training.outcome import Run
 from sentemb.training.progress import ConsoleProgress
-from sentemb.training.session import Session
 
 
-class ClassifierSession(Session):
+class ClassifierSession(EncoderSession):
     """A run that trains an encoder and a head, and chooses their weights by a validation set.
 
     Args:
@@ -48,7 +46,6 @@ class ClassifierSession(Session):
     """
 
     config: ClassifierConfig
-    eval_on_start: ClassVar[bool] = False  # an untrained head is no candidate
 
     def __init__(
         self,
@@ -65,9 +62,8 @@ class ClassifierSession(Session):
         self.eval_steps = config.eval_steps or -(-len(train) // self.rows_per_step)
         start_from_pooler(self.model)
         self.head = self._build_head()
-        chosen, options = loss_class(config.loss), check_loss_options(config)
-        encoder = in_parts(self.model)
-        self.loss = chosen(encoder, **options) if self.two_stages else chosen(encoder, self.head, **options)
+        parts = () if self.two_stages else (self.head,)
+        self.loss = build_loss(config, bucketed_by_length(self.model), *parts)
         self.judge = self._judge()
         self.evaluator = None if self.two_stages else self.judge
         self.probe_scores: list[float] = []
@@ -86,8 +82,9 @@ class ClassifierSession(Session):
     def describe(self) -> dict[str, Any]:
         """Say for the record what the run is trained on."""
         sets = {"train": self.train, "validation": self.validation}
-        data = {name: None if one is None else _described(one) for name, one in sets.items()}
-        return {"data": {"source": self.train.source or self.train.name, **data}, "head": self.head.config()}
+        data: dict[str, Any] = {name: None if one is None else _described(one) for name, one in sets.items()}
+        data["source"] = self.train.source or self.train.name
+        return {"data": data, "head": self.head.config(), **super().describe()}
 
     def finish(self, kept: Run) -> Run:
         """Fit the head on the frozen encoder, where the loss has not trained it."""
@@ -114,7 +111,13 @@ class ClassifierSession(Session):
         write_classifier(self.classifier, folder)
         write_card(
             folder / "README.md",
-            lambda: classifier_card(self.config, self.train, record, citation=str(self.loss.citation)),
+            lambda: classifier_card(
+                self.config,
+                record,
+                classes=self.train.label_names,
+                pairs=self.train.pairs is not None,
+                loss=self.loss,
+            ),
         )
 
     def _build_head(self) -> ClassificationHead:

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from sentemb.losses import ParaphraseContrastLoss, SimCSELoss
 from sentemb.losses.encoder import dtype_of
-from sentemb.training.by_length import in_parts
+from sentemb.training.length_bucketing import bucketed_by_length
 
 
 class Contrast(nn.Module):
@@ -55,5 +55,5 @@ def embed(encoder: SentenceTransformer, texts: Sequence[str]) -> Tensor:
         name: value.to(encoder.device) if isinstance(value, Tensor) else value
         for name, value in encoder.preprocess(list(texts)).items()
     }
-    vectors: Tensor = in_parts(encoder)(features)["sentence_embedding"]  # (n, d)
+    vectors: Tensor = bucketed_by_length(encoder)(features)["sentence_embedding"]  # (n, d)
     return vectors

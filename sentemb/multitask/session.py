@@ -6,16 +6,15 @@ import hashlib
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from sentence_transformers import SentenceTransformer, SentenceTransformerTrainingArguments
-from transformers import PrinterCallback, set_seed
+from transformers import TrainerCallback
 
 from sentemb._compat import BaseEvaluator
 from sentemb.data.labelled import LabelledTexts
 from sentemb.losses import ParaphraseContrastLoss
-from sentemb.modules import build_encoder
 from sentemb.multitask.card import model_card
 from sentemb.multitask.config import MultiTaskConfig
 from sentemb.multitask.evaluation import OVERALL, evaluate_tasks
@@ -26,15 +25,12 @@ from sentemb.multitask.plan import StepPlan
 from sentemb.multitask.stages import stages_of
 from sentemb.multitask.tasks import TaskSets
 from sentemb.multitask.trainer import LOG_STEPS, MultiTaskTrainer, best_scores, keep_model
-from sentemb.training.callbacks import MetricsCallback, SpeedCallback
 from sentemb.training.card import write_card
 from sentemb.training.checkpoints import checkpoint_name, checkpoints
-from sentemb.training.folder import RunFolder
+from sentemb.training.encoder_session import EncoderSession
 from sentemb.training.objective import check_loss_options
 from sentemb.training.outcome import Run
 from sentemb.training.progress import ConsoleProgress
-from sentemb.training.session import Session
-from sentemb.training.stopping import StoppingCallback, StoppingRule
 
 
 class TaskEvaluator(BaseEvaluator):
@@ -57,7 +53,7 @@ class TaskEvaluator(BaseEvaluator):
         return evaluate_tasks(self.model, self.dev)
 
 
-class MultiTaskSession(Session):
+class MultiTaskSession(EncoderSession):
     """A run that trains one encoder and the heads of several tasks.
 
     Args:
@@ -72,7 +68,6 @@ class MultiTaskSession(Session):
     """
 
     config: MultiTaskConfig
-    eval_on_start: ClassVar[bool] = False  # untrained heads are no candidate
 
     def __init__(
         self,
@@ -83,15 +78,10 @@ class MultiTaskSession(Session):
         *,
         progress: ConsoleProgress | None = None,
     ) -> None:
-        self.config, self.progress = config, progress
         self.train, self.dev, self.nli = train, dev, nli
-        self.folder = RunFolder(Path(config.output))
-        (self.seed,) = config.seeds
-        set_seed(self.seed)  # the heads draw from the generators
-        encoder = build_encoder(config.base, pooling=config.pooling)  # type: ignore[arg-type]
-        self.max_length = min(config.max_length, encoder.max_seq_length or config.max_length)
+        super().__init__(config, progress=progress)
+        encoder = self.model
         encoder.max_seq_length = self.max_length
-        self.model = encoder
         width = int(encoder.get_embedding_dimension() or 0)
         names = train.sentiment.label_names
         heads = TaskHeads(width, len(names), sharing=config.sharing, dropout=config.head_dropout)
@@ -99,8 +89,6 @@ class MultiTaskSession(Session):
         pairs = ParaphraseContrastLoss(encoder, **check_loss_options(config))
         self.loss = MultiTaskLoss(self.tasks, pairs, train, config, nli=nli)
         self.plan = StepPlan(stages_of(config, train, nli_rows=len(nli[0]) if nli else 0), config)
-        self.speed = SpeedCallback(config.batch_size)
-        self.rule = StoppingRule(config.stopping, config.stopping_limit)
         self.evaluator = TaskEvaluator(self.tasks, dev)
 
     def describe(self) -> dict[str, Any]:
@@ -112,7 +100,7 @@ class MultiTaskSession(Session):
             "nli": {"rows": len(self.nli[0]), "sha256": checksum(self.nli)} if self.nli else None,
         }
         stages = [stage.name for stage in self.plan.stages]
-        return {"data": data, "stages": stages, "heads": self.tasks.heads.config()}
+        return {"data": data, "stages": stages, "heads": self.tasks.heads.config(), **super().describe()}
 
     def describe_score(self, kept: Run, scores: list[float]) -> dict[str, Any]:
         """Say for the record how the weights were chosen."""
@@ -124,12 +112,8 @@ class MultiTaskSession(Session):
         citation = self.loss.citation
         write_card(folder / "README.md", lambda: model_card(self.config, record, citation=citation))
 
-    def _trainer(self, *, fresh: bool, kind: Any = None) -> MultiTaskTrainer:
-        callbacks: list[Any] = [self.speed, MetricsCallback(self.folder, speed=self.speed)]
-        callbacks.append(StoppingCallback(self.evaluator.best_metric_key, rule=self.rule))
-        if self.progress is not None:
-            self.progress.speed = self.speed
-            callbacks.append(self.progress)
+    def make_trainer(self, callbacks: list[TrainerCallback], *, fresh: bool, in_memory: bool) -> Any:
+        """Make the trainer of the plan."""
         arguments = SentenceTransformerTrainingArguments(
             output_dir=str(self.folder.checkpoints),
             per_device_train_batch_size=1,
@@ -145,7 +129,7 @@ class MultiTaskSession(Session):
             report_to="none",
             disable_tqdm=True,
         )
-        trainer = MultiTaskTrainer(
+        return MultiTaskTrainer(
             self.tasks,
             arguments,
             plan=self.plan,
@@ -153,17 +137,17 @@ class MultiTaskSession(Session):
             evaluator=self.evaluator,
             callbacks=callbacks,
         )
-        trainer.remove_callback(PrinterCallback)
-        return trainer
 
     def retained(self, trainer: Any, kept: Run) -> set[int]:
         """The best by every metric, of which ensembles are made."""
         return {int(best["step"]) for best in best_scores(trainer.state).values()} - {kept.step}
 
-    def _publish(self, trainer: Any, kept: Run) -> None:
+    def summarise(self, trainer: Any, kept: Run) -> dict[str, Any]:
+        """Say where the best model by each metric lies."""
         best = best_scores(trainer.state)
-        seconds = round(self.speed.seconds, 2)
-        self.folder.update_record(best=_places(best, published=kept.step), seconds=seconds)
+        return {"best": _places(best, published=kept.step), "seconds": round(self.speed.seconds, 2)}
+
+    def _publish(self, trainer: Any, kept: Run) -> None:
         super()._publish(trainer, kept)
         for _, path in checkpoints(self.folder.checkpoints):
             keep_model(path)

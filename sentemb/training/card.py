@@ -1,20 +1,34 @@
-"""The model card: what was trained on what, and how it was scored."""
+"""Model cards: what was trained on what, with the values really used, and how it was scored."""
 
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from huggingface_hub import ModelCard, try_to_load_from_cache
 from sentence_transformers import SentenceTransformer
+from torch import nn
 
+from sentemb.data.catalogue import get
+from sentemb.data.sources import kind_of
 from sentemb.modules.bundled import bundled_folder
 from sentemb.modules.custom_modules import CUSTOM_MODULES
-from sentemb.training.config import TrainConfig
+from sentemb.training.config import ClassifierConfig, EncoderConfig, TrainConfig
+from sentemb.training.objective import citation_of
+from sentemb.training.recipes import RECIPES
+from sentemb.training.settings import shown
 
 logger = logging.getLogger(__name__)
+
+ENCODER_TAGS = ("sentence-similarity", "feature-extraction")
+# What a run is free to choose; other fields that differ from the recipe are named.
+_FREE = frozenset(
+    "recipe preset base output data columns label dev data_dir seeds max_steps eval_steps precision".split()
+)
 
 
 def write_card(path: Path, make_text: Callable[[], str]) -> None:
@@ -33,7 +47,7 @@ class Card:
         name: The model's name.
         summary: What it is, in a sentence or two.
         code: Python that loads and uses it.
-        rows: Settings and scores by title.
+        rows: Settings and scores by title; rows of None are left out.
         citation: BibTeX of the method.
         base: What it was made of.
         pipeline: The hub's name for what it does.
@@ -53,26 +67,72 @@ class Card:
 
     def text(self) -> str:
         """The card."""
-        front = ["library_name: sentence-transformers", f"pipeline_tag: {self.pipeline}"]
-        # Only a hub id may stand here: a path or the name of a bundled model would point to nowhere.
-        if not Path(self.base).exists() and bundled_folder(self.base) is None:
-            front.append(f"base_model: {self.base}")
-        front += ["tags:", *(f"- {tag}" for tag in ("sentence-transformers", *self.tags, "sentemb"))]
+        terms = base_terms(self.base)
+        rows = {
+            "Base model": public_name(self.base),
+            **self.rows,
+            "Licence of the base": terms.get("license"),
+        }
+        table = [_row(title, value) for title, value in rows.items() if value is not None]
         parts = [
-            "\n".join(["---", *front, "---"]),
+            "\n".join(["---", *self._front(terms), "---"]),
             f"# {self.name}",
             self.summary,
             "\n".join(["```python", *self.code, "```"]),
             *([self.after_code] if self.after_code else []),
-            "\n".join(["| | |", "|---|---|", *(_row(title, value) for title, value in self.rows.items())]),
+            "\n".join(["| | |", "|---|---|", *table]),
             "The folder `run/` holds every setting, versions and checksums of the data.",
-            "## Citation",
-            f"```bibtex\n{self.citation.strip()}\n```",
+            *(["## Citation", f"```bibtex\n{self.citation.strip()}\n```"] if self.citation else []),
         ]
         return "\n\n".join(parts) + "\n"
 
+    def _front(self, terms: Mapping[str, str]) -> list[str]:
+        front = ["library_name: sentence-transformers", f"pipeline_tag: {self.pipeline}"]
+        # Only a hub id may stand here: a path or the name of a bundled model would point to nowhere.
+        if not Path(self.base).exists() and bundled_folder(self.base) is None:
+            front.append(f"base_model: {self.base}")
+        if language := terms.get("language"):
+            front.append(f"language: {language}")
+        return [*front, "tags:", *(f"- {tag}" for tag in ("sentence-transformers", *self.tags, "sentemb"))]
 
-ENCODER_TAGS = ("sentence-similarity", "feature-extraction")
+
+def public_name(place: str) -> str:
+    """A model or a data set without the folders of this machine."""
+    return Path(place).name if Path(place).expanduser().exists() else place
+
+
+def run_name(output: str) -> str:
+    """What a run is called: its folder's name, with the one above where that says nothing."""
+    path = Path(output).absolute()
+    return f"{path.parent.name}-{path.name}" if re.fullmatch(r"model|seed-\d+", path.name) else path.name
+
+
+def base_terms(base: str) -> dict[str, str]:
+    """Licence and language that the base's own card states."""
+    folder = Path(base).expanduser()
+    if not folder.is_dir() and (bundled := bundled_folder(base)) is not None:
+        folder = bundled
+    card: Any = folder / "README.md" if folder.is_dir() else try_to_load_from_cache(base, "README.md")
+    if not isinstance(card, str | Path) or not Path(card).is_file():
+        return {}
+    stated = ModelCard.load(card, ignore_metadata_errors=True).data
+    terms = {"license": stated.license, "language": stated.language}
+    return {name: value for name, value in terms.items() if isinstance(value, str)}
+
+
+def training_rows(config: EncoderConfig) -> dict[str, object]:
+    """The settings of every run that trains an encoder."""
+    return {
+        "Recipe": _recipe(config),
+        "Pooling": config.pooling or "the base's own",
+        "Loss": f"{config.loss.rpartition('/')[2]} {_options(config.loss_options)}".strip(),
+        "Batch size": config.batch_size,
+        "Epochs": config.epochs,
+        "Steps at most": config.max_steps,
+        "Learning rate": f"{config.learning_rate:g}",
+        "Precision": config.precision,
+        "Seed": shown(config.seeds),
+    }
 
 
 def encoder_code(name: str, model: SentenceTransformer) -> list[str]:
@@ -85,27 +145,78 @@ def encoder_code(name: str, model: SentenceTransformer) -> list[str]:
     return [*loading, 'vectors = encoder.encode(["A man is playing a guitar.", "Someone makes music."])']
 
 
-def model_card(
-    config: TrainConfig, model: SentenceTransformer, record: dict[str, Any], *, citation: str
+def encoder_card(
+    config: TrainConfig, model: SentenceTransformer, record: dict[str, Any], *, loss: nn.Module
 ) -> str:
     """Make the text of the card of a trained encoder."""
-    name = Path(config.output).name
+    name = run_name(config.output)
+    entry = get(config.data) if kind_of(config.data) == "entry" else None
     rows = {
-        "Recipe": f"{config.recipe} ({config.preset})",
-        "Base model": config.base,
-        "Training data": f"{config.data}, {record.get('data', {}).get('rows', '?')} rows",
-        "Pooling": config.pooling,
-        "Loss": f"{config.loss} {dict(config.loss_options)}",
-        "Batch size": config.batch_size,
-        "Epochs": config.epochs,
-        "Learning rate": f"{config.learning_rate:g}",
-        "Precision": config.precision,
-        "Seed": ", ".join(str(seed) for seed in config.seeds),
+        "Training data": f"{public_name(config.data)}, {record['data'].get('rows', '?')} rows",
+        "Licence of the data": None if entry is None else entry.licence,
+        **training_rows(config),
         "Dev score": _dev_score(config, record),
     }
+    unchanged = record["kept_step"] == 0
     summary = f"A sentence encoder trained with sentemb's `{config.recipe}` recipe."
+    if unchanged:
+        summary = (
+            f"`{public_name(config.base)}` as it is: nothing that was trained scored higher on the dev set."
+        )
     code = encoder_code(name, model)
-    return Card(name, summary, code, rows, citation, config.base, tags=ENCODER_TAGS).text()
+    return Card(name, summary, code, rows, citation_of(loss), config.base, tags=ENCODER_TAGS).text()
+
+
+def classifier_card(
+    config: ClassifierConfig, record: dict[str, Any], *, classes: Sequence[str], pairs: bool, loss: nn.Module
+) -> str:
+    """Make the text of a classifier's card."""
+    name = run_name(config.output)
+    train, score = record["data"]["train"], record["dev"]["score"]
+    example = '("first text", "second text")' if pairs else '"a text"'
+    chosen = f"{config.metric} {100 * (score or 0):.2f} of {record['dev']['set']}"
+    rows = {
+        "Training data": f"{train['set']} {train['split']}, {train['rows']} {'pairs' if pairs else 'texts'}",
+        "Classes": ", ".join(classes[:20]) + (", ..." if len(classes) > 20 else ""),
+        "Head": f"{config.head} {_options(config.head_options)}".strip(),
+        **training_rows(config),
+        "Validation score": "none: the last weights" if score is None else chosen,
+    }
+    code = [
+        "from sentemb.classification import Classifier",
+        "",
+        f'Classifier.load("{name}").predict([{example}])',
+    ]
+    return Card(
+        name,
+        f"A classifier trained with sentemb's `{config.recipe}` recipe.",
+        code,
+        rows,
+        citation_of(loss),
+        config.base,
+        pipeline="text-classification",
+        tags=("text-classification",),
+        after_code=f'Its encoder alone is `SentenceTransformer("{name}")`.',
+    ).text()
+
+
+def _recipe(config: EncoderConfig) -> str:
+    """The recipe, and the settings in which the run departs from it."""
+    named = f"{config.recipe} ({config.preset})"
+    if config.recipe not in RECIPES:
+        return named
+    told = RECIPES[config.recipe].values(config.preset)
+    recipe = config.replace(**{name: value for name, value in told.items() if name != "recipe"})
+    own = [
+        name.replace("_", " ")
+        for name, value in recipe.values().items()
+        if name not in _FREE and value != config.values()[name]
+    ]
+    return f"{named}, with other values of {', '.join(own)}" if own else named
+
+
+def _options(options: Mapping[str, object]) -> str:
+    return ", ".join(f"{name}={shown(value)}" for name, value in options.items())
 
 
 def _row(title: str, value: object) -> str:
@@ -117,4 +228,6 @@ def _dev_score(config: TrainConfig, record: dict[str, Any]) -> str:
     if not dev or dev.get("score") is None:
         return "none: the last weights, chosen without a dev set"
     weights = "last weights" if config.use_last else f"best of {dev['evaluations']} evaluations"
-    return f"{100 * dev['score']:.2f} Spearman of cosines on {config.dev} dev, protocol all ({weights})"
+    name = public_name(config.dev)
+    before = "" if dev.get("base") is None else f"; {100 * dev['base']:.2f} before training"
+    return f"{100 * dev['score']:.2f} Spearman of cosines on {name} dev, protocol all ({weights}){before}"

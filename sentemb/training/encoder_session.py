@@ -1,74 +1,109 @@
-"""A run that trains an encoder on text."""
+"""A run that trains a sentence encoder by a loss."""
 
 from __future__ import annotations
 
-from pathlib import Path
+import logging
 from typing import Any, ClassVar
 
-from sentemb.data import describe_source
+import torch
+from datasets import Dataset
+from transformers import TrainerCallback, set_seed
+
 from sentemb.data.columns import LABEL
-from sentemb.losses import ViewCache
-from sentemb.training.by_length import in_parts
-from sentemb.training.card import model_card, write_card
-from sentemb.training.config import TrainConfig
-from sentemb.training.objective import build_loss, negatives_per_anchor
-from sentemb.training.outcome import Run
+from sentemb.errors import InputError
+from sentemb.modules import load
+from sentemb.training.arguments import training_arguments
+from sentemb.training.callbacks import SpeedCallback
+from sentemb.training.config import EncoderConfig
+from sentemb.training.objective import describe_loss
 from sentemb.training.progress import ConsoleProgress
-from sentemb.training.rows import dev_evaluator, load_rows
+from sentemb.training.ranks import ranks
+from sentemb.training.run_trainers import MemoryTrainer, RunTrainer
 from sentemb.training.session import Session
+from sentemb.training.stopping import StoppingRule
+
+logger = logging.getLogger(__name__)
 
 
 class EncoderSession(Session):
-    """A run that trains an encoder on text and chooses its weights by a similarity dev set.
+    """What runs that train an encoder have in common.
+
+    The base is loaded as it is where the configuration names no pooling. A subclass makes `loss` and
+    `evaluator` after this.
 
     Args:
         config: The configuration, with one seed.
         progress: Where to show progress.
-        view_cache: Cache of frozen views to share between runs.
+        rows: Training rows; None for a trainer that has its own.
 
     Raises:
         InputError: Something in the configuration or the data cannot be used.
     """
 
-    config: TrainConfig
-    eval_on_start: ClassVar[bool] = True
+    config: EncoderConfig
+    eval_on_start: ClassVar[bool] = False
+    """Whether the untrained state is evaluated, and is the first candidate for the kept weights."""
+    eval_steps: int
+    """Optimizer steps between two evaluations, and between two checkpoints."""
+    loss: Any
+    """Trains the model."""
 
     def __init__(
-        self, config: TrainConfig, *, progress: ConsoleProgress | None, view_cache: ViewCache | None
+        self, config: EncoderConfig, *, progress: ConsoleProgress | None, rows: Dataset | None = None
     ) -> None:
-        rows = load_rows(config)
-        self.evaluator = dev_evaluator(config)
-        self.eval_steps = config.eval_steps
-        super().__init__(config, rows=rows, progress=progress)
-        whole_pass = config.max_steps is None or config.max_steps * self.rows_per_step >= len(rows)
-        self.loss = build_loss(config, in_parts(self.model), view_cache=view_cache, whole_pass=whole_pass)
-        self.negatives = negatives_per_anchor(
-            self.loss, batch_size=config.batch_size, columns=sum(name != LABEL for name in rows.column_names)
-        )
-        self.remarks = (f"negatives per anchor: {self.negatives}",)
-        if getattr(self.loss, "view_cache", None) is not None:
-            self.remarks += ("computing the views of the frozen encoder before the first step",)
+        super().__init__(config, progress=progress, rule=StoppingRule(config.stopping, config.stopping_limit))
+        self.use_last = config.use_last
+        self.rows = rows
+        # New layers of the model and the head of the loss draw from the generators.
+        set_seed(self.seed)
+        self.model = load(config.base, pooling=config.pooling)  # type: ignore[arg-type]
+        self.max_length = self._fitting_length()
+        self.rows_per_step = config.batch_size * ranks().num_processes
+        self.speed = SpeedCallback(self.rows_per_step * self.text_columns)
+        slow = torch.backends.cpu.get_cpu_capability() in ("DEFAULT", "AVX2")
+        if config.precision == "bfloat16" and slow and not torch.accelerator.is_available():
+            logger.warning(
+                "this CPU has no bfloat16 instructions: training in float32 is several times faster"
+            )
+
+    @property
+    def text_columns(self) -> int:
+        """Texts in a training row."""
+        return 1 if self.rows is None else sum(name != LABEL for name in self.rows.column_names)
 
     def describe(self) -> dict[str, Any]:
-        """Say for the record what the run is trained on."""
-        config = self.config
-        return {
-            "data": describe_source(config.data, data_dir=config.data_dir, rows=len(self.rows)),
-            "negatives_per_anchor": self.negatives,
-        }
+        """Say for the record what is trained."""
+        loss = describe_loss(self.config.loss, self.loss)
+        before = self.folder.read_record().get("loss", loss)
+        if before.get("sha256") != loss.get("sha256"):
+            raise InputError(f"{self.config.loss} has changed since the run began", "begin a new run")
+        return {"precision": self.config.precision, "max_length": self.max_length, "loss": loss}
 
-    def describe_score(self, kept: Run, scores: list[float]) -> dict[str, Any]:
-        """Say for the record how the weights were chosen."""
-        return {
-            "set": self.config.dev,
-            "metric": "Spearman of cosines, protocol all",
-            "initial": scores[0] if scores else None,
-        }
-
-    def write_model(self, folder: Path, record: dict[str, Any]) -> None:
-        """Write the encoder and its card."""
-        self.model.save_pretrained(str(folder), create_model_card=False)
-        write_card(
-            folder / "README.md",
-            lambda: model_card(self.config, self.model, record, citation=str(self.loss.citation)),
+    def make_trainer(self, callbacks: list[TrainerCallback], *, fresh: bool, in_memory: bool) -> Any:
+        """Make the trainer of rows and loss."""
+        metric = None if self.evaluator is None else self.evaluator.best_metric_key
+        trainer = (MemoryTrainer if in_memory else RunTrainer)(
+            self.model,
+            training_arguments(
+                self.config,
+                self.folder.checkpoints,
+                eval_steps=self.eval_steps,
+                metric=metric,
+                eval_on_start=fresh and self.eval_on_start,
+            ),
+            train_dataset=self.rows,
+            loss=self.loss,
+            evaluator=self.evaluator,
+            callbacks=callbacks,
         )
+        trainer.data_collator.max_length = self.max_length
+        return trainer
+
+    def _fitting_length(self) -> int:
+        longest = self.model.max_seq_length
+        if longest is not None and self.config.max_length > longest:
+            logger.warning(
+                "max_length %d is more than the model takes; using %d", self.config.max_length, longest
+            )
+            return int(longest)
+        return self.config.max_length

@@ -9,16 +9,20 @@ from torch import nn
 
 import sentemb.losses
 from sentemb._compat import get_world_size
+from sentemb._files import sha256_of
 from sentemb.errors import InputError, unknown
 from sentemb.losses import SelfGuidedLoss, SimCSELoss, ViewCache
-from sentemb.training.config import EncoderConfig, TrainConfig
-from sentemb.training.config.checks import checked
+from sentemb.training.config import EncoderConfig
+from sentemb.training.config.checks import checked, plain
+from sentemb.training.own_loss import is_own, loss_file, own_loss_class
 
 _NOT_AN_OPTION = "view_cache"  # which cannot be written in a file
 
 
 def loss_class(name: str) -> type[nn.Module]:
-    """Look a loss up."""
+    """Look a loss up, among sentemb's or in a file."""
+    if is_own(name):
+        return own_loss_class(name)
     if name == "CachedSelfGuidedLoss":
         raise InputError(
             "SelfGuidedLoss has no gradient cache: it compares a batch with the views of all layers of its "
@@ -27,30 +31,37 @@ def loss_class(name: str) -> type[nn.Module]:
         )
     names = [known for known in sentemb.losses.__all__ if known.endswith("Loss")]
     if name not in names:
-        raise unknown("loss", name, names)
+        raise unknown("loss", name, [*names, "FILE.py:CLASS"])
     found: type[nn.Module] = getattr(sentemb.losses, name)
     return found
+
+
+def takes_head(loss: str) -> bool:
+    """Whether a loss trains a classification head with the encoder."""
+    head = inspect.signature(loss_class(loss)).parameters.get("head")
+    return head is not None and head.default is head.empty
 
 
 def check_loss_options(config: EncoderConfig) -> dict[str, Any]:
     """Check the options of a configuration's loss by name and type."""
     chosen = loss_class(config.loss)
+    parameters = list(inspect.signature(chosen).parameters.values())
     # What has no default, the model and a classification head, is the run's own.
-    parameters = inspect.signature(chosen).parameters.values()
     known = [one.name for one in parameters if one.default is not one.empty and one.name != _NOT_AN_OPTION]
+    takes_any = any(one.kind is one.VAR_KEYWORD for one in parameters)
     types = get_type_hints(chosen.__init__)
     options = {}
     for name, value in config.loss_options.items():
-        if name not in known:
-            raise unknown(f"option of {config.loss}", name, known)
-        options[name] = checked(f"loss_options.{name}", value, types[name])
+        if name not in known and not takes_any:
+            raise unknown(f"option of {chosen.__name__}", name, known)
+        options[name] = checked(f"loss_options.{name}", value, types.get(name, Any))
     return options
 
 
 def build_loss(
-    config: TrainConfig,
+    config: EncoderConfig,
     model: nn.Module,
-    *,
+    *parts: nn.Module,
     view_cache: ViewCache | None = None,
     whole_pass: bool = True,
 ) -> nn.Module:
@@ -61,12 +72,32 @@ def build_loss(
         options["view_cache"] = view_cache
         if not whole_pass:
             options.setdefault("views", "online")
-    loss: nn.Module = chosen(model, **options)
+    try:
+        loss: nn.Module = chosen(model, *parts, **options)
+    except TypeError as error:
+        if not is_own(config.loss):
+            raise
+        raise InputError(f"{config.loss}: {error}", "a loss is made as Loss(model, **options)") from error
     return loss
 
 
-def negatives_per_anchor(loss: nn.Module, *, batch_size: int, columns: int) -> int:
-    """How many negatives an anchor of a full batch meets."""
+def describe_loss(name: str, loss: nn.Module) -> dict[str, Any]:
+    """What a run's record says of its loss."""
+    settings: dict[str, Any] = getattr(loss, "get_config_dict", dict)()
+    described = {"name": type(loss).__name__ if is_own(name) else name}
+    described |= {key: plain(value) for key, value in settings.items()}
+    return described | ({"sha256": sha256_of(loss_file(name))} if is_own(name) else {})
+
+
+def citation_of(loss: nn.Module) -> str:
+    """BibTeX of a loss, empty where it names none."""
+    return str(getattr(loss, "citation", ""))
+
+
+def negatives_per_anchor(loss: nn.Module, *, batch_size: int, columns: int) -> int | None:
+    """How many negatives an anchor of a full batch meets; None for a loss of the user's own."""
+    if not type(loss).__module__.startswith("sentemb."):
+        return None
     gathered = getattr(loss, "gather_across_devices", False)
     rows = batch_size * (get_world_size() if gathered else 1)
     if isinstance(loss, SelfGuidedLoss):

@@ -15,7 +15,7 @@ class Interrupted(KeyboardInterrupt):
     """
 
     def __init__(self, folder: Path, step: int) -> None:
-        super().__init__(f"stopped at step {step}; the same command with --resume goes on from there")
+        super().__init__(f"stopped at step {step}; resume with the same command and --resume")
         self.folder = folder
         self.step = step
 
@@ -31,6 +31,7 @@ class Run:
         step: Step of the kept weights.
         steps: Steps trained in all.
         sentences_per_second: Speed of the steps; 0 where none was left to train.
+        base_score: Dev score of the base as shipped; `None` where it was not evaluated.
     """
 
     output: Path
@@ -39,3 +40,4 @@ class Run:
     step: int
     steps: int
     sentences_per_second: float
+    base_score: float | None = None

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import logging
 
+import numpy as np
+import pyarrow as pa
 from datasets import Dataset
 
 from sentemb.data import load_columns
+from sentemb.data.columns import LABEL
+from sentemb.data.paraphrases import PAIR_COLUMNS, clean_pairs, load_pairs, paraphrase_components
 from sentemb.data.sts import load_scored_pairs
 from sentemb.errors import InputError
 from sentemb.evaluation import STSEvaluator
 from sentemb.training.config import TrainConfig
-from sentemb.training.pairs import load_pair_rows
 
 logger = logging.getLogger(__name__)
 
@@ -21,25 +24,45 @@ def load_rows(config: TrainConfig) -> Dataset:
     if config.label is not None:
         return load_pair_rows(config)
     rows = load_columns(config.data, config.columns, data_dir=config.data_dir)
-    unique: dict[int, int] = {}  # hash of a row to its first index: a million texts need not be held
-    for index, values in enumerate(zip(*(rows[name] for name in rows.column_names), strict=True)):
-        unique.setdefault(hash(values), index)
-    if len(unique) == 1:
+    first = first_occurrences(rows)
+    if len(first) == 1:
         raise InputError(
             f"{config.data} holds one row" + ("" if len(rows) == 1 else f", {len(rows)} times"),
             "contrastive training needs different texts",
         )
     if config.deduplicate:
-        rows = rows.select(sorted(unique.values()))
-    elif 2 * len(unique) < len(rows):
+        rows = rows.select(first)
+    elif 2 * len(first) < len(rows):
         logger.warning(
-            "%s repeats itself: %d of %d rows are different; repeated texts are each other's negatives. "
+            "%s repeats itself: %d of %d rows are unique; repeated texts are each other's negatives. "
             "Set deduplicate to drop them.",
             config.data,
-            len(unique),
+            len(first),
             len(rows),
         )
     return rows
+
+
+def load_pair_rows(config: TrainConfig) -> Dataset:
+    """Load labelled pairs, without those that contradict or repeat each other."""
+    pairs = load_pairs(
+        config.data, columns=config.columns, label=config.label or LABEL, data_dir=config.data_dir
+    )
+    kept, counts = clean_pairs(pairs)
+    if counts.kept < counts.rows or counts.implied:
+        logger.warning("%s: %s", config.data, counts)
+    labels = np.column_stack([kept.labels, paraphrase_components(kept)])  # (n, 3)
+    first, second = PAIR_COLUMNS
+    return Dataset.from_dict({first: kept.texts, second: kept.pairs, LABEL: labels.tolist()})
+
+
+def first_occurrences(rows: Dataset) -> list[int]:
+    """Where each unique row comes first; Arrow looks at the texts where they lie."""
+    table: pa.Table = rows.with_format("arrow")[:]
+    names = table.column_names
+    places = table.append_column("place", pa.array(np.arange(len(table))))
+    first = places.group_by(names, use_threads=False).aggregate([("place", "min")])
+    return sorted(first["place_min"].to_pylist())
 
 
 def dev_evaluator(config: TrainConfig) -> STSEvaluator | None:

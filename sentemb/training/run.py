@@ -11,7 +11,7 @@ from sentemb._files import write_json
 from sentemb.errors import InputError
 from sentemb.losses import ViewCache
 from sentemb.training.config import TrainConfig
-from sentemb.training.encoder_session import EncoderSession
+from sentemb.training.contrastive import ContrastiveSession
 from sentemb.training.folder import RunFolder
 from sentemb.training.objective import check_loss_options
 from sentemb.training.outcome import Run
@@ -82,7 +82,7 @@ def train(
     # Before anything slow: a taken folder need not wait for a model to load.
     on_main(lambda: RunFolder(Path(config.output)).check(config, resume=resume))
     with without_upstream_bars():
-        return EncoderSession(config, progress=progress, view_cache=view_cache).run(resume=resume)
+        return ContrastiveSession(config, progress=progress, view_cache=view_cache).run(resume=resume)
 
 
 def train_seeds(

@@ -7,7 +7,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from sentemb.training.by_length import ByLength
+from sentemb.training.length_bucketing import LengthBucketedEncoder
 from sentemb.training.trainer import SentembTrainer
 
 
@@ -19,7 +19,7 @@ class RunTrainer(SentembTrainer):
 
     def override_model_in_loss(self, loss: nn.Module, model: nn.Module) -> nn.Module:
         """Put upstream's wrapper of the model into the loss, unless the loss runs the model in parts."""
-        if isinstance(getattr(loss, "model", None), ByLength):
+        if isinstance(getattr(loss, "model", None), LengthBucketedEncoder):
             return loss
         changed: nn.Module = super().override_model_in_loss(loss, model)
         return changed

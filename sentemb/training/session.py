@@ -1,4 +1,4 @@
-"""One run from its data to its published model."""
+"""One run from its data to its published model, whatever it trains."""
 
 from __future__ import annotations
 
@@ -7,79 +7,77 @@ import time
 from abc import ABC, abstractmethod
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
-import torch
-from datasets import Dataset
-from transformers import PrinterCallback, TrainerState, set_seed
+from transformers import PrinterCallback, TrainerCallback, TrainerState
 from transformers.trainer import TRAINER_STATE_NAME
 
 from sentemb._files import share_files
-from sentemb.data.columns import LABEL
 from sentemb.errors import InputError
-from sentemb.modules import build_encoder
-from sentemb.training.arguments import training_arguments
 from sentemb.training.callbacks import InterruptCallback, MetricsCallback, SpeedCallback
 from sentemb.training.checkpoints import checkpoint_name, checkpoints, remove_folder, remove_remains
-from sentemb.training.config import EncoderConfig
+from sentemb.training.config import RunConfig
 from sentemb.training.folder import RunFolder
 from sentemb.training.outcome import Interrupted, Run
 from sentemb.training.progress import ConsoleProgress
 from sentemb.training.ranks import on_main, ranks
 from sentemb.training.record import describe_environment
-from sentemb.training.run_trainers import MemoryTrainer, RunTrainer
 from sentemb.training.stopping import StoppingCallback, StoppingRule, dev_scores
-from sentemb.training.trainer import SentembTrainer
 
 logger = logging.getLogger(__name__)
 
 
 class Session(ABC):
-    """Everything that one run needs, built in the order that makes its weights repeatable.
+    """The run folder, record, checkpoints, resumption, interrupts, metrics and progress of one run.
 
-    A subclass reads its data, makes the loss and the evaluator, and says what is special about its record and
-    its model; the run itself, its folder, checkpoints and resumption are the same for all. Building checks
-    everything and writes nothing.
+    A subclass reads its data, makes the model, the loss, the evaluator and the trainer of them, and says what
+    is special about its record and its model. Building checks everything and writes nothing.
 
     Args:
         config: The configuration, with one seed.
-        rows: Training rows.
         progress: Where to show progress.
+        rule: When to stop before the end; never by default.
 
     Raises:
         InputError: Something in the configuration or the data cannot be used.
     """
 
-    eval_steps: int
-    """Optimizer steps between two evaluations, and between two checkpoints."""
-    eval_on_start: ClassVar[bool]
-    """Whether the untrained state is evaluated, and is the first candidate for the kept weights."""
-    evaluator: Any
+    evaluator: Any = None
     """Chooses the best checkpoint by its `best_metric_key`; None for the last weights."""
-    loss: Any
-    """Trains the model."""
+    use_last: bool = False
+    """Keep the last weights, not those of the best score."""
     remarks: tuple[str, ...] = ()
     """Lines for the user before the run."""
+    speed: SpeedCallback
+    """Measures the steps."""
+    scores: list[float]
+    """Dev scores in order, once training is over."""
 
-    def __init__(self, config: EncoderConfig, *, rows: Dataset, progress: ConsoleProgress | None) -> None:
+    def __init__(
+        self, config: RunConfig, *, progress: ConsoleProgress | None, rule: StoppingRule | None = None
+    ) -> None:
         self.config = config
-        self.rows = rows
         self.progress = progress
+        self.rule = rule or StoppingRule("none")
         self.folder = RunFolder(Path(config.output))
         (self.seed,) = config.seeds
-        # New layers of the model and the head of the loss draw from the generators.
-        set_seed(self.seed)
-        self.model = build_encoder(config.base, pooling=config.pooling)  # type: ignore[arg-type]
-        self.max_length = self._fitting_length()
-        self.rows_per_step = config.batch_size * ranks().num_processes
-        texts = sum(name != LABEL for name in rows.column_names)
-        self.speed = SpeedCallback(self.rows_per_step * texts)
-        self.rule = StoppingRule(config.stopping, config.stopping_limit)
-        _warn_of_slow_precision(config)
+
+    @abstractmethod
+    def make_trainer(self, callbacks: list[TrainerCallback], *, fresh: bool, in_memory: bool) -> Any:
+        """Make the trainer, a `ResumableTrainer`.
+
+        Args:
+            callbacks: The run's own.
+            fresh: The run begins, it does not resume.
+            in_memory: Keep the best weights in memory in place of checkpoints.
+
+        Returns:
+            The trainer.
+        """
 
     @abstractmethod
     def describe(self) -> dict[str, Any]:
-        """Say for the record what the run is trained on."""
+        """Say for the record what is trained on what; `data` must not change until the run is resumed."""
 
     @abstractmethod
     def describe_score(self, kept: Run, scores: list[float]) -> dict[str, Any]:
@@ -89,26 +87,66 @@ class Session(ABC):
     def write_model(self, folder: Path, record: dict[str, Any]) -> None:
         """Write the model with its kept weights, and its card."""
 
+    def prepare(self) -> None:  # noqa: B027 - nothing to do is the rule
+        """What a run computes before the first step, with its folder claimed."""
+
     def finish(self, kept: Run) -> Run:
         """What remains to be computed once the kept weights are loaded."""
         return kept
 
+    def summarise(self, trainer: Any, kept: Run) -> dict[str, Any]:
+        """Say more for the record, once the weights are chosen."""
+        return {}
+
+    def retained(self, trainer: Any, kept: Run) -> set[int]:
+        """Steps whose checkpoints stay after the run."""
+        return {kept.step}
+
     def run(self, *, resume: bool) -> Run:
-        """Train, or go on training, and publish the model."""
+        """Train, or resume training, and publish the model.
+
+        Args:
+            resume: Resume the interrupted run in the output folder, if there is one.
+
+        Returns:
+            The finished run.
+
+        Raises:
+            InputError: The folder is taken, or the data has changed since the run began.
+            Interrupted: The user stopped the run, which can be resumed.
+        """
         with ExitStack() as stack:
             on_main(lambda: stack.enter_context(self.folder.claimed(self.config, resume=resume)))
             return self._run()
 
     def run_in_memory(self) -> Run:
-        """Train without a record, checkpoints and a saved model: for weights that are used and dropped."""
-        trainer = self._trainer(fresh=True, kind=MemoryTrainer)
+        """Train without a record, checkpoints and a saved model: for weights that are used and dropped.
+
+        Returns:
+            The finished run.
+        """
+        trainer = self._trainer(fresh=True, in_memory=True)
         self._train(trainer, None)
         return self.finish(self._keep(trainer))
+
+    def announce(self, text: str) -> None:
+        """Say something to the user, once however many processes there are.
+
+        Args:
+            text: A line.
+        """
+        if not ranks().is_main_process:
+            return
+        if self.progress is None:
+            logger.info(text)
+        else:
+            self.progress.announce(text)
 
     def _run(self) -> Run:
         saved = checkpoints(self.folder.checkpoints)
         step, checkpoint = saved[-1] if saved else (-1, None)
         on_main(lambda: self._begin_record(step))
+        self.prepare()
         trainer = self._trainer(fresh=checkpoint is None)
         for remark in self.remarks:
             self.announce(remark)
@@ -123,7 +161,20 @@ class Session(ABC):
         on_main(lambda: self._publish(trainer, kept))
         return kept
 
-    def _train(self, trainer: SentembTrainer, checkpoint: Path | None) -> None:
+    def _trainer(self, *, fresh: bool, in_memory: bool = False) -> Any:
+        callbacks: list[TrainerCallback] = [self.speed]
+        if not in_memory:
+            callbacks.append(MetricsCallback(self.folder, speed=self.speed))
+        if self.evaluator is not None:
+            callbacks.append(StoppingCallback(self.evaluator.best_metric_key, rule=self.rule))
+        if self.progress is not None and ranks().is_main_process:
+            self.progress.speed = self.speed
+            callbacks.append(self.progress)
+        trainer = self.make_trainer(callbacks, fresh=fresh, in_memory=in_memory)
+        trainer.remove_callback(PrinterCallback)
+        return trainer
+
+    def _train(self, trainer: Any, checkpoint: Path | None) -> None:
         interrupt = InterruptCallback()
         trainer.add_callback(interrupt)
         try:
@@ -137,50 +188,13 @@ class Session(ABC):
         if interrupt.interrupted:
             raise Interrupted(self.folder.path, trainer.state.global_step)
 
-    def _trainer(self, *, fresh: bool, kind: type[SentembTrainer] = RunTrainer) -> SentembTrainer:
-        callbacks: list[Any] = [self.speed]
-        if kind is RunTrainer:
-            callbacks.append(MetricsCallback(self.folder, speed=self.speed))
-        if self.evaluator is not None:
-            callbacks.append(StoppingCallback(self.evaluator.best_metric_key, rule=self.rule))
-        if self.progress is not None and ranks().is_main_process:
-            self.progress.speed = self.speed
-            callbacks.append(self.progress)
-        trainer = kind(
-            self.model,
-            training_arguments(
-                self.config,
-                self.folder.checkpoints,
-                eval_steps=self.eval_steps,
-                metric=None if self.evaluator is None else self.evaluator.best_metric_key,
-                eval_on_start=fresh and self.eval_on_start,
-            ),
-            train_dataset=self.rows,
-            loss=self.loss,
-            evaluator=self.evaluator,
-            callbacks=callbacks,
-        )
-        trainer.remove_callback(PrinterCallback)
-        trainer.data_collator.max_length = self.max_length
-        return trainer
-
-    def _fitting_length(self) -> int:
-        longest = self.model.max_seq_length
-        if longest is not None and self.config.max_length > longest:
-            logger.warning(
-                "max_length %d is more than the model takes; using %d", self.config.max_length, longest
-            )
-            return int(longest)
-        return self.config.max_length
+    def _scores(self, state: TrainerState) -> list[float]:
+        return [] if self.evaluator is None else dev_scores(state.log_history, self.evaluator.best_metric_key)
 
     def _is_over(self, checkpoint: Path) -> bool:
         """Whether the run died between its last step and its published model."""
         state = TrainerState.load_from_json(str(checkpoint / TRAINER_STATE_NAME))
-        if state.global_step >= state.max_steps:
-            return True
-        return self.evaluator is not None and self.rule.fires(
-            dev_scores(state.log_history, self.evaluator.best_metric_key)
-        )
+        return state.global_step >= state.max_steps or self.rule.fires(self._scores(state))
 
     def _begin_record(self, step: int) -> None:
         folder, config = self.folder, self.config
@@ -198,37 +212,25 @@ class Session(ABC):
             recipe=config.recipe,
             preset=config.preset,
             seed=self.seed,
-            precision=config.precision,
-            max_length=self.max_length,
             processes=ranks().num_processes,
-            loss={"name": config.loss} | _plain(self.loss),
             sessions=sessions,
             **described,
             **describe_environment(),
         )
 
-    def _keep(self, trainer: SentembTrainer) -> Run:
+    def _keep(self, trainer: Any) -> Run:
         """Choose the weights that the paper's protocol keeps, and load them."""
         state = trainer.state
-        step, score = state.global_step, None
-        if self.evaluator is not None:
-            scores = dev_scores(state.log_history, self.evaluator.best_metric_key)
-            score = scores[-1] if scores else None
-            if not self.config.use_last and state.best_global_step is not None:
-                step, score = state.best_global_step, state.best_metric
-                trainer.restore(self.folder.checkpoints / checkpoint_name(step))
-                if step == 0:
-                    logger.warning(
-                        "no evaluation beat the base model: the kept weights are the untrained ones"
-                    )
+        scores = self.scores = self._scores(state)
+        step, score = state.global_step, scores[-1] if scores else None
+        if scores and not self.use_last and state.best_global_step is not None:
+            step, score = state.best_global_step, state.best_metric
+            trainer.restore(self.folder.checkpoints / checkpoint_name(step))
         speed = round(self.speed.sentences_per_second, 2)
         return Run(self.folder.path, self.seed, score, step, state.global_step, speed)
 
-    def _publish(self, trainer: SentembTrainer, kept: Run) -> None:
-        folder = self.folder
-        scores: list[float] = []
-        if self.evaluator is not None:
-            scores = dev_scores(trainer.state.log_history, self.evaluator.best_metric_key)
+    def _publish(self, trainer: Any, kept: Run) -> None:
+        folder, scores = self.folder, self.scores
         sessions = folder.read_record()["sessions"]
         sessions[-1] |= {"ended": _now(), "train_seconds": round(self.speed.seconds, 3)}
         record = folder.update_record(
@@ -242,6 +244,7 @@ class Session(ABC):
                 "drops": StoppingRule("drops").count(scores),
                 **self.describe_score(kept, scores),
             },
+            **self.summarise(trainer, kept),
         )
         partial = folder.run / "model.partial"
         remove_folder(partial)
@@ -251,35 +254,10 @@ class Session(ABC):
         folder.update_record(status="finished")
         # Upstream makes this folder for evaluators that write files; ours does not.
         remove_folder(folder.checkpoints / "eval")
+        retained = self.retained(trainer, kept)
         for step, path in checkpoints(folder.checkpoints):
-            if step not in self.retained(trainer, kept):
+            if step not in retained:
                 remove_folder(path)
-
-    def retained(self, trainer: SentembTrainer, kept: Run) -> set[int]:
-        """Steps whose checkpoints stay after the run."""
-        return {kept.step}
-
-    def announce(self, text: str) -> None:
-        """Say something to the user, once however many processes there are."""
-        if not ranks().is_main_process:
-            return
-        if self.progress is None:
-            logger.info(text)
-        else:
-            self.progress.announce(text)
-
-
-def _warn_of_slow_precision(config: EncoderConfig) -> None:
-    slow = torch.backends.cpu.get_cpu_capability() in ("DEFAULT", "AVX2")
-    if config.precision == "bfloat16" and slow and not torch.accelerator.is_available():
-        logger.warning("this CPU has no bfloat16 instructions: training in float32 is several times faster")
-
-
-def _plain(loss: Any) -> dict[str, Any]:
-    return {
-        name: list(value) if isinstance(value, tuple) else value
-        for name, value in loss.get_config_dict().items()
-    }
 
 
 def _now() -> str:

@@ -27,6 +27,10 @@ def resolve(
 ) -> Any:
     """Fill a configuration: the recipe's defaults, over them the file, over that the flags.
 
+    A recipe's pooling is for raw transformers: a finished encoder that is named as the base keeps its own,
+    unless a pooling is named too. A loss of the user's own (`my_losses.py:MyLoss`) gets only the options that
+    are named with it.
+
     Args:
         recipe: A recipe, or its name.
         task: Take the values that the recipe has for this task, where it has any.
@@ -55,6 +59,14 @@ def resolve(
             joined = key in tables and isinstance(value, Mapping)
             values[key] = {**values.get(key, {}), **value} if joined else value
     values["recipe"] = chosen.name
+    named = set().union(*layers)
+    if "base" in named and "pooling" not in named and "pooling" in values and _is_finished(values["base"]):
+        values["pooling"] = None
+    if "loss" in named and ":" in str(values["loss"]):
+        # The options of the recipe's loss are not those of the user's own.
+        values["loss_options"] = {
+            name: value for layer in layers for name, value in layer.get("loss_options", {}).items()
+        }
     if "output" not in values:
         raise InputError("no output folder", "name one with --output")
     if "data" in fields and "data" not in values:
@@ -165,6 +177,16 @@ def differing(before: Mapping[str, Any], config: RunConfig, *, but: Iterable[str
     names = (before.keys() | now.keys()) - set(but)
     # A run that an older version began lacks later fields, which change nothing where they are unset.
     return sorted(name for name in names if before.get(name, "none") != now.get(name))
+
+
+def _is_finished(base: Any) -> bool:
+    """Whether a base has a pooling of its own; what cannot be found is reported where it is loaded."""
+    from sentemb.modules import is_finished_encoder
+
+    try:
+        return isinstance(base, str) and is_finished_encoder(base)
+    except InputError:
+        return False
 
 
 def _read(kind: type[RunConfig], file: Path, recipe: str) -> dict[str, Any]:

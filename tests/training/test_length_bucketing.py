@@ -14,7 +14,7 @@ from torch import nn
 
 from sentemb.losses import BackTranslationLoss, ParaphraseContrastLoss, SelfGuidedLoss, SimCSELoss
 from sentemb.modules import build_encoder
-from sentemb.training.by_length import ByLength, division, in_parts
+from sentemb.training.length_bucketing import LengthBucketedEncoder, bucket_sizes, bucketed_by_length
 
 TEXTS = ["cat", "the man plays guitar " * 7, "a dog", "red apple house", "cat dog " * 12, "birds fly", "the"]
 
@@ -28,8 +28,8 @@ def test_parts_are_what_the_whole_is(encoder: SentenceTransformer) -> None:
     features = encoder.preprocess(TEXTS)
     names = set(features)
     mask = features["attention_mask"].bool()
-    assert len(division(sorted(mask.sum(dim=1).tolist(), reverse=True))) > 1
-    whole, parts = encoder(dict(features)), ByLength(encoder)(features)
+    assert len(bucket_sizes(sorted(mask.sum(dim=1).tolist(), reverse=True))) > 1
+    whole, parts = encoder(dict(features)), LengthBucketedEncoder(encoder)(features)
     assert set(features) == names
     assert set(whole) == set(parts)
     torch.testing.assert_close(parts["sentence_embedding"], whole["sentence_embedding"])
@@ -47,7 +47,7 @@ def test_gradients_are_the_same(encoder: SentenceTransformer) -> None:
         (vectors * torch.arange(vectors.numel()).view_as(vectors)).sum().backward()
         return [weight.grad.clone() for weight in encoder.parameters() if weight.grad is not None]
 
-    for one, other in zip(gradients(ByLength(encoder)), gradients(encoder), strict=True):
+    for one, other in zip(gradients(LengthBucketedEncoder(encoder)), gradients(encoder), strict=True):
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-3)
 
 
@@ -71,22 +71,22 @@ def test_losses_do_not_see_the_parts(tiny_bert: Path, name: str) -> None:
         (sum(value.values()) if isinstance(value, dict) else value).backward()
         return {path: weight.grad for path, weight in model.named_parameters() if weight.grad is not None}
 
-    whole, parts = gradients(lambda model: model), gradients(ByLength)
+    whole, parts = gradients(lambda model: model), gradients(LengthBucketedEncoder)
     assert whole.keys() == parts.keys()
     for path, gradient in whole.items():
         torch.testing.assert_close(parts[path], gradient, rtol=1e-3, atol=1e-5, msg=path)
 
 
 def test_training_on_a_cpu_goes_in_parts(encoder: SentenceTransformer) -> None:
-    wrapped = in_parts(encoder)
-    assert isinstance(wrapped, ByLength) and wrapped.module is encoder
+    wrapped = bucketed_by_length(encoder)
+    assert isinstance(wrapped, LengthBucketedEncoder) and wrapped.module is encoder
 
 
 def test_padding_on_the_left_is_left_to_the_encoder(encoder: SentenceTransformer) -> None:
     features = {
         name: value.flip(1) for name, value in encoder.preprocess(TEXTS).items() if torch.is_tensor(value)
     }
-    whole, parts = encoder(dict(features)), ByLength(encoder)(dict(features))
+    whole, parts = encoder(dict(features)), LengthBucketedEncoder(encoder)(dict(features))
     assert torch.equal(whole["sentence_embedding"], parts["sentence_embedding"])
 
 
@@ -102,4 +102,4 @@ def test_no_other_division_is_cheaper(lengths: list[int]) -> None:
         for sizes in itertools.product(range(1, len(lengths) + 1), repeat=count)
         if sum(sizes) == len(lengths)
     ]
-    assert price(tuple(division(lengths))) == min(price(sizes) for sizes in every)
+    assert price(tuple(bucket_sizes(lengths))) == min(price(sizes) for sizes in every)

@@ -15,7 +15,7 @@ _PART = 50
 _OF_TOKENS = ("token_embeddings", "all_layer_embeddings")
 
 
-class ByLength(nn.Module):
+class LengthBucketedEncoder(nn.Module):
     """Runs an encoder on a batch in parts of similar length, and gives what it gives for the whole batch.
 
     Half of a batch of sentences and more is padding when some of them are long. For a GPU one large part is
@@ -38,7 +38,7 @@ class ByLength(nn.Module):
             return whole
         lengths = mask.sum(dim=1).tolist()
         order = sorted(range(len(lengths)), key=lambda row: -lengths[row])
-        sizes = division([lengths[row] for row in order])
+        sizes = bucket_sizes([lengths[row] for row in order])
         outputs = []
         for rows in torch.split(torch.tensor(order, device=mask.device), sizes):
             longest = max(1, int(lengths[rows[0]]))
@@ -52,13 +52,13 @@ class ByLength(nn.Module):
         }
 
 
-def in_parts(encoder: SentenceTransformer) -> nn.Module:
+def bucketed_by_length(encoder: SentenceTransformer) -> nn.Module:
     """What a loss is to run in training, so that a step takes as little time as it can."""
     alone = ranks().num_processes == 1
-    return ByLength(encoder) if alone and encoder.device.type == "cpu" else encoder
+    return LengthBucketedEncoder(encoder) if alone and encoder.device.type == "cpu" else encoder
 
 
-def division(lengths: list[int]) -> list[int]:
+def bucket_sizes(lengths: list[int]) -> list[int]:
     """Divide rows so that tokens with padding, and a price for every part, are least."""
     least, first = [0.0], [0]  # of the rows up to here: the price, and where the last part begins
     for end in range(1, len(lengths) + 1):
