@@ -115,7 +115,10 @@ def base_terms(base: str) -> dict[str, str]:
     card: Any = folder / "README.md" if folder.is_dir() else try_to_load_from_cache(base, "README.md")
     if not isinstance(card, str | Path) or not Path(card).is_file():
         return {}
-    stated = ModelCard.load(card, ignore_metadata_errors=True).data
+    text = Path(card).read_text(encoding="utf-8")
+    if not text.startswith("---"):
+        return {}
+    stated = ModelCard(text, ignore_metadata_errors=True).data
     terms = {"license": stated.license, "language": stated.language}
     return {name: value for name, value in terms.items() if isinstance(value, str)}
 
@@ -160,9 +163,7 @@ def encoder_card(
     unchanged = record["kept_step"] == 0
     summary = f"A sentence encoder trained with sentemb's `{config.recipe}` recipe."
     if unchanged:
-        summary = (
-            f"`{public_name(config.base)}` as it is: nothing that was trained scored higher on the dev set."
-        )
+        summary = f"`{public_name(config.base)}` as it is: nothing scored higher on the dev set."
     code = encoder_code(name, model)
     return Card(name, summary, code, rows, citation_of(loss), config.base, tags=ENCODER_TAGS).text()
 

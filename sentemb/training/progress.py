@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import textwrap
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,6 +15,7 @@ from transformers.utils import logging as transformers_logging
 
 from sentemb.training.callbacks import SpeedCallback
 
+_WIDTH = 80  # the narrowest terminal that is common
 _HIDDEN = frozenset(
     "epoch step total_flos train_loss train_runtime train_samples_per_second train_steps_per_second "
     "eval_runtime eval_samples_per_second eval_steps_per_second grad_norm".split()
@@ -30,7 +32,6 @@ class ConsoleProgress(TrainerCallback):
     def __init__(self, console: Console | None = None) -> None:
         self.console = console or Console(stderr=True)
         self.speed: SpeedCallback | None = None
-        self._latest: dict[str, float] = {}
         self._total = 0
         self._live: Progress | None = None
         self._task: Any = None
@@ -47,7 +48,7 @@ class ConsoleProgress(TrainerCallback):
                 BarColumn(20),
                 MofNCompleteColumn(),
                 TimeRemainingColumn(),
-                TextColumn("{task.description}"),
+                TextColumn("{task.description}"),  # the speed: it fits a narrow terminal
             )
             self._live = Progress(*columns, console=self.console)
             self._live.start()
@@ -59,12 +60,14 @@ class ConsoleProgress(TrainerCallback):
             self._live.update(self._task, completed=done)
 
     def show(self, values: dict[str, float], done: int) -> None:
-        """Show the newest values."""
-        self._latest |= values
+        """Show the newest values, above the live line."""
+        speed = self._speed()
         if self._live is not None:
-            self._live.update(self._task, description=self._described(self._latest))
-        else:
-            self.announce(f"step {done}/{self._total}  {self._described(values)}")
+            self._live.update(self._task, description=speed)
+        shown = [f"{_short(name)}\xa0{value:.4g}" for name, value in values.items()]
+        line = "  ".join([f"step\xa0{done}/{self._total}", *shown, *([speed] if self._live is None else [])])
+        for part in textwrap.wrap(line, _WIDTH, subsequent_indent="  ", break_on_hyphens=False):
+            self.announce(part.replace("\xa0", " "))
 
     def close(self) -> None:
         """End the live line, whatever happened to the training."""
@@ -99,11 +102,14 @@ class ConsoleProgress(TrainerCallback):
         if shown:
             self.show(shown, state.global_step)
 
-    def _described(self, values: dict[str, float]) -> str:
-        parts = [f"{name.removeprefix('eval_')} {value:.4g}" for name, value in values.items()]
-        if self.speed is not None and self.speed.steps:
-            parts.append(f"{self.speed.sentences_per_second:.0f} sentences/s")
-        return "  ".join(parts)
+    def _speed(self) -> str:
+        if self.speed is None or not self.speed.steps:
+            return ""
+        return f"{self.speed.sentences_per_second:.0f}\xa0sentences/s"
+
+
+def _short(name: str) -> str:
+    return name.removeprefix("eval_").removesuffix("_cosine")
 
 
 @contextlib.contextmanager

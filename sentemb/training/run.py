@@ -146,4 +146,5 @@ def _finished(folder: RunFolder, seed: int) -> Run:
         step=record["kept_step"],
         steps=record["steps"],
         sentences_per_second=record["sentences_per_second"],
+        base_score=record["dev"].get("base"),
     )

@@ -52,7 +52,9 @@ def test_a_run_leaves_a_model_and_its_whole_story(configure: Configure, recipe: 
         assert [entry["step"] for entry in metrics if f"eval_dev_{metric}" in entry] == [0, 2, 4, 6]
     card = (output / "README.md").read_text()
     assert f"{100 * run.dev_score:.2f} Spearman" in card
-    assert f"`{recipe}` recipe" in card
+    assert ("as it is: nothing scored higher" if run.step == 0 else f"`{recipe}` recipe") in card
+    assert str(output.parent) not in card
+    assert run.base_score == record["dev"]["initial"]
     assert [path.name for path in (output / "run" / "checkpoints").iterdir()] == [f"checkpoint-{run.step}"]
 
 

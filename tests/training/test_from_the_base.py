@@ -1,0 +1,86 @@
+"""Training starts from the model as it is, and never presents a worse one as its result."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.sentence_transformer.modules import Normalize, Pooling
+
+from sentemb.modules import load
+from sentemb.training import TrainConfig, resolve, train
+from sentemb.training.rows import dev_evaluator
+
+Configure = Callable[..., TrainConfig]
+
+
+@pytest.fixture
+def finished(tiny_bert: Path, tmp_path: Path) -> Path:
+    """An encoder that ends in mean pooling and normalisation, as most do."""
+    modules = [*load(tiny_bert, pooling="mean", device="cpu"), Normalize()]
+    SentenceTransformer(modules=modules, device="cpu").save(str(tmp_path / "finished"))
+    return tmp_path / "finished"
+
+
+def kinds(model: SentenceTransformer) -> list[str]:
+    return [type(module).__name__ for module in model]
+
+
+def test_a_finished_encoder_keeps_its_pooling_and_normalisation(finished: Path, configure: Configure) -> None:
+    config = configure("sg-opt", base=str(finished), max_steps=2)
+    assert config.pooling is None
+    run = train(config)
+    trained = load(run.output)
+    assert kinds(trained) == ["Transformer", "Pooling", "Normalize"]
+    evaluator = dev_evaluator(config)
+    assert evaluator is not None
+    assert run.base_score == pytest.approx(evaluator(load(finished))[evaluator.primary_metric])
+
+
+def test_a_pooling_that_is_named_is_used_and_the_base_as_shipped_is_the_baseline(
+    finished: Path, configure: Configure, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    config = configure("sg-opt", base=str(finished), pooling="cls", max_steps=2)
+    run = train(config)
+    evaluator = dev_evaluator(config)
+    assert evaluator is not None
+    assert run.base_score == pytest.approx(evaluator(load(finished))[evaluator.primary_metric])
+    trained = load(run.output)
+    if run.step == 0:
+        assert "nothing beat the base model" in caplog.text
+        assert kinds(trained) == ["Transformer", "Pooling", "Normalize"]
+    else:
+        assert isinstance(trained[1], Pooling)
+        assert len(trained) == 2
+
+
+def test_where_nothing_beats_the_base_the_result_is_the_base(
+    finished: Path, configure: Configure, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    from sentemb.evaluation import STSEvaluator
+
+    caplog.set_level("INFO")
+    evaluate = STSEvaluator.__call__
+    calls: list[None] = []
+
+    def worse_each_time(self: STSEvaluator, *args: object, **kwargs: object) -> dict[str, float]:
+        calls.append(None)
+        return evaluate(self, *args, **kwargs) | {"dev_spearman_cosine": 0.5 - 0.1 * len(calls)}  # type: ignore[arg-type]
+
+    monkeypatch.setattr(STSEvaluator, "__call__", worse_each_time)
+    run = train(configure("sg-opt", base=str(finished), max_steps=4))
+    assert run.step == 0
+    assert run.dev_score == run.base_score
+    assert f"nothing beat the base model: {run.output} is the base, finished" in caplog.text
+    before, after = load(finished).state_dict(), load(run.output).state_dict()
+    assert all(torch.equal(before[name], after[name]) for name in before)
+    assert "as it is" in (run.output / "README.md").read_text()
+
+
+def test_a_raw_transformer_gets_the_pooling_of_the_recipe(tiny_bert: Path) -> None:
+    config = resolve("simcse", overrides={"base": str(tiny_bert), "output": "o"})
+    assert config.pooling == "cls"
