@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from sentemb.classification import fit_classifier
 from sentemb.classification.evaluator import inputs_of
 from sentemb.classification.files import read_own_labelled
-from sentemb.classification.options import check_options, takes_head
+from sentemb.classification.options import check_options
 from sentemb.classification.session import start_from_pooler
 from sentemb.data.augmented import read_copies
 from sentemb.data.labelled import LabelledTexts
@@ -34,7 +34,7 @@ from sentemb.experiments.samplers import Rule, Splits
 from sentemb.modules import build_encoder, build_head
 from sentemb.training import resolve
 from sentemb.training.folder import RunFolder
-from sentemb.training.objective import check_loss_options, loss_class
+from sentemb.training.objective import build_loss, takes_head
 
 # LaCon, section 3.1: one optimization for everything that is compared, the middle of its grids.
 _LACON: Mapping[str, Any] = {
@@ -328,7 +328,7 @@ def describe(recipe: str, options: Mapping[str, Any]) -> dict[str, Any]:
         fingerprint = fingerprint_of(encoder)
         head = {"kind": config.head, "width": encoder.get_embedding_dimension(), "classes": 2}
         heads = [build_head({**head, **config.head_options})] if takes_head(config.loss) else []
-        loss_class(config.loss)(encoder, *heads, **check_loss_options(config))
+        build_loss(config, encoder, *heads)
     settings = {name: value for name, value in config.values().items() if name not in ("output", "seeds")}
     return {**settings, "start_fingerprint": fingerprint}
 
