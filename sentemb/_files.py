@@ -30,8 +30,11 @@ def new_file(path: Path) -> Iterator[BinaryIO]:
         with os.fdopen(descriptor, "wb") as file:
             yield file
         settle(partial, path)
-    except BaseException:
+    except BaseException as error:
         partial.unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.filename is None:
+            # A full disk does not say of which file.
+            raise OSError(error.errno, error.strerror, str(path)) from error
         raise
 
 

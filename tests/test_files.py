@@ -66,3 +66,9 @@ def test_an_output_over_an_input_is_refused(tmp_path: Path) -> None:
         ):
             refuse_output_over_input(output, [None, "stsb", source])
     refuse_output_over_input(source.parent / "other.csv", [source, "stsb"])
+
+
+def test_a_full_disk_names_the_file(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match=r"table\.csv"), new_file(tmp_path / "table.csv"):
+        raise OSError(28, "No space left on device")
+    assert not list(tmp_path.iterdir())

@@ -138,6 +138,8 @@ def _member(
         members = json.loads("\n".join(line for _, line in lines))
     except json.JSONDecodeError as error:
         raise InputError(f"{where}, line {error.lineno}: not valid JSON ({error.msg})") from None
+    except RecursionError:
+        raise InputError(f"{where}: JSON nested too deeply") from None
     if not isinstance(members, dict) or not isinstance(members.get(member), list):
         raise InputError(f"{where} has no list called {member!r}", "get a complete copy")
     for number, values in enumerate(members[member], start=1):

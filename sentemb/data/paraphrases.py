@@ -186,6 +186,10 @@ def split_pairs(data: LabelledTexts, *, seed: int, dev: float = 0.1, test: float
     Raises:
         InputError: The shares leave a part empty, or these are no pairs of two classes.
     """
+    if not (dev > 0 and test > 0 and dev + test < 1):
+        raise InputError(
+            f"dev={dev:g} and test={test:g} leave a part empty", "give shares above 0, below 1 in all"
+        )
     groups = _components(_checked(data), edges=np.ones(len(data), dtype=bool))[:, 0]  # (n,)
     sizes = np.bincount(groups)
     order = np.random.default_rng(seed).permutation(np.flatnonzero(sizes))
