@@ -27,7 +27,7 @@ from torch import nn
 from sentemb._files import write_json
 from sentemb.data import load_pairs
 from sentemb.evaluation.environment import hardware
-from sentemb.losses import CachedSimCSELoss, SimCSELoss
+from sentemb.losses import SimCSELoss, cached
 
 MOST_GIGABYTES, MOST_TIMES = 6.0, 1.6
 """What the cached batch may need: memory, and time per pair beside the small batches."""
@@ -44,9 +44,7 @@ def load_texts(arguments: argparse.Namespace) -> tuple[list[str], list[str]]:
 
 def make_loss(variant: str, model: SentenceTransformer, arguments: argparse.Namespace) -> nn.Module:
     """The loss of a variant, in training mode."""
-    if variant == "cached":
-        return CachedSimCSELoss(model, head=None, mini_batch_size=arguments.batch).train()
-    return SimCSELoss(model, head=None).train()
+    return cached(SimCSELoss(model, head=None), arguments.batch if variant == "cached" else None).train()
 
 
 def make_batches(variant: str, model: SentenceTransformer, arguments: argparse.Namespace) -> list[Features]:

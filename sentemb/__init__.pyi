@@ -25,15 +25,10 @@ from .evaluation import evaluate_sts as evaluate_sts
 from .evaluation.comparison import compare as compare
 from .evaluation.transfer import evaluate_transfer as evaluate_transfer
 from .losses import BackTranslationLoss as BackTranslationLoss
-from .losses import CachedCrossEntropySupConLoss as CachedCrossEntropySupConLoss
-from .losses import CachedLaConLoss as CachedLaConLoss
-from .losses import CachedParaphraseContrastLoss as CachedParaphraseContrastLoss
-from .losses import CachedSimCSELoss as CachedSimCSELoss
-from .losses import CachedSupCLSeqLoss as CachedSupCLSeqLoss
-from .losses import CachedSupConLoss as CachedSupConLoss
 from .losses import CrossEntropyContrastLoss as CrossEntropyContrastLoss
 from .losses import CrossEntropyLoss as CrossEntropyLoss
 from .losses import CrossEntropySupConLoss as CrossEntropySupConLoss
+from .losses import GradientCache as GradientCache
 from .losses import LaConLoss as LaConLoss
 from .losses import LeamLoss as LeamLoss
 from .losses import ParaphraseContrastLoss as ParaphraseContrastLoss

@@ -47,7 +47,7 @@ def configure(options: argparse.Namespace) -> TrainConfig:
     Returns:
         The configuration.
     """
-    cached = options.mini_batch_size is not None
+    cache = {} if options.mini_batch_size is None else {"mini_batch_size": options.mini_batch_size}
     return resolve(
         "simcse-nli",
         overrides=PAPER
@@ -61,8 +61,7 @@ def configure(options: argparse.Namespace) -> TrainConfig:
             "preset": options.preset,
             "max_steps": options.max_steps,
             "batch_size": options.batch_size,
-            "loss": "CachedSimCSELoss" if cached else "SimCSELoss",
-            "loss_options": LOSS | ({"mini_batch_size": options.mini_batch_size} if cached else {}),
+            "loss_options": LOSS | cache,
         },
         assignments={"seeds": options.seeds},
     )

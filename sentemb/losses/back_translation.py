@@ -7,12 +7,11 @@ from typing import Any, Literal, TypeVar, get_args
 
 from torch import Tensor, nn
 
-from sentemb._compat import embed_columns
 from sentemb.errors import InputError
-from sentemb.losses._options import check_choice
 from sentemb.losses.functional import ViewPooling
 from sentemb.losses.self_guided import Objective, SelfGuidedLoss
 from sentemb.losses.view_cache import ViewCache
+from sentemb.losses.views import View, encode_views
 
 Side = Literal["trained", "frozen"]
 """Through which encoder a back-translation goes: BERT_T or BERT_F."""
@@ -25,7 +24,7 @@ class BackTranslationLoss(SelfGuidedLoss):
     """Contrastive loss of texts and their back-translations (Kim, Yoo and Lee, 2021, appendix A.2).
 
     `SelfGuidedLoss` with another positive: v_i is made of the back-translation of sentence i, not of the
-    sentence itself. Head, temperature, objectives, drift term and what is frozen are the same.
+    sentence itself. Head, temperature, objectives, weight regulariser and what is frozen are the same.
 
     - `view_encoder="trained"` is Contrastive (BT) of tables 1 and 11: v_i = f(c'_i), where c'_i is BERT_T's
       own vector of the back-translation, and the objective is `base`, NT-Xent over the 2b vectors. So do the
@@ -51,7 +50,7 @@ class BackTranslationLoss(SelfGuidedLoss):
         temperature: Divides the cosine; 0.01 (table 8).
         layers: Hidden states of BERT_F that serve as views; see `SelfGuidedLoss`.
         view_pooling: Pooling of these views; see `SelfGuidedLoss`.
-        drift_weight: lambda, 0.1 (table 8); 0 leaves the term out.
+        drift_weight: lambda of the weight regulariser, 0.1 (table 8); 0 leaves it out.
         projection_width: Width of the head's layers, 4096 (footnote 4); see `SelfGuidedLoss`.
         frozen_dropout: Whether BERT_F runs with dropout while training; see `SelfGuidedLoss`.
         views: Whether views of BERT_F are `cached` or computed `online`; see `SelfGuidedLoss`.
@@ -91,7 +90,7 @@ class BackTranslationLoss(SelfGuidedLoss):
         gather_across_devices: bool = True,
         preset: Literal["released"] | None = None,
     ) -> None:
-        check_choice(_NAME, "view_encoder", view_encoder, get_args(Side))
+        self.check_choice("view_encoder", view_encoder, get_args(Side))
         if view_encoder == "trained" and objective == "opt3":
             raise InputError(
                 f"{_NAME} has one view of each back-translation by the trained encoder, opt3 takes many",
@@ -106,7 +105,7 @@ class BackTranslationLoss(SelfGuidedLoss):
             drift_weight=drift_weight,
             projection_width=projection_width,
             frozen_dropout=frozen_dropout,
-            # BERT_F is then the reference of the drift term alone.
+            # BERT_F is then the reference of the weight regulariser alone.
             views="online" if view_encoder == "trained" else views,
             view_cache=view_cache,
             gather_across_devices=gather_across_devices,
@@ -138,9 +137,8 @@ class BackTranslationLoss(SelfGuidedLoss):
             )
         if self.view_encoder == "frozen":
             return self.compute_loss_from_embeddings(self._both_sides(*columns), labels)
-        # Copies: the encoder writes its output into the dict that it is given.
-        copies = [dict(column) for column in columns]
-        texts, translations = embed_columns(self.model, copies, separate_first=False)  # each (b, d)
+        outputs = encode_views(self.model, [View(column) for column in columns])
+        texts, translations = (output["sentence_embedding"] for output in outputs)  # each (b, d)
         return self.compute_loss_from_embeddings([texts, translations.unsqueeze(1)], labels)
 
     def columns_of_views(self, columns: Sequence[_Column]) -> Sequence[_Column]:

@@ -8,14 +8,11 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from sentemb.losses.classification import cross_entropy, head_on_device, text_column
-from sentemb.losses.dropout_views import check_dropouts, encode_views
-from sentemb.losses.owned import OwnedWeights
-
-_NAME = "CrossEntropyLoss"
+from sentemb.losses.labelled import ClassificationLoss
+from sentemb.losses.views import View, check_dropouts
 
 
-class CrossEntropyLoss(OwnedWeights):
+class CrossEntropyLoss(ClassificationLoss):
     """Mean cross-entropy of a classification head, as in BERT's fine-tuning (Devlin et al., 2019).
 
     With p_i the softmax of the head's logits for row i and y_i its class::
@@ -51,32 +48,18 @@ class CrossEntropyLoss(OwnedWeights):
         2019. https://aclanthology.org/N19-1423
     """
 
-    owned_modules: ClassVar[tuple[str, ...]] = ("head",)
+    references: ClassVar[tuple[str, ...]] = ("devlin-etal-2019-bert",)
 
     def __init__(
         self, model: nn.Module, head: nn.Module, *, dropouts: tuple[float, ...] | None = None
     ) -> None:
-        super().__init__()
-        self.model = model
-        self.head = head_on_device(head, model, loss=_NAME)
-        self.dropouts = None if dropouts is None else check_dropouts(model, dropouts, loss=_NAME)
+        super().__init__(model, head)
+        self.dropouts = None if dropouts is None else check_dropouts(self, dropouts)
 
-    def forward(self, sentence_features: Iterable[dict[str, Any]], labels: Tensor | None = None) -> Tensor:
-        """Loss of a batch.
-
-        Args:
-            sentence_features: One dict of tokenized texts.
-            labels: Class numbers from 0, `(b,)`.
-
-        Returns:
-            A scalar.
-
-        Raises:
-            InputError: More than one text column, or labels that are no classes of the head.
-        """
-        features = text_column(sentence_features, loss=_NAME)
-        outputs = encode_views(self.model, features, self.dropouts or (None,))
-        return self.compute_loss_from_embeddings([self.head(output) for output in outputs], labels)
+    def views_of(self, sentence_features: Iterable[dict[str, Any]]) -> list[View]:
+        """The only text column, under each probability of `dropouts`."""
+        column = self.one_column(sentence_features)
+        return [View(column, probability) for probability in self.dropouts or (None,)]
 
     def compute_loss_from_embeddings(self, embeddings: list[Tensor], labels: Tensor | None = None) -> Tensor:
         """Loss of logits, which a head may make of more than sentence vectors.
@@ -88,24 +71,4 @@ class CrossEntropyLoss(OwnedWeights):
         Returns:
             A scalar.
         """
-        return torch.cat([cross_entropy(logits, labels, loss=_NAME) for logits in embeddings]).mean()
-
-    def get_config_dict(self) -> dict[str, Any]:
-        """Options for the model card."""
-        return {"head": type(self.head).__name__, "dropouts": self.dropouts}
-
-    @property
-    def citation(self) -> str:
-        """BibTeX of the paper."""
-        return """
-@inproceedings{devlin-etal-2019-bert,
-    title = "{BERT}: Pre-training of Deep Bidirectional Transformers for Language Understanding",
-    author = "Devlin, Jacob and Chang, Ming-Wei and Lee, Kenton and Toutanova, Kristina",
-    booktitle = "Proceedings of the 2019 Conference of the North {A}merican Chapter of the Association for
-      Computational Linguistics: Human Language Technologies, Volume 1 (Long and Short Papers)",
-    year = "2019",
-    publisher = "Association for Computational Linguistics",
-    url = "https://aclanthology.org/N19-1423",
-    pages = "4171--4186",
-}
-"""
+        return torch.cat([self.cross_entropy(logits, labels) for logits in embeddings]).mean()

@@ -8,19 +8,14 @@ from typing import Any, ClassVar, Literal, get_args
 import torch
 from torch import Tensor, nn
 
-from sentemb.losses._options import check_choice, check_number
-from sentemb.losses.classification import cross_entropy, head_on_device, text_column
-from sentemb.losses.dropout_views import encode_views
 from sentemb.losses.functional import info_nce, nt_xent
-from sentemb.losses.gather import gather_rows
-from sentemb.losses.owned import OwnedWeights
-
-_NAME = "CrossEntropyContrastLoss"
+from sentemb.losses.labelled import ClassificationLoss
+from sentemb.losses.views import View
 
 Form = Literal["consert", "simcse"]
 
 
-class CrossEntropyContrastLoss(OwnedWeights):
+class CrossEntropyContrastLoss(ClassificationLoss):
     """Fine-tuning with a contrastive term between two dropout views, CE+CL (ConSERT; Yan et al., 2021).
 
     Every row is encoded twice in one forward; z_i and z'_i are its vectors. CE is the head's mean
@@ -62,7 +57,7 @@ class CrossEntropyContrastLoss(OwnedWeights):
         2021. https://aclanthology.org/2021.acl-long.393
     """
 
-    owned_modules: ClassVar[tuple[str, ...]] = ("head",)
+    references: ClassVar[tuple[str, ...]] = ("yan-etal-2021-consert",)
 
     def __init__(
         self,
@@ -74,41 +69,23 @@ class CrossEntropyContrastLoss(OwnedWeights):
         form: Form = "consert",
         gather_across_devices: bool = True,
     ) -> None:
-        super().__init__()
-        check_number(_NAME, "weight", weight, low=0, inclusive=True)
-        check_number(_NAME, "temperature", temperature, low=0)
-        check_choice(_NAME, "form", form, get_args(Form))
-        self.model = model
-        self.head = head_on_device(head, model, loss=_NAME)
+        super().__init__(model, head)
+        self.check_number("weight", weight, low=0, inclusive=True)
+        self.check_number("temperature", temperature, low=0)
+        self.check_choice("form", form, get_args(Form))
         self.weight = weight
         self.temperature = temperature
         self.form: Form = form
         self.gather_across_devices = gather_across_devices
 
-    @property
-    def scale(self) -> float:
-        """Factor of the cosine, `1 / temperature`."""
-        return 1 / self.temperature
+    def views_of(self, sentence_features: Iterable[dict[str, Any]]) -> list[View]:
+        """The only text column, twice."""
+        return [View(self.one_column(sentence_features))] * 2
 
-    def forward(
-        self, sentence_features: Iterable[dict[str, Any]], labels: Tensor | None = None
-    ) -> dict[str, Tensor]:
-        """Loss of a batch.
-
-        Args:
-            sentence_features: One dict of tokenized texts.
-            labels: Class numbers from 0, `(b,)`.
-
-        Returns:
-            The weighted components `ce` and `contrast`.
-
-        Raises:
-            InputError: More than one text column, or labels that are no classes of the head.
-        """
-        features = text_column(sentence_features, loss=_NAME)
-        first, second = encode_views(self.model, features, (None, None))
-        vectors = [first["sentence_embedding"], second["sentence_embedding"]]  # each (b, d)
-        return self.compute_loss_from_embeddings([self.head(first), *vectors], labels)
+    def embeddings_of(self, output: dict[str, Any], view: int) -> list[Tensor]:
+        """The head's logits of the first view, `(b, classes)`, and vectors of both, `(b, d)`."""
+        vectors = output["sentence_embedding"]
+        return [vectors] if view else [self.head(output), vectors]
 
     def compute_loss_from_embeddings(
         self, embeddings: list[Tensor], labels: Tensor | None = None
@@ -120,39 +97,12 @@ class CrossEntropyContrastLoss(OwnedWeights):
             labels: Class numbers from 0, `(b,)`.
 
         Returns:
-            The weighted components.
+            The weighted components `ce` and `contrast`.
         """
         logits, *views = embeddings
-        entropies = cross_entropy(logits, labels, loss=_NAME)  # (b,)
-        rows, anchors, share = gather_rows(
-            torch.stack(views, dim=1), across_devices=self.gather_across_devices
-        )  # (n, 2, d)
+        entropies = self.cross_entropy(logits, labels)  # (b,)
+        rows, anchors, share = self.gather(torch.stack(views, dim=1))  # (n, 2, d)
         objective = nt_xent if self.form == "consert" else info_nce
         contrast = objective(*rows.unbind(1), temperature=self.temperature, anchors=anchors)  # (2b,) or (b,)
         contrast = contrast.sum() / len(logits)
         return {"ce": share * entropies.mean(), "contrast": self.weight * share * contrast}
-
-    def get_config_dict(self) -> dict[str, Any]:
-        """Options for the model card."""
-        return {
-            "head": type(self.head).__name__,
-            "weight": self.weight,
-            "temperature": self.temperature,
-            "form": self.form,
-            "gather_across_devices": self.gather_across_devices,
-        }
-
-    @property
-    def citation(self) -> str:
-        """BibTeX of the paper."""
-        return """
-@inproceedings{yan-etal-2021-consert,
-    title = "{ConSERT}: A Contrastive Framework for Self-Supervised Sentence Representation Transfer",
-    author = "Yan, Yuanmeng and Li, Rumei and Wang, Sirui and Zhang, Fuzheng and Wu, Wei and Xu, Weiran",
-    booktitle = "Proceedings of the 59th Annual Meeting of the Association for Computational Linguistics",
-    year = "2021",
-    publisher = "Association for Computational Linguistics",
-    url = "https://aclanthology.org/2021.acl-long.393",
-    pages = "5065--5075",
-}
-"""

@@ -2,30 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any, ClassVar, get_args
 
 from torch import Tensor, nn
 
 from sentemb.errors import InputError
-from sentemb.losses._options import check_choice, check_number
-from sentemb.losses.classification import (
+from sentemb.losses.functional import positives_per_anchor, supervised_contrastive
+from sentemb.losses.labelled import (
+    ClassificationLoss,
     PositivesCheck,
+    Reduction,
     Representation,
     check_representation,
-    cross_entropy,
-    head_on_device,
     represent,
-    row_labels,
-    text_column,
 )
-from sentemb.losses.functional import positives_per_anchor, supervised_contrastive
-from sentemb.losses.gather import gather_rows
-from sentemb.losses.owned import OwnedWeights
-from sentemb.losses.supcon import Reduction
 
 
-class CrossEntropySupConLoss(OwnedWeights):
+class CrossEntropySupConLoss(ClassificationLoss):
     """Fine-tuning with a supervised contrastive term, SCL (Gunel et al., 2021, Eq. 1 to 3).
 
     With Phi(x_i) the normalised vector of row i, N_i the rows of its class, itself included, and phi(i, j) =
@@ -70,7 +63,7 @@ class CrossEntropySupConLoss(OwnedWeights):
         https://arxiv.org/abs/2011.01403
     """
 
-    owned_modules: ClassVar[tuple[str, ...]] = ("head",)
+    references: ClassVar[tuple[str, ...]] = ("gunel-etal-2021-supervised",)
 
     def __init__(
         self,
@@ -83,18 +76,16 @@ class CrossEntropySupConLoss(OwnedWeights):
         reduction: Reduction = "mean",
         gather_across_devices: bool = True,
     ) -> None:
-        super().__init__()
-        name = type(self).__name__
-        check_number(name, "temperature", temperature, low=0)
-        check_number(name, "weight", weight, low=0, inclusive=True)
+        super().__init__(model, head)
+        self.check_number("temperature", temperature, low=0)
+        self.check_number("weight", weight, low=0, inclusive=True)
         if weight > 1:
             raise InputError(
-                f"weight of {name} is {weight!r}", "give the share of the contrastive term, 0 to 1"
+                f"weight of {type(self).__name__} is {weight!r}",
+                "give the share of the contrastive term, 0 to 1",
             )
-        check_representation(model, representation, loss=name)
-        check_choice(name, "reduction", reduction, get_args(Reduction))
-        self.model = model
-        self.head = head_on_device(head, model, loss=name)
+        check_representation(self, representation)
+        self.check_choice("reduction", reduction, get_args(Reduction))
         self.temperature = temperature
         self.weight = weight
         self.representation: Representation = representation
@@ -102,39 +93,9 @@ class CrossEntropySupConLoss(OwnedWeights):
         self.gather_across_devices = gather_across_devices
         self._check_positives = PositivesCheck()
 
-    @property
-    def scale(self) -> float:
-        """Factor of the cosine, `1 / temperature`."""
-        return 1 / self.temperature
-
-    def forward(
-        self, sentence_features: Iterable[dict[str, Any]], labels: Tensor | None = None
-    ) -> dict[str, Tensor]:
-        """Loss of a batch.
-
-        Args:
-            sentence_features: One dict of tokenized texts.
-            labels: Class numbers from 0, `(b,)`.
-
-        Returns:
-            The weighted components `ce` and `supcon`.
-
-        Raises:
-            InputError: More than one text column, or labels that are no classes of the head.
-        """
-        output = self.model(text_column(sentence_features, loss=type(self).__name__))
-        return self.compute_loss_from_embeddings(self.embeddings_of(output), labels)
-
-    def embeddings_of(self, output: dict[str, Any]) -> list[Tensor]:
-        """What is classified and what is compared.
-
-        Args:
-            output: What the encoder returned.
-
-        Returns:
-            The head's logits, `(b, classes)`, and vectors, `(b, d)`.
-        """
-        return [self.head(output), represent(output, self.representation, loss=type(self).__name__)]
+    def embeddings_of(self, output: dict[str, Any], view: int) -> list[Tensor]:
+        """The head's logits, `(b, classes)`, and the vectors that are compared, `(b, d)`."""
+        return [self.head(output), represent(self, output, self.representation)]
 
     def compute_loss_from_embeddings(
         self, embeddings: list[Tensor], labels: Tensor | None = None
@@ -146,16 +107,12 @@ class CrossEntropySupConLoss(OwnedWeights):
             labels: Class numbers from 0, `(b,)`.
 
         Returns:
-            The weighted components.
+            The weighted components `ce` and `supcon`.
         """
-        name = type(self).__name__
         logits, vectors = embeddings
-        entropies = cross_entropy(logits, labels, loss=name)  # (b,)
-        own = row_labels(labels, rows=len(vectors), loss=name)
-        classes = gather_rows(own, across_devices=self.gather_across_devices).rows  # (n,)
-        rows, anchors, share = gather_rows(
-            vectors.unsqueeze(1), across_devices=self.gather_across_devices
-        )  # (n, 1, d)
+        entropies = self.cross_entropy(logits, labels)  # (b,)
+        classes = self.gather(self.row_labels(labels, rows=len(vectors))).rows  # (n,)
+        rows, anchors, share = self.gather(vectors.unsqueeze(1))  # (n, 1, d)
         losses = supervised_contrastive(
             rows, classes, temperature=self.temperature, anchors=anchors
         )  # (b, 1)
@@ -164,27 +121,3 @@ class CrossEntropySupConLoss(OwnedWeights):
         if self.reduction == "sum":
             supcon = len(rows) * supcon
         return {"ce": (1 - self.weight) * share * entropies.mean(), "supcon": self.weight * supcon}
-
-    def get_config_dict(self) -> dict[str, Any]:
-        """Options for the model card."""
-        return {
-            "head": type(self.head).__name__,
-            "temperature": self.temperature,
-            "weight": self.weight,
-            "representation": self.representation,
-            "reduction": self.reduction,
-            "gather_across_devices": self.gather_across_devices,
-        }
-
-    @property
-    def citation(self) -> str:
-        """BibTeX of the paper."""
-        return """
-@inproceedings{gunel-etal-2021-supervised,
-    title = "Supervised Contrastive Learning for Pre-trained Language Model Fine-tuning",
-    author = "Gunel, Beliz and Du, Jingfei and Conneau, Alexis and Stoyanov, Ves",
-    booktitle = "International Conference on Learning Representations",
-    year = "2021",
-    url = "https://arxiv.org/abs/2011.01403",
-}
-"""

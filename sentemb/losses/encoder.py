@@ -8,7 +8,7 @@ import logging
 import torch
 from torch import Tensor, nn
 
-from sentemb._compat import Pooling, Transformer
+from sentemb._compat import Normalize, Pooling, Transformer
 from sentemb.errors import InputError
 
 logger = logging.getLogger(__name__)
@@ -60,8 +60,8 @@ def embeddings_module(transformer: nn.Module) -> nn.Module:
 def freeze_outside_layers(module: Transformer) -> None:
     """Stop training the embeddings, and a pooler head that takes no part in the sentence vector.
 
-    The pooler gets no gradient from the sentence vector, and DDP rejects a gradient that the drift term alone
-    would send it. An optimiser that exists already skips what has no gradient.
+    The pooler gets no gradient from the sentence vector, and DDP rejects a gradient that the weight
+    regulariser alone would send it. An optimiser that exists already skips what has no gradient.
     """
     frozen = [embeddings_module(module.model)]
     pooler = getattr(module.model, "pooler", None)
@@ -73,8 +73,13 @@ def freeze_outside_layers(module: Transformer) -> None:
             parameter.grad = None
 
 
+def ends_normalised(model: nn.Module) -> bool:
+    """Whether a model scales its vectors to length 1."""
+    return any(isinstance(module, Normalize) for module in unwrap(model).children())
+
+
 def check_sentence_vector(model: nn.Module, width: int, *, loss: str) -> None:
-    """Refuse sentence vectors that one head cannot share with hidden states; warn when they are not CLS."""
+    """Refuse sentence vectors that one head cannot share with hidden states; say when they are not CLS."""
     dimension = unwrap(model).get_embedding_dimension()  # type: ignore[operator]
     if dimension != width:
         raise InputError(
@@ -84,9 +89,9 @@ def check_sentence_vector(model: nn.Module, width: int, *, loss: str) -> None:
         )
     pooling = pooling_names(model)
     if pooling not in (("cls",), None):
-        logger.warning(
+        logger.info(
             "%s follows a paper whose sentence vector is the CLS vector; this encoder pools by %s. "
-            "Build it with pooling='cls' to follow the paper.",
+            "Load it with pooling='cls' to follow the paper.",
             loss,
             ", ".join(pooling or ()),
         )
@@ -105,8 +110,3 @@ def fingerprint(module: nn.Module) -> Tensor:
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
         digest.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
     return torch.frombuffer(bytearray(digest.digest()), dtype=torch.uint8)
-
-
-def dtype_of(module: nn.Module) -> torch.dtype:
-    """Number type of a module's weights, which its input must have outside autocast."""
-    return next(module.parameters()).dtype

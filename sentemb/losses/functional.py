@@ -3,13 +3,14 @@
 Every function takes the vectors of the whole batch (under several processes: of all of them, gathered) and
 the slice `anchors` of the rows whose loss is wanted; the other rows are candidates only. Vectors need no
 normalisation. Half precision is computed in float32, float64 stays float64, autocast is switched off inside.
+`temperature` divides the cosine, and phi is `exp(cos / temperature)`.
 
 Degenerate batches: an anchor without negatives, or without positives, has loss 0 with gradient 0, still
 connected to the graph; duplicated texts stay negatives of each other, as in the papers; a zero vector has
 cosine 0 with everything and receives no gradient.
 
-Letters in the shape comments: n sentences, a anchors, l views of a sentence, c hard-negative columns, d
-width, t tokens.
+Letters in the shapes: n sentences (or pairs), a anchors, l views of a sentence, c labels, m heads, d width, t
+tokens.
 """
 
 from __future__ import annotations
@@ -20,11 +21,16 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from sentemb._vectors import cosine_similarity, full_precision
+from sentemb._vectors import cosine_similarity, full_precision, unit_vectors
 
 ViewPooling = Literal["max", "mean"]
+Denominator = Literal["negatives", "infonce", "all"]
+Slices = Literal["renormalised", "global"]
 
 _EVERY = slice(None)
+
+
+# Sentences and their views
 
 
 def info_nce(
@@ -36,47 +42,28 @@ def info_nce(
     hard_negative_weight: float = 0.0,
     anchors: slice = _EVERY,
 ) -> Tensor:
-    """One-directional InfoNCE: `-log(phi(x_i, y_i) / sum_j phi(x_i, y_j))`, phi = `exp(cos / temperature)`.
+    """One-directional InfoNCE: `-log(phi(x_i, y_i) / sum_j phi(x_i, y_j))`, `(a,)`.
 
-    Hard negatives `z` join every denominator; an anchor's own get `hard_negative_weight` added to their logit
-    after the division by the temperature, which multiplies `phi(x_i, z_i)` by `exp(hard_negative_weight)`
-    (SimCSE, Eq. 8).
-
-    Args:
-        first: The anchors' vectors x, `(n, d)`.
-        second: The positives y, `(n, d)`.
-        temperature: Divides the cosine.
-        hard_negatives: Any number of tensors z, each `(n, d)`.
-        hard_negative_weight: Logit weight of an anchor's own hard negatives; 0 weighs them like all others.
-        anchors: Rows of `first` whose loss is wanted.
-
-    Returns:
-        The loss of each anchor, `(a,)`.
+    `first` holds the anchors' vectors x, `second` the positives y. Hard negatives z, each `(n, d)`, join
+    every denominator; an anchor's own get `hard_negative_weight` added to their logit after the division by
+    the temperature, which multiplies `phi(x_i, z_i)` by `exp(hard_negative_weight)` (SimCSE, Eq. 8).
     """
-    own = _own(first, anchors)  # (a, n)
-    candidates = torch.cat([second, *hard_negatives])  # ((1 + c) * n, d)
-    logits = cosine_similarity(first[anchors], candidates) / temperature  # (a, (1 + c) * n)
+    own = own_pair(len(first), anchors, first.device)  # (a, n)
+    candidates = torch.cat([second, *hard_negatives])  # ((1 + columns) * n, d)
+    logits = cosine_similarity(first[anchors], candidates) / temperature  # (a, (1 + columns) * n)
     if hard_negatives and hard_negative_weight:
         weighted = [torch.zeros_like(own), *[own] * len(hard_negatives)]
-        logits = logits + hard_negative_weight * torch.cat(weighted, dim=1)  # (a, (1 + c) * n)
+        logits = logits + hard_negative_weight * torch.cat(weighted, dim=1)
     return torch.logsumexp(logits, dim=1) - logits.diagonal(_start(anchors))
 
 
 def nt_xent(first: Tensor, second: Tensor, *, temperature: float, anchors: slice = _EVERY) -> Tensor:
     """NT-Xent over the 2n vectors of both sides (SG-BERT's L_base; Chen et al., 2020, Eq. 1).
 
-    Every vector is an anchor once; its partner is the positive, the other 2n - 2 are negatives.
-
-    Args:
-        first: `(n, d)`.
-        second: The partners, `(n, d)`.
-        temperature: Divides the cosine.
-        anchors: Rows, of both sides, whose loss is wanted.
-
-    Returns:
-        The losses of the anchors of `first`, then of `second`, `(2a,)`.
+    Every vector is an anchor once; its partner is the positive, the other 2n - 2 are negatives. The losses of
+    the anchors of `first`, then of `second`, `(2a,)`.
     """
-    own = _own(first, anchors)  # (a, n)
+    own = own_pair(len(first), anchors, first.device)  # (a, n)
     nobody = torch.zeros_like(own)
     itself = torch.cat([torch.cat([own, nobody], dim=1), torch.cat([nobody, own], dim=1)])  # (2a, 2n)
     rows = torch.cat([first[anchors], second[anchors]])  # (2a, d)
@@ -91,18 +78,11 @@ def nt_xent(first: Tensor, second: Tensor, *, temperature: float, anchors: slice
 def self_guided_opt1(
     sentences: Tensor, views: Tensor, *, temperature: float, anchors: slice = _EVERY
 ) -> Tensor:
-    """L_opt1 of SG-BERT: sentence vectors are the only anchors; negatives are the others' vectors and views.
+    """L_opt1 of SG-BERT, `(a,)`: sentence vectors u are the only anchors, with one view v of each.
 
-    Args:
-        sentences: u, `(n, d)`.
-        views: v, one view per sentence, `(n, d)`.
-        temperature: Divides the cosine.
-        anchors: Rows whose loss is wanted.
-
-    Returns:
-        The loss of each anchor, `(a,)`.
+    Negatives are the other sentences' vectors and views.
     """
-    own = _own(sentences, anchors)  # (a, n)
+    own = own_pair(len(sentences), anchors, sentences.device)  # (a, n)
     logits = cosine_similarity(sentences[anchors], torch.cat([sentences, views])) / temperature  # (a, 2n)
     itself = torch.cat([own, torch.zeros_like(own)], dim=1)  # (a, 2n)
     positives = logits.diagonal(len(sentences) + _start(anchors))  # (a,)
@@ -112,22 +92,14 @@ def self_guided_opt1(
 def self_guided_opt2(
     sentences: Tensor, views: Tensor, *, temperature: float, drop_one: bool = False, anchors: slice = _EVERY
 ) -> Tensor:
-    """L_opt2 of SG-BERT: negatives are the other sentences' views only.
+    """L_opt2 of SG-BERT, `(a,)`: negatives are the other sentences' views only.
 
-    Args:
-        sentences: u, `(n, d)`.
-        views: v, one view per sentence, `(n, d)`.
-        temperature: Divides the cosine.
-        drop_one: Leave out one negative per anchor as the authors' code does: view 1 for anchor 0, view 0 for
-            every other.
-        anchors: Rows whose loss is wanted.
-
-    Returns:
-        The loss of each anchor, `(a,)`.
+    `drop_one` leaves out one negative per anchor as the authors' code does: view 1 for anchor 0, view 0 for
+    every other.
     """
     if not drop_one or len(sentences) < 2:
         return info_nce(sentences, views, temperature=temperature, anchors=anchors)
-    own = _own(sentences, anchors)  # (a, n)
+    own = own_pair(len(sentences), anchors, sentences.device)  # (a, n)
     logits = cosine_similarity(sentences[anchors], views) / temperature  # (a, n)
     dropped = torch.zeros_like(own)
     dropped[:, 0] = ~own[:, 0]
@@ -138,27 +110,22 @@ def self_guided_opt2(
 def self_guided_opt3(
     sentences: Tensor, views: Tensor, *, temperature: float, anchors: slice = _EVERY
 ) -> Tensor:
-    """L_opt3 of SG-BERT, the objective of SG-OPT: each of a sentence's views is a positive once.
+    """L_opt3 of SG-BERT, the objective of SG-OPT: each of a sentence's views `(n, l, d)` is a positive once.
 
     Negatives are all views of all other sentences; the other views of the same sentence are on neither side.
     All positives of an anchor share their negatives, so one `(a, n * l)` similarity matrix holds everything.
-
-    Args:
-        sentences: u, `(n, d)`.
-        views: v, `(n, l, d)`.
-        temperature: Divides the cosine.
-        anchors: Rows whose loss is wanted.
-
-    Returns:
-        The loss of each anchor with each of its views, `(a, l)`.
+    The loss of each anchor with each of its views, `(a, l)`.
     """
-    own = _own(sentences, anchors)  # (a, n)
+    own = own_pair(len(sentences), anchors, sentences.device)  # (a, n)
     logits = cosine_similarity(sentences[anchors], views.flatten(0, 1)) / temperature  # (a, n * l)
     logits = logits.view(len(logits), *views.shape[:2])  # (a, n, l)
     positives = logits.diagonal(_start(anchors)).T  # (a, l)
     negatives = torch.logsumexp(_without(logits, own.unsqueeze(2)).flatten(1), dim=1, keepdim=True)  # (a, 1)
     losses: Tensor = torch.logaddexp(positives, negatives) - positives
     return losses
+
+
+# Classes
 
 
 def supervised_contrastive(
@@ -171,19 +138,10 @@ def supervised_contrastive(
 ) -> Tensor:
     """Supervised contrastive loss with the mean over positives outside the log (Khosla et al., 2020, Eq. 2).
 
-    With P(x) the other vectors of x's class, the loss of an anchor x is the mean over y in P(x) of
-    `-log( phi(x, y) / sum_{z != x} phi(x, z) )`. Views of a row share its label.
-
-    Args:
-        vectors: l views of n rows, `(n, l, d)`.
-        labels: Class of each row, `(n,)`.
-        temperature: Divides the cosine.
-        first_view_only: Take view 0 of a row as its only anchor; candidates are all views all the same.
-        anchors: Rows whose loss is wanted.
-
-    Returns:
-        The loss of each anchor, `(a, l)`, or `(a, 1)` with `first_view_only`; 0 with gradient 0 where
-        `positives_per_anchor` is 0.
+    `vectors` are l views of n rows, `(n, l, d)`, and share the row's class in `labels`, `(n,)`. With P(x) the
+    other vectors of x's class, the loss of an anchor x is the mean over y in P(x) of `-log( phi(x, y) /
+    sum_{z != x} phi(x, z) )`, and 0 where `positives_per_anchor` is 0. `first_view_only` takes view 0 of a
+    row as its only anchor; candidates are all views all the same. `(a, l)`, or then `(a, 1)`.
     """
     index = torch.arange(vectors[..., 0].numel(), device=vectors.device).view(vectors.shape[:2])  # (n, l)
     chosen = index[anchors, :1] if first_view_only else index[anchors]  # (a, l)
@@ -199,42 +157,132 @@ def supervised_contrastive(
 
 
 def positives_per_anchor(labels: Tensor, *, views: int) -> Tensor:
-    """How many positives each view of a row has: the views of its class, itself excepted.
-
-    Args:
-        labels: Class of each row, `(n,)`.
-        views: Views per row.
-
-    Returns:
-        `(n,)`.
-    """
+    """How many positives each view of a row has, `(n,)`: the views of its class, itself excepted."""
     return views * (labels.unsqueeze(1) == labels).sum(1) - 1
 
 
-def pool_tokens(hidden: Tensor, mask: Tensor, *, pooling: ViewPooling) -> Tensor:
-    """Pool over every position whose attention mask is 1, so `[CLS]` and `[SEP]` count and padding does not.
+# Labelled pairs
 
-    Args:
-        hidden: Token vectors, `(n, t, d)`.
-        mask: Attention mask, `(n, t)`.
-        pooling: `max` or `mean`.
 
-    Returns:
-        `(n, d)` in float32, or in float64 when `hidden` is; zero where a row has no token at all.
+def pair_contrast(
+    first: Tensor,
+    second: Tensor,
+    *,
+    temperature: float,
+    excluded: Tensor,
+    opposed: Tensor | None = None,
+    anchors: slice = _EVERY,
+) -> Tensor:
+    """InfoNCE whose denominators lack some second texts, and may have the similarities of further pairs.
+
+    With y the second texts and O the `opposed` pairs, a mask `(n,)`, the loss of pair i is `-log( phi(x_i,
+    y_i) / (sum_{j not excluded} phi(x_i, y_j) + sum_{k in O} phi(x_k, y_k)) )`, `(a,)`. `excluded`, `(a, n)`,
+    never leaves out an anchor's own second text. A loss is at least 0, at most `2 / temperature` plus the log
+    of the number of terms in its denominator, and 0 with gradient 0 where that number is 1.
     """
-    hidden = full_precision(hidden)
-    inside = mask.bool().unsqueeze(2)  # (n, t, 1)
-    if pooling == "mean":
-        return hidden.masked_fill(~inside, 0).sum(1) / inside.sum(1).clamp_min(1)  # (n, d)
-    pooled = hidden.masked_fill(~inside, -torch.inf).amax(1)  # (n, d)
-    return pooled.masked_fill(~inside.any(1), 0)
+    logits = cosine_similarity(first[anchors], second) / temperature  # (a, n)
+    positives = logits.diagonal(_start(anchors))  # (a,)
+    logits = _without(logits, excluded & ~own_pair(len(first), anchors, excluded.device))
+    if opposed is not None:
+        with torch.autocast(first.device.type, enabled=False):
+            pairs = (unit_vectors(first) * unit_vectors(second)).sum(1) / temperature  # (n,)
+        logits = torch.cat([logits, _without(pairs, ~opposed).expand(len(logits), -1)], dim=1)  # (a, 2n)
+    return torch.logsumexp(logits, dim=1) - positives
 
 
-def _own(vectors: Tensor, anchors: slice) -> Tensor:
-    """True where a column is the anchor's own sentence, `(a, n)`."""
-    index = torch.arange(len(vectors), device=vectors.device)
+def same_component(components: Tensor, *, anchors: slice = _EVERY) -> Tensor:
+    """Where another pair's second text is known to say what an anchor says, `(a, n)`.
+
+    `components` has the component of both texts of every pair, `(n, 2)`; an anchor's own second text is none.
+    """
+    same = components[anchors, :1] == components[:, 1]  # (a, n)
+    return same & ~own_pair(len(components), anchors, components.device)
+
+
+def own_pair(size: int, anchors: slice, device: torch.device) -> Tensor:
+    """True where a column is the anchor's own row, `(a, n)`."""
+    index = torch.arange(size, device=device)
     own: Tensor = index[anchors].unsqueeze(1) == index
     return own
+
+
+# Texts and label vectors: costs grow with texts times labels, nothing compares texts with texts
+
+
+def head_similarities(
+    vectors: Tensor, label_vectors: Tensor, *, heads: int, slices: Slices = "renormalised"
+) -> Tensor:
+    """Similarity of every text with every label in each of m equal slices of the dimensions (LaCon, Eq. 4).
+
+    `renormalised` is the cosine of two slices; `global` the dot product of slices of vectors of length 1, so
+    that the heads add up to the cosine of the whole vectors. `(m, n, c)` from `(n, d)` and `(c, d)`.
+    """
+    with torch.autocast(vectors.device.type, enabled=False):
+        texts = _slices(vectors, heads, slices)  # (m, n, d / m)
+        labels = _slices(label_vectors, heads, slices)  # (m, c, d / m)
+        return texts @ labels.mT  # (m, n, c)
+
+
+def label_centered(
+    vectors: Tensor,
+    label_vectors: Tensor,
+    labels: Tensor,
+    *,
+    temperature: float,
+    denominator: Denominator = "negatives",
+    anchors: slice = _EVERY,
+) -> Tensor:
+    """The label-centered term of every text (LaCon, Eq. 5): its label is the anchor, the text a positive.
+
+    With p the label of text a, A(p) the texts of that label, B(p) all others and phi(p, b) of L_p and H_b,
+    the term is `-log(phi(p, a) / Z)`, `(a,)`, where Z by `denominator` is
+
+    * `negatives`: the sum of phi over B(p), as Eq. 5 is printed; the term may be negative,
+    * `infonce`: that plus phi(p, a),
+    * `all`: the sum of phi over all texts.
+
+    Except for `all`, it is 0 with gradient 0 where B(p) is empty.
+    """
+    logits = cosine_similarity(label_vectors, vectors) / temperature  # (c, n)
+    index = torch.arange(len(vectors), device=vectors.device)  # (n,)
+    own = labels[anchors]  # (a,)
+    positives = logits[own, index[anchors]]  # (a,)
+    if denominator == "all":
+        return torch.logsumexp(logits, dim=1)[own] - positives
+    positive = torch.arange(len(label_vectors), device=labels.device).unsqueeze(1) == labels  # (c, n)
+    negatives = torch.logsumexp(_without(logits, positive), dim=1)[own]  # (a,)
+    if denominator == "infonce":
+        negatives = torch.logaddexp(negatives, positives)  # (a,)
+    terms: Tensor = (negatives - positives).masked_fill(positive.all(1)[own], 0)
+    return terms
+
+
+def label_dispersion(label_vectors: Tensor) -> Tensor:
+    """The label embedding regularizer (LaCon, Eq. 6): mean of `exp(1 + cos(L_i, L_j)) - 1` over i != j.
+
+    A scalar from 0 to e^2 - 1; 0 with gradient 0 for a single label.
+    """
+    similarity = cosine_similarity(label_vectors, label_vectors)  # (c, c)
+    count = len(label_vectors)
+    itself = torch.eye(count, dtype=torch.bool, device=similarity.device)  # (c, c)
+    values = torch.expm1(1 + similarity).masked_fill(itself, 0)  # (c, c)
+    return values.sum() / max(1, count * (count - 1))
+
+
+# Tokens
+
+
+def pool_tokens(hidden: Tensor, mask: Tensor, *, pooling: ViewPooling) -> Tensor:
+    """Pool `(n, t, d)` over every position whose mask is 1: `[CLS]` and `[SEP]` count and padding does not.
+
+    `(n, d)` in float32, or in float64 when `hidden` is; zero where a row has no token at all.
+    """
+    hidden = full_precision(hidden)
+    attended = mask.bool().unsqueeze(2)  # (n, t, 1)
+    if pooling == "mean":
+        return hidden.masked_fill(~attended, 0).sum(1) / attended.sum(1).clamp_min(1)  # (n, d)
+    pooled = hidden.masked_fill(~attended, -torch.inf).amax(1)  # (n, d)
+    return pooled.masked_fill(~attended.any(1), 0)
 
 
 def _start(anchors: slice) -> int:
@@ -245,3 +293,10 @@ def _start(anchors: slice) -> int:
 def _without(logits: Tensor, excluded: Tensor) -> Tensor:
     # The lowest finite number rather than -inf: a row that excludes everything keeps a finite gradient.
     return logits.masked_fill(excluded, torch.finfo(logits.dtype).min)
+
+
+def _slices(vectors: Tensor, heads: int, slices: Slices) -> Tensor:
+    if slices == "global":
+        vectors = unit_vectors(vectors)
+    parts = vectors.reshape(len(vectors), heads, -1).transpose(0, 1)  # (m, n, d / m)
+    return parts if slices == "global" else unit_vectors(parts)

@@ -1,75 +1,113 @@
-"""Gradient caching (Gao et al., 2021): losses of batches that do not fit into memory."""
+"""Gradient caching (Gao et al., 2021): any loss on batches that do not fit into memory."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import nullcontext
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from sentemb._compat import CachedLossMixin, RandContext, StaticEmbedding, slice_minibatch
 from sentemb.errors import InputError
-from sentemb.losses._options import check_number
-from sentemb.losses.owned import OwnedWeights
+from sentemb.losses.base import EncoderLoss, bibtex, check_number
+from sentemb.losses.views import View, dropout_probability
 
-_AUTOCAST = "autocast"  # key of a column: the precision that it was encoded in first
 _TOGETHER = (StaticEmbedding, nn.BatchNorm1d, nn.SyncBatchNorm)  # what treats the texts of a batch together
+_SETTING = "sentemb"  # key of a column: how its mini-batches are encoded, in the first pass and in the second
 
 
-class GradientCache(CachedLossMixin, OwnedWeights):
-    """What makes a cached loss of a loss, by sentence-transformers' gradient cache.
+class GradientCache(CachedLossMixin, nn.Module):
+    """A loss with the gradient cache of Gao et al. (2021): the same loss in the memory of a mini-batch.
 
-    The batch is encoded in mini-batches without a graph, the loss sends its gradient to what it compares,
-    and every mini-batch is encoded again, under the same dropout and in the same precision, to take that
-    gradient into the encoder. Memory is that of one mini-batch, time about that of one more forward.
+    The batch is encoded in mini-batches without a graph, the loss sends its gradient to what it compares, and
+    every mini-batch is encoded again, under the same dropout and in the same precision, to take that gradient
+    into the encoder. Time is about that of one more forward. The components of a loss are added up.
 
-    A cached loss derives from this class and from the loss, in this order. The loss has, besides
-    `compute_loss_from_embeddings`, `embeddings_of(output)`: the arguments of the former, each `(b, ...)`, for
-    what the encoder returned. A head that is part of the latter works in mini-batches as the encoder does,
-    whatever it makes of a text's tokens. A mini-batch holds texts of similar length, so that little of it is
-    padding; the loss sees the rows in their own order. Weights that the former uses directly, such as label
-    vectors, get their gradient from the whole batch, in the backward pass of the returned loss like all
-    others.
+    A head works in mini-batches as the encoder does, whatever it makes of a text's tokens. Weights that the
+    loss itself uses, such as label vectors, get their gradient from the whole batch. A mini-batch holds texts
+    of similar length, so that little of it is padding; the loss sees the rows in their own order.
+
+    Inputs:
+        Those of the loss.
+
+    Args:
+        loss: Any loss of sentemb but the self-guided ones, or one of your own that derives from
+            `EncoderLoss`. Its weights stay its own, in checkpoints too.
+        mini_batch_size: Rows that are encoded at a time; 32 as in sentence-transformers' cached losses.
+
+    Raises:
+        InputError: The size is no whole number from 1, or the loss, its encoder or its head cannot take a
+            batch in parts.
+
+    Example:
+        >>> loss = GradientCache(SimCSELoss(encoder), mini_batch_size=64)  # in batches of 4096, say
+        >>> trainer = SentembTrainer(model=encoder, train_dataset=sentences, loss=loss)
+
+    Reference:
+        Gao et al.: Scaling Deep Contrastive Learning Batch Size under Memory Limited Setup. RepL4NLP 2021.
+        https://aclanthology.org/2021.repl4nlp-1.31
     """
 
-    model: nn.Module
-    _widths: list[int]  # of what `embeddings_of` gives
-    _places: list[Tensor | None]  # of each column's rows among those encoded, None where both are the same
+    model: Any
+    loss: EncoderLoss
+    _widths: dict[int, list[int]]  # of what `embeddings_of` gives for each view
+    _places: list[Tensor | None]  # of each view's rows among those encoded, None where both are the same
     _direct: list[tuple[nn.Parameter, Tensor]]  # weights used by the loss itself, with their gradients
 
-    def encode_in(self, mini_batch_size: int) -> None:
-        """Set the size of a mini-batch."""
-        name = type(self).__name__
-        check_number(name, "mini_batch_size", mini_batch_size, low=1, inclusive=True, whole=True)
-        together = next((type(part).__name__ for part in self.modules() if isinstance(part, _TOGETHER)), None)
-        if together is not None:
-            raise InputError(
-                f"{name} encodes a batch in parts, but {together} treats its texts together",
-                f"take {name.removeprefix('Cached')}, which encodes the batch as a whole",
-            )
+    def __init__(self, loss: nn.Module, *, mini_batch_size: int = 32) -> None:
+        super().__init__()
+        checked = check_cacheable(loss)
+        check_number("GradientCache", "mini_batch_size", mini_batch_size, low=1, inclusive=True, whole=True)
+        self.model = checked.model
+        self.loss = checked
         self.mini_batch_size = mini_batch_size
 
-    def cached_loss(self, columns: Iterable[dict[str, Any]], labels: Tensor | None) -> Tensor:
-        """Loss of a batch."""
+    def forward(self, sentence_features: Iterable[dict[str, Any]], labels: Tensor | None = None) -> Tensor:
+        """Loss of a batch.
+
+        Args:
+            sentence_features: One dict of tokenized texts per column.
+            labels: Those of the loss.
+
+        Returns:
+            A scalar, whose backward pass encodes the batch again.
+
+        Raises:
+            InputError: The loss refuses the batch.
+        """
         self._direct = []
-        loss = self.forward_cached(self.arrange(columns), labels)  # type: ignore[operator]
+        loss = self.forward_cached(self.arrange(self.loss.views_of(sentence_features)), labels)  # type: ignore[operator]
         direct, self._direct = self._direct, []
         parameters, gradients = zip(*direct, strict=True) if direct else ((), ())
         connected: Tensor = _KnownGradients.apply(loss, gradients, *parameters)  # type: ignore[no-untyped-call]
         return connected
 
-    def arrange(self, columns: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-        """The columns as they are encoded: by length, each with the precision of now."""
+    def get_config_dict(self) -> dict[str, Any]:
+        """Options for the model card.
+
+        Returns:
+            The name and the options of the loss, and the size of a mini-batch.
+        """
+        options = self.loss.get_config_dict()
+        return {"loss": type(self.loss).__name__, **options, "mini_batch_size": self.mini_batch_size}
+
+    @property
+    def citation(self) -> str:
+        """BibTeX of the papers."""
+        return f"{self.loss.citation}\n{bibtex('gao-etal-2021-scaling')}"
+
+    def arrange(self, views: Sequence[View]) -> list[dict[str, Any]]:
+        """The columns as they are encoded: by length, each with its dropout and the precision of now."""
         device = next(self.model.parameters()).device.type
-        precision = (torch.is_autocast_enabled(device), torch.get_autocast_dtype(device))
-        self._places, arranged = [], []
-        for column in columns:
+        enabled, dtype = torch.is_autocast_enabled(device), torch.get_autocast_dtype(device)
+        self._places, self._widths, arranged = [], {}, []
+        for number, (column, dropout) in enumerate(views):
             order = _by_length(column, self.mini_batch_size)
             self._places.append(None if order is None else order.argsort())
             rows = column if order is None else _take(column, order)
-            arranged.append({**rows, _AUTOCAST: precision})
+            arranged.append({**rows, _SETTING: _Setting(number, dropout, enabled, dtype)})
         return arranged
 
     def embed_minibatch(
@@ -81,73 +119,87 @@ class GradientCache(CachedLossMixin, OwnedWeights):
         copy_random_state: bool,
         random_state: RandContext | None = None,
     ) -> tuple[Tensor, RandContext | None]:
-        """Encode some rows of a column."""
+        """Encode some rows of a column, as upstream asks for it."""
         features = slice_minibatch(sentence_feature, begin, end)
-        device = next(self.model.parameters()).device.type
-        enabled, dtype = features.pop(_AUTOCAST)
+        view, dropout, enabled, dtype = features.pop(_SETTING)
         # Weights that autocast has cast without a graph must not be found again by the pass with one.
+        device = next(self.model.parameters()).device.type
         precision = torch.autocast(device, dtype=dtype, enabled=enabled, cache_enabled=False)
-        with random_state or nullcontext(), nullcontext() if with_grad else torch.no_grad(), precision:
+        graph = nullcontext() if with_grad else torch.no_grad()
+        with dropout_probability(self.model, dropout), random_state or nullcontext(), graph, precision:
             before = RandContext(*features.values()) if copy_random_state else None
-            parts = self.embeddings_of(self.model(features))  # type: ignore[operator]
-        self._widths = [part.shape[1] for part in parts]
+            parts = self.loss.embeddings_of(self.model(features), view)
+        self._widths[view] = [part.shape[1] for part in parts]
         return torch.cat(parts, dim=1), before
 
     def calculate_loss(
         self, reps: list[list[Tensor]], labels: Tensor | None = None, *, with_backward: bool = False
     ) -> Tensor:
-        """Loss of the whole batch."""
-        columns = [
-            torch.cat(column) if places is None else torch.cat(column)[places]
-            for column, places in zip(reps, self._places, strict=True)
-        ]
-        parts = [part for column in columns for part in torch.split(column, self._widths, dim=1)]
-        value: Any = self.compute_loss_from_embeddings(parts, labels)  # type: ignore[operator]
-        if isinstance(value, dict):
-            value = sum(value.values())
-        loss: Tensor = value
+        """Loss of the whole batch, as upstream asks for it."""
+        parts: list[Tensor] = []
+        for view, (column, places) in enumerate(zip(reps, self._places, strict=True)):
+            rows = torch.cat(column) if places is None else torch.cat(column)[places]
+            widths = self._widths[view]
+            parts += torch.split(rows, widths, dim=1) if len(widths) > 1 else [rows]
+        value: Any = self.loss.compute_loss_from_embeddings(parts, labels)
+        loss: Any = sum(value.values()) if isinstance(value, dict) else value
         if not with_backward:
-            return loss
-        rows, own = [row for column in reps for row in column], list(self.owned_parameters())
+            return loss  # type: ignore[no-any-return]
+        compared, own = [row for column in reps for row in column], list(self.loss.owned_parameters())
         # Autocast would reach into a backward pass that runs inside of it, down to the cosines' products.
         with torch.autocast(loss.device.type, enabled=False):
-            gradients = torch.autograd.grad(loss, [*rows, *own], allow_unused=True)
-        for row, gradient in zip(rows, gradients[: len(rows)], strict=True):
+            gradients = torch.autograd.grad(loss, [*compared, *own], allow_unused=True)
+        for row, gradient in zip(compared, gradients[: len(compared)], strict=True):
             row.grad = gradient
-        pairs = zip(own, gradients[len(rows) :], strict=True)
+        pairs = zip(own, gradients[len(compared) :], strict=True)
         self._direct = [(parameter, gradient) for parameter, gradient in pairs if gradient is not None]
-        return loss.detach()
-
-    def get_config_dict(self) -> dict[str, Any]:
-        """Options for the model card."""
-        return {**super().get_config_dict(), "mini_batch_size": self.mini_batch_size}
-
-    @property
-    def citation(self) -> str:
-        """BibTeX of the papers."""
-        return f"""{super().citation}
-@inproceedings{{gao-etal-2021-scaling,
-    title = "Scaling Deep Contrastive Learning Batch Size under Memory Limited Setup",
-    author = "Gao, Luyu and Zhang, Yunyi and Han, Jiawei and Callan, Jamie",
-    booktitle = "Proceedings of the 6th Workshop on Representation Learning for NLP (RepL4NLP-2021)",
-    year = "2021",
-    publisher = "Association for Computational Linguistics",
-    url = "https://aclanthology.org/2021.repl4nlp-1.31",
-    pages = "316--321",
-}}
-"""
+        return loss.detach()  # type: ignore[no-any-return]
 
 
-class SentenceGradientCache(GradientCache):
-    """The gradient cache of a loss that compares sentence vectors."""
+def cached(loss: nn.Module, mini_batch_size: int | None) -> nn.Module:
+    """Put a gradient cache around a loss.
 
-    def forward(self, sentence_features: Iterable[dict[str, Any]], labels: Tensor | None = None) -> Tensor:
-        """Loss of a batch."""
-        return self.cached_loss(sentence_features, labels)
+    Args:
+        loss: The loss.
+        mini_batch_size: Rows that are encoded at a time; None encodes a batch as a whole.
 
-    def embeddings_of(self, output: dict[str, Any]) -> list[Tensor]:
-        """What is compared."""
-        return [output["sentence_embedding"]]
+    Returns:
+        The loss itself, or its `GradientCache`.
+
+    Raises:
+        InputError: The size is no whole number from 1, or the loss cannot take a batch in parts.
+    """
+    return loss if mini_batch_size is None else GradientCache(loss, mini_batch_size=mini_batch_size)
+
+
+def check_cacheable(loss: nn.Module) -> EncoderLoss:
+    """Refuse a loss, an encoder or a head that cannot take a batch in parts."""
+    name = type(loss).__name__
+    if not isinstance(loss, EncoderLoss):
+        raise InputError(
+            f"GradientCache cannot wrap {name}, which is no loss of sentemb",
+            "derive it from sentemb.losses.EncoderLoss, or take a Cached loss of sentence-transformers",
+        )
+    if (reason := loss.why_not_cached()) is not None:
+        raise InputError(
+            f"{name} has no gradient cache: {reason}", f"train with {name} alone in smaller batches"
+        )
+    together = next((type(part).__name__ for part in loss.modules() if isinstance(part, _TOGETHER)), None)
+    if together is not None:
+        raise InputError(
+            f"GradientCache encodes a batch in parts, but {together} treats its texts together",
+            f"take {name} alone, which encodes the batch as a whole",
+        )
+    return loss
+
+
+class _Setting(NamedTuple):
+    """How a column is encoded in both passes."""
+
+    view: int
+    dropout: float | None
+    autocast: bool
+    dtype: torch.dtype
 
 
 def _by_length(column: dict[str, Any], mini_batch_size: int) -> Tensor | None:

@@ -2,9 +2,31 @@
 
 from __future__ import annotations
 
-from torch import nn
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from sentemb.losses.encoder import unwrap
 
 _INITIAL_DEVIATION = 0.02  # BERT's initializer_range, which the papers' code draws the heads from
+
+
+def build_head(model: nn.Module, kind: Literal["train-only", "two-layer"]) -> nn.Sequential:
+    """A fresh head on the sentence vectors of a model, on its device."""
+    width = int(unwrap(model).get_embedding_dimension())  # type: ignore[operator]
+    head = train_only_head(width) if kind == "train-only" else contrast_head(width)
+    return head.to(next(model.parameters()).device)
+
+
+def project(head: nn.Module | None, vectors: Tensor) -> Tensor:
+    """Apply a head in the number type of its weights; None leaves vectors as they are."""
+    return vectors if head is None else head(vectors.to(dtype_of(head)))
+
+
+def dtype_of(module: nn.Module) -> torch.dtype:
+    """Number type of a module's weights, which its input must have outside autocast."""
+    return next(module.parameters()).dtype
 
 
 def projection_head(width: int, projection_width: int) -> nn.Sequential:
@@ -20,7 +42,7 @@ def projection_head(width: int, projection_width: int) -> nn.Sequential:
 
 
 def train_only_head(width: int) -> nn.Sequential:
-    """Head of unsupervised SimCSE: one linear layer and tanh on the CLS vector, freshly initialised."""
+    """Head of unsupervised SimCSE: one linear layer and tanh, freshly initialised."""
     return _initialised(nn.Sequential(nn.Linear(width, width), nn.Tanh()))
 
 

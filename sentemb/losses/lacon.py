@@ -2,29 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any, ClassVar, get_args
 
 import torch
 from torch import Tensor, nn
 
 from sentemb.errors import InputError
-from sentemb.losses._options import check_choice, check_number
-from sentemb.losses.classification import cross_entropy, head_on_device, row_labels, text_column
-from sentemb.losses.functional_labels import (
+from sentemb.losses.functional import (
     Denominator,
     Slices,
     head_similarities,
     label_centered,
     label_dispersion,
 )
-from sentemb.losses.gather import gather_rows
-from sentemb.losses.owned import OwnedWeights
+from sentemb.losses.labelled import ClassificationLoss
 
 _SLICE = 128  # 768 dimensions in 6 heads, the best of section 4.4
 
 
-class LaConLoss(OwnedWeights):
+class LaConLoss(ClassificationLoss):
     """Label anchored contrastive learning (Zhang et al., 2022, Eq. 4 to 7).
 
     With H_i the head's vector for text i of label y_i, h_i^k and l_p^k the k-th of m slices of H_i and of the
@@ -84,7 +80,7 @@ class LaConLoss(OwnedWeights):
         https://aclanthology.org/2022.naacl-main.103
     """
 
-    owned_modules: ClassVar[tuple[str, ...]] = ("head",)
+    references: ClassVar[tuple[str, ...]] = ("zhang-etal-2022-label",)
 
     def __init__(
         self,
@@ -101,55 +97,27 @@ class LaConLoss(OwnedWeights):
         average_positives: bool = False,
         gather_across_devices: bool = True,
     ) -> None:
-        super().__init__()
-        name = type(self).__name__
-        self.model = model
-        self.head = _checked_head(head, model, loss=name)
-        self.heads = _checked_heads(name, heads, width=self.head.label_vectors.shape[1])
+        super().__init__(model, head)
+        if not all(hasattr(head, part) for part in ("embed", "label_vectors", "temperature")):
+            raise InputError(
+                f"LaConLoss compares texts with label vectors, {type(head).__name__} has none",
+                "give a LabelHead or a FusionHead",
+            )
+        self.heads = self._checked_heads(heads)
         self.temperature: float = self.head.temperature if temperature is None else temperature
-        check_number(name, "temperature", self.temperature, low=0)
-        self.weights = {"icl": icl_weight, "lcl": lcl_weight, "ler": ler_weight}
-        for term, weight in self.weights.items():
-            check_number(name, f"{term}_weight", weight, low=0, inclusive=True)
-        check_choice(name, "denominator", denominator, get_args(Denominator))
-        check_choice(name, "slices", slices, get_args(Slices))
+        self.check_number("temperature", self.temperature, low=0)
+        self.icl_weight, self.lcl_weight, self.ler_weight = icl_weight, lcl_weight, ler_weight
+        for option in ("icl_weight", "lcl_weight", "ler_weight"):
+            self.check_number(option, getattr(self, option), low=0, inclusive=True)
+        self.check_choice("denominator", denominator, get_args(Denominator))
+        self.check_choice("slices", slices, get_args(Slices))
         self.denominator: Denominator = denominator
         self.slices: Slices = slices
         self.average_positives = average_positives
         self.gather_across_devices = gather_across_devices
 
-    @property
-    def scale(self) -> float:
-        """Factor of the cosine, `1 / temperature`."""
-        return 1 / self.temperature
-
-    def forward(
-        self, sentence_features: Iterable[dict[str, Any]], labels: Tensor | None = None
-    ) -> dict[str, Tensor]:
-        """Loss of a batch.
-
-        Args:
-            sentence_features: One dict of tokenized texts.
-            labels: Class numbers from 0, `(b,)`.
-
-        Returns:
-            The weighted components `icl`, `lcl` and `ler`.
-
-        Raises:
-            InputError: More than one text column, or labels that are no classes of the head.
-        """
-        output = self.model(text_column(sentence_features, loss=type(self).__name__))
-        return self.compute_loss_from_embeddings(self.embeddings_of(output), labels)
-
-    def embeddings_of(self, output: dict[str, Any]) -> list[Tensor]:
-        """What is compared with the label vectors.
-
-        Args:
-            output: What the encoder returned.
-
-        Returns:
-            H, `(b, d)`.
-        """
+    def embeddings_of(self, output: dict[str, Any], view: int) -> list[Tensor]:
+        """H, which is compared with the label vectors, `(b, d)`."""
         return [self.head.embed(output)]
 
     def compute_loss_from_embeddings(
@@ -162,47 +130,17 @@ class LaConLoss(OwnedWeights):
             labels: Class numbers from 0, `(b,)`.
 
         Returns:
-            The weighted components.
+            The weighted components `icl`, `lcl` and `ler`.
         """
         (vectors,) = embeddings
-        classes = row_labels(labels, rows=len(vectors), loss=type(self).__name__)  # (b,)
+        classes = self.row_labels(labels, rows=len(vectors))  # (b,)
         instance_centered = self._instance_centered(vectors, classes)  # refuses labels before the exchange
-        rows, anchors, share = gather_rows(vectors, across_devices=self.gather_across_devices)  # (n, d)
-        values = {
-            "icl": share * instance_centered,
-            "lcl": share * self._label_centered(rows, classes, anchors),
-            "ler": label_dispersion(self.head.label_vectors),
-        }
-        return {term: self.weights[term] * value for term, value in values.items()}
-
-    def get_config_dict(self) -> dict[str, Any]:
-        """Options for the model card."""
+        rows, anchors, share = self.gather(vectors)  # (n, d)
         return {
-            "head": type(self.head).__name__,
-            "heads": self.heads,
-            "temperature": self.temperature,
-            **{f"{term}_weight": weight for term, weight in self.weights.items()},
-            "denominator": self.denominator,
-            "slices": self.slices,
-            "average_positives": self.average_positives,
-            "gather_across_devices": self.gather_across_devices,
+            "icl": self.icl_weight * (share * instance_centered),
+            "lcl": self.lcl_weight * (share * self._label_centered(rows, classes, anchors)),
+            "ler": self.ler_weight * label_dispersion(self.head.label_vectors),
         }
-
-    @property
-    def citation(self) -> str:
-        """BibTeX of the paper."""
-        return """
-@inproceedings{zhang-etal-2022-label,
-    title = "Label Anchored Contrastive Learning for Language Understanding",
-    author = "Zhang, Zhenyu and Zhao, Yuming and Chen, Meng and He, Xiaodong",
-    booktitle = "Proceedings of the 2022 Conference of the North American Chapter of the Association for
-      Computational Linguistics: Human Language Technologies",
-    year = "2022",
-    publisher = "Association for Computational Linguistics",
-    url = "https://aclanthology.org/2022.naacl-main.103",
-    pages = "1437--1449",
-}
-"""
 
     def _instance_centered(self, vectors: Tensor, classes: Tensor) -> Tensor:
         """ICL of the local texts: cross-entropy over the labels in every head, summed over heads."""
@@ -210,12 +148,12 @@ class LaConLoss(OwnedWeights):
             vectors, self.head.label_vectors, heads=self.heads, slices=self.slices
         )  # (m, b, c)
         logits = similarities.flatten(0, 1) / self.temperature  # (m * b, c)
-        losses = cross_entropy(logits, classes.repeat(self.heads), loss=type(self).__name__)  # (m * b,)
+        losses = self.cross_entropy(logits, classes.repeat(self.heads))  # (m * b,)
         return self.heads * losses.mean()
 
     def _label_centered(self, rows: Tensor, classes: Tensor, anchors: slice) -> Tensor:
         """The local texts' part of LCL, as a mean over them that stands for the sum over all texts."""
-        labels = gather_rows(classes, across_devices=self.gather_across_devices).rows.long()  # (n,)
+        labels = self.gather(classes).rows.long()  # (n,)
         terms = label_centered(
             rows,
             self.head.label_vectors,
@@ -229,25 +167,15 @@ class LaConLoss(OwnedWeights):
             terms = terms / counts[labels[anchors]]
         return terms.mean() * len(rows) / counts.count_nonzero()
 
-
-def _checked_head(head: nn.Module, model: nn.Module, *, loss: str) -> Any:
-    head = head_on_device(head, model, loss=loss)
-    if not all(hasattr(head, part) for part in ("embed", "label_vectors", "temperature")):
-        raise InputError(
-            f"{loss} compares texts with label vectors, {type(head).__name__} has none",
-            "give a LabelHead or a FusionHead",
-        )
-    return head
-
-
-def _checked_heads(loss: str, heads: int | None, *, width: int) -> int:
-    divisors = [count for count in range(1, width + 1) if width % count == 0]
-    if heads is None:
-        return max((count for count in divisors if width // count >= _SLICE), default=1)
-    check_number(loss, "heads", heads, low=1, inclusive=True, whole=True)
-    if heads not in divisors:
-        raise InputError(
-            f"heads of {loss} is {heads}, which does not divide the head's width of {width}",
-            f"choose one of {', '.join(map(str, divisors))}",
-        )
-    return heads
+    def _checked_heads(self, heads: int | None) -> int:
+        width = self.head.label_vectors.shape[1]
+        divisors = [count for count in range(1, width + 1) if width % count == 0]
+        if heads is None:
+            return max((count for count in divisors if width // count >= _SLICE), default=1)
+        self.check_number("heads", heads, low=1, inclusive=True, whole=True)
+        if heads not in divisors:
+            raise InputError(
+                f"heads of LaConLoss is {heads}, which does not divide the head's width of {width}",
+                f"choose one of {', '.join(map(str, divisors))}",
+            )
+        return heads

@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any, ClassVar, Literal, get_args
 
 import torch
 from torch import Tensor, nn
 
-from sentemb._compat import embed_columns
 from sentemb.errors import InputError
-from sentemb.losses._options import check_choice, check_number
-from sentemb.losses.encoder import dtype_of, unwrap
-from sentemb.losses.functional_pairs import own_pair, pair_contrast, same_component
-from sentemb.losses.gather import gather_rows
-from sentemb.losses.heads import contrast_head
-from sentemb.losses.owned import OwnedWeights
+from sentemb.losses.base import EncoderLoss
+from sentemb.losses.functional import own_pair, pair_contrast, same_component
+from sentemb.losses.heads import build_head, project
 
 Negatives = Literal["signed", "denominator", "ignored"]
 
 
-class ParaphraseContrastLoss(OwnedWeights):
+class ParaphraseContrastLoss(EncoderLoss):
     """Contrastive loss of labelled pairs (Chen, Stanford CS224N; its section 4.1).
 
     With h_i and h'_i the head's outputs for the texts of pair i and phi(x, y) = exp(cos(x, y) / temperature),
@@ -82,6 +77,7 @@ class ParaphraseContrastLoss(OwnedWeights):
         https://aclanthology.org/2021.emnlp-main.552
     """
 
+    references: ClassVar[tuple[str, ...]] = ("chen-contrastive-cs224n", "gao-etal-2021-simcse")
     owned_modules: ClassVar[tuple[str, ...]] = ("head",)
 
     def __init__(
@@ -95,53 +91,25 @@ class ParaphraseContrastLoss(OwnedWeights):
         head: Literal["two-layer"] | None = "two-layer",
         gather_across_devices: bool = True,
     ) -> None:
-        super().__init__()
-        name = type(self).__name__
-        check_number(name, "temperature", temperature, low=0)
-        check_choice(name, "negatives", negatives, get_args(Negatives))
-        check_number(name, "negative_weight", negative_weight, low=0, inclusive=True)
+        super().__init__(model)
+        self.check_number("temperature", temperature, low=0)
+        self.check_choice("negatives", negatives, get_args(Negatives))
+        self.check_number("negative_weight", negative_weight, low=0, inclusive=True)
         if clamp is not None:
-            check_number(name, "clamp", clamp, low=0)
-        check_choice(name, "head", head, ("two-layer", None))
+            self.check_number("clamp", clamp, low=0)
+        self.check_choice("head", head, ("two-layer", None))
         if negatives != "signed" and (negative_weight != 1 or clamp is not None):
             raise InputError(
-                f"negative_weight and clamp of {name} are for terms that are maximised",
+                f"negative_weight and clamp of {type(self).__name__} are for terms that are maximised",
                 "take negatives='signed', or leave them out",
             )
-        self.model = model
         self.temperature = temperature
         self.negatives = negatives
         self.negative_weight = negative_weight
         self.clamp = clamp
         self.gather_across_devices = gather_across_devices
-        self.head: nn.Sequential | None = None
-        if head is not None:
-            width = int(unwrap(model).get_embedding_dimension())  # type: ignore[operator]
-            self.head = contrast_head(width).to(next(model.parameters()).device)
+        self.head = None if head is None else build_head(model, head)
         self.statistics: dict[str, Tensor] = {}
-
-    @property
-    def scale(self) -> float:
-        """Factor of the cosine, `1 / temperature`."""
-        return 1 / self.temperature
-
-    def forward(self, sentence_features: Iterable[dict[str, Any]], labels: Tensor | None = None) -> Tensor:
-        """Loss of a batch.
-
-        Args:
-            sentence_features: One dict of tokenized texts for each of two columns.
-            labels: `(b,)` or `(b, 3)`, see above.
-
-        Returns:
-            A scalar.
-
-        Raises:
-            InputError: Not two text columns, or labels that are missing or something else.
-        """
-        # Copies: the encoder writes its output into the dict that it is given.
-        columns = [dict(column) for column in sentence_features]
-        embeddings = embed_columns(self.model, columns, separate_first=False)  # each (b, d)
-        return self.compute_loss_from_embeddings(embeddings, labels)
 
     def compute_loss_from_embeddings(self, embeddings: list[Tensor], labels: Tensor | None = None) -> Tensor:
         """Loss of sentence vectors.
@@ -156,18 +124,14 @@ class ParaphraseContrastLoss(OwnedWeights):
         Raises:
             InputError: Not two tensors, or labels that are missing or something else.
         """
-        name = type(self).__name__
         if len(embeddings) != 2:
             raise InputError(
-                f"{name} compares two texts, this batch has {len(embeddings)} text columns",
+                f"{type(self).__name__} compares two texts, this batch has {len(embeddings)} text columns",
                 "name the two columns of the pairs",
             )
-        vectors = torch.stack(embeddings, dim=1)  # (b, 2, d)
-        if self.head is not None:
-            vectors = self.head(vectors.to(dtype_of(self.head)))
-        rows, anchors, weight = gather_rows(vectors, across_devices=self.gather_across_devices)
-        own_labels = pair_labels(labels, rows=len(vectors), loss=name).to(rows.device)
-        every_label = gather_rows(own_labels, across_devices=self.gather_across_devices).rows
+        vectors = project(self.head, torch.stack(embeddings, dim=1))  # (b, 2, d)
+        rows, anchors, weight = self.gather(vectors)
+        every_label = self.gather(self._pair_labels(labels, rows=len(vectors)).to(rows.device)).rows
         paraphrase = every_label[:, 0] == 1  # (n,)
         losses = self._losses(rows, paraphrase, every_label[:, 1:], anchors)  # (a,)
         if self.negatives == "signed":
@@ -175,39 +139,12 @@ class ParaphraseContrastLoss(OwnedWeights):
             losses = torch.where(paraphrase[anchors], losses, -self.negative_weight * maximised)
             return weight * losses.mean()
         # The mean over the paraphrases of all processes, once DDP has averaged.
-        share = len(rows) / paraphrase.sum().clamp_min(1)
+        share = len(rows) / paraphrase.sum().clamp_min(1).to(losses.dtype)
         return weight * losses.masked_fill(~paraphrase[anchors], 0).mean() * share
 
     def get_config_dict(self) -> dict[str, Any]:
         """Options for the model card."""
-        return {
-            "temperature": self.temperature,
-            "negatives": self.negatives,
-            "negative_weight": self.negative_weight,
-            "clamp": self.clamp,
-            "head": None if self.head is None else "two-layer",
-            "gather_across_devices": self.gather_across_devices,
-        }
-
-    @property
-    def citation(self) -> str:
-        """BibTeX of the papers."""
-        return """
-@misc{chen-contrastive-cs224n,
-    title = "Contrastive Learning for Generalizable Sentence Embeddings",
-    author = "Chen, Shenghan",
-    note = "Stanford CS224N Default Project",
-}
-@inproceedings{gao-etal-2021-simcse,
-    title = "{SimCSE}: Simple Contrastive Learning of Sentence Embeddings",
-    author = "Gao, Tianyu and Yao, Xingcheng and Chen, Danqi",
-    booktitle = "Proceedings of the 2021 Conference on Empirical Methods in Natural Language Processing",
-    year = "2021",
-    publisher = "Association for Computational Linguistics",
-    url = "https://aclanthology.org/2021.emnlp-main.552",
-    pages = "6894--6910",
-}
-"""
+        return {**super().get_config_dict(), "head": None if self.head is None else "two-layer"}
 
     def _losses(self, rows: Tensor, paraphrase: Tensor, components: Tensor, anchors: slice) -> Tensor:
         """InfoNCE of the local pairs among what `negatives` and the components leave, `(a,)`."""
@@ -235,20 +172,22 @@ class ParaphraseContrastLoss(OwnedWeights):
             negative = negative & paraphrase[anchors].unsqueeze(1)
         self.statistics["false_negatives"] = (known & negative).sum() / negative.sum().clamp_min(1)
 
-
-def pair_labels(labels: Tensor | None, *, rows: int, loss: str) -> Tensor:
-    """Labels of pairs, as rows."""
-    if labels is None:
-        raise InputError(f"{loss} needs labels", "give the data a column called label: 1 for a paraphrase")
-    shaped = labels.unsqueeze(1) if labels.dim() == 1 else labels
-    if shaped.dim() != 2 or len(shaped) != rows or shaped.shape[1] not in (1, 3):
-        raise InputError(
-            f"{loss} has {rows} pairs and labels of shape {tuple(labels.shape)}",
-            "give each pair 1 or 0, or that and the components of its two texts",
-        )
-    wrong = shaped[(shaped[:, 0] != 0) & (shaped[:, 0] != 1), 0]
-    if len(wrong):
-        raise InputError(
-            f"{loss} met the label {wrong[0].item():g}", "label paraphrases 1 and all other pairs 0"
-        )
-    return shaped
+    def _pair_labels(self, labels: Tensor | None, *, rows: int) -> Tensor:
+        """Labels of pairs, as rows."""
+        name = type(self).__name__
+        if labels is None:
+            raise InputError(
+                f"{name} needs labels", "give the data a column called label: 1 for a paraphrase"
+            )
+        shaped = labels.unsqueeze(1) if labels.dim() == 1 else labels
+        if shaped.dim() != 2 or len(shaped) != rows or shaped.shape[1] not in (1, 3):
+            raise InputError(
+                f"{name} has {rows} pairs and labels of shape {tuple(labels.shape)}",
+                "give each pair 1 or 0, or that and the components of its two texts",
+            )
+        wrong = shaped[(shaped[:, 0] != 0) & (shaped[:, 0] != 1), 0]
+        if len(wrong):
+            raise InputError(
+                f"{name} met the label {wrong[0].item():g}", "label paraphrases 1 and all other pairs 0"
+            )
+        return shaped

@@ -9,36 +9,34 @@ from typing import Any, ClassVar, Literal, TypeVar, get_args
 import torch
 from torch import Tensor, nn
 
+from sentemb._vectors import unit_vectors
 from sentemb.errors import InputError
 from sentemb.losses import functional
-from sentemb.losses._options import check_choice, check_number
-from sentemb.losses.drift import squared_drift
+from sentemb.losses.base import EncoderLoss
 from sentemb.losses.encoder import (
     check_sentence_vector,
-    dtype_of,
+    ends_normalised,
     fingerprint,
     freeze_outside_layers,
     transformer_module,
     unwrap,
 )
+from sentemb.losses.frozen_encoder import FrozenEncoder, sample_layer
 from sentemb.losses.functional import ViewPooling
-from sentemb.losses.gather import gather_rows
-from sentemb.losses.heads import projection_head
-from sentemb.losses.owned import OwnedWeights
+from sentemb.losses.heads import dtype_of, projection_head
 from sentemb.losses.view_cache import ViewCache
-from sentemb.losses.views import FrozenEncoder, sample_layer
+from sentemb.losses.weight_regulariser import squared_distance
 
 logger = logging.getLogger(__name__)
 
 Objective = Literal["base", "opt1", "opt2", "opt3"]
 """The paper's contrastive terms: `base` is SG, `opt3` is SG-OPT."""
 
-_NAME = "SelfGuidedLoss"
 _FINGERPRINT = "frozen_encoder.sha256"
 _Column = TypeVar("_Column")
 
 
-class SelfGuidedLoss(OwnedWeights):
+class SelfGuidedLoss(EncoderLoss):
     """Self-guided contrastive loss of SG-BERT, with its four objectives (Kim, Yoo and Lee, 2021).
 
     BERT_F is a frozen copy of the encoder's transformer. For a sentence i, c_i is the encoder's vector, h_ik
@@ -50,11 +48,14 @@ class SelfGuidedLoss(OwnedWeights):
         opt2   -log( phi(u_i, v_i) / sum_j phi(u_i, v_j) )
         opt3   -log( phi(u_i, v_ik) / (phi(u_i, v_ik) + sum_{m != i, n} phi(u_i, v_mn)) )   for every layer k
 
-    where base, opt1 and opt2 draw one layer per sentence in every step. The drift term is
-    drift_weight * |theta_T - theta_F|^2 over the transformer's trainable parameters. The whole embedding
-    module of the encoder is frozen by this constructor, and so is a pooler head that takes no part in the
-    sentence vector. A batch of one sentence has contrastive loss 0. Duplicated texts are negatives of each
-    other, as in the paper.
+    where base, opt1 and opt2 draw one layer per sentence in every step. The weight regulariser, the component
+    `drift`, is drift_weight * |theta_T - theta_F|^2 over the transformer's trainable parameters. The whole
+    embedding module of the encoder is frozen by this constructor, and so is a pooler head that takes no part
+    in the sentence vector. A batch of one sentence has contrastive loss 0. Duplicated texts are negatives of
+    each other, as in the paper.
+
+    c_i is the encoder's vector whatever its pooling. Where the encoder ends with `Normalize`, the h_ik are
+    scaled to length 1 too, so that both sides meet the head on one scale.
 
     Inputs:
         +----------+--------+
@@ -72,7 +73,7 @@ class SelfGuidedLoss(OwnedWeights):
             means through the last layer. All in the paper.
         view_pooling: `max` or `mean` over tokens, `[CLS]` and `[SEP]` included; None is `max` (section 3.1),
             or `mean` with `preset="released"`.
-        drift_weight: lambda, 0.1 (Table 8); 0 leaves the term out.
+        drift_weight: lambda of the weight regulariser, 0.1 (Table 8); 0 leaves it out.
         projection_width: Width of the head's layers, 4096 (footnote 4). None compares the vectors themselves,
             without a head (Table 5).
         frozen_dropout: Whether BERT_F runs with dropout while training. None is no, or yes with
@@ -99,6 +100,7 @@ class SelfGuidedLoss(OwnedWeights):
         https://aclanthology.org/2021.acl-long.197
     """
 
+    references: ClassVar[tuple[str, ...]] = ("kim-etal-2021-self",)
     owned_modules: ClassVar[tuple[str, ...]] = ("head",)
 
     def __init__(
@@ -117,18 +119,17 @@ class SelfGuidedLoss(OwnedWeights):
         gather_across_devices: bool = True,
         preset: Literal["released"] | None = None,
     ) -> None:
-        super().__init__()
-        check_choice(_NAME, "objective", objective, get_args(Objective))
-        check_choice(_NAME, "view_pooling", view_pooling, (*get_args(ViewPooling), None))
-        check_choice(_NAME, "views", views, ("cached", "online"))
-        check_choice(_NAME, "preset", preset, ("released", None))
-        check_number(_NAME, "temperature", temperature, low=0)
-        check_number(_NAME, "drift_weight", drift_weight, low=0, inclusive=True)
+        super().__init__(model)
+        self.check_choice("objective", objective, get_args(Objective))
+        self.check_choice("view_pooling", view_pooling, (*get_args(ViewPooling), None))
+        self.check_choice("views", views, ("cached", "online"))
+        self.check_choice("preset", preset, ("released", None))
+        self.check_number("temperature", temperature, low=0)
+        self.check_number("drift_weight", drift_weight, low=0, inclusive=True)
         if projection_width is not None:
-            check_number(_NAME, "projection_width", projection_width, low=1, inclusive=True, whole=True)
+            self.check_number("projection_width", projection_width, low=1, inclusive=True, whole=True)
         released = preset == "released"
-        transformer = transformer_module(model, loss=_NAME)
-        self.model = model
+        transformer = transformer_module(model, loss=type(self).__name__)
         self.objective: Objective = objective
         self.temperature = temperature
         self.drift_weight = drift_weight
@@ -141,18 +142,13 @@ class SelfGuidedLoss(OwnedWeights):
             pooling=view_pooling or ("mean" if released else "max"),
             dropout=released if frozen_dropout is None else frozen_dropout,
         )
-        check_sentence_vector(model, self.frozen.width, loss=_NAME)
+        check_sentence_vector(model, self.frozen.width, loss=type(self).__name__)
         freeze_outside_layers(transformer)
         self.projection_width = projection_width
         self.head: nn.Sequential | None = None
         if projection_width is not None:
             self.head = projection_head(self.frozen.width, projection_width).to(transformer.model.device)
         self.view_cache = self._make_cache(views, view_cache)
-
-    @property
-    def scale(self) -> float:
-        """Factor of the cosine, `1 / temperature`."""
-        return 1 / self.temperature
 
     def forward(
         self, sentence_features: Iterable[dict[str, Any]], labels: Tensor | None = None
@@ -171,8 +167,9 @@ class SelfGuidedLoss(OwnedWeights):
         """
         columns = list(sentence_features)
         if len(columns) != 1:
+            name = type(self).__name__
             raise InputError(
-                f"{_NAME} trains on single sentences, this batch has {len(columns)} text columns",
+                f"{name} trains on single sentences, this batch has {len(columns)} text columns",
                 "keep one column, or put the sentences of both columns below each other",
             )
         return self.compute_loss_from_embeddings(self._both_sides(columns[0], columns[0]), labels)
@@ -196,11 +193,11 @@ class SelfGuidedLoss(OwnedWeights):
         precision = sentences.dtype if self.head is None else dtype_of(self.head)
         both = torch.cat([sentences.unsqueeze(1).to(precision), views.to(precision)], dim=1)
         projected = both if self.head is None else self.head(both)  # (b, 1 + l, w)
-        rows, anchors, weight = gather_rows(projected, across_devices=self.gather_across_devices)
+        rows, anchors, weight = self.gather(projected)
         losses = self._contrast(rows[:, 0], rows[:, 1:], anchors)
         components = {"contrast": weight * losses.mean()}
         if self.drift_weight > 0:
-            components["drift"] = self.drift_weight * self._drift()
+            components["drift"] = self.drift_weight * self._weight_distance()
         return components
 
     def head_state(self) -> dict[str, Tensor]:
@@ -244,20 +241,12 @@ class SelfGuidedLoss(OwnedWeights):
             "preset": self.preset,
         }
 
-    @property
-    def citation(self) -> str:
-        """BibTeX of the paper."""
-        return """
-@inproceedings{kim-etal-2021-self,
-    title = "Self-Guided Contrastive Learning for {BERT} Sentence Representations",
-    author = "Kim, Taeuk and Yoo, Kang Min and Lee, Sang-goo",
-    booktitle = "Proceedings of the 59th Annual Meeting of the Association for Computational Linguistics",
-    year = "2021",
-    publisher = "Association for Computational Linguistics",
-    url = "https://aclanthology.org/2021.acl-long.197",
-    pages = "2528--2540",
-}
-"""
+    def why_not_cached(self) -> str:
+        """The views of BERT_F would be held for the whole batch."""
+        return (
+            "it compares a batch with the views of all layers of its frozen encoder, which would be held for "
+            "the whole batch all the same"
+        )
 
     def columns_of_views(self, columns: Sequence[_Column]) -> Sequence[_Column]:
         """Of a batch's text columns, those that BERT_F sees: the views of their texts can be cached.
@@ -283,6 +272,7 @@ class SelfGuidedLoss(OwnedWeights):
             # Trainers call train() on the model alone, and a loaded transformer starts in evaluation mode.
             self.frozen.train(unwrap(self.model).training)
         views = self.frozen(viewed) if cache is None else cache.views(viewed, self.frozen)
+        views = unit_vectors(views) if ends_normalised(self.model) else views
         return [self.model(dict(sentences))["sentence_embedding"], views]
 
     def _contrast(self, sentences: Tensor, views: Tensor, anchors: slice) -> Tensor:
@@ -299,10 +289,10 @@ class SelfGuidedLoss(OwnedWeights):
         losses = functional.nt_xent(sentences, view, **options)
         return 2 * losses if released else losses  # the authors divide the sum over 2b anchors by b
 
-    def _drift(self) -> Tensor:
+    def _weight_distance(self) -> Tensor:
         # Resolved in every step: the trainer may have put another model, or a wrapped one, in place.
         references = dict(self.frozen.transformer.named_parameters())
-        live = transformer_module(self.model, loss=_NAME).model.named_parameters()
+        live = transformer_module(self.model, loss=type(self).__name__).model.named_parameters()
         trained = {name: parameter for name, parameter in live if parameter.requires_grad}
         unknown = sorted(trained.keys() - references.keys())
         if unknown:
@@ -310,9 +300,9 @@ class SelfGuidedLoss(OwnedWeights):
                 f"the encoder has parameters that its frozen copy lacks, such as {unknown[0]}",
                 "add adapters before building the loss",
             )
-        drift = squared_drift(list(trained.values()), [references[name] for name in trained])
+        distance = squared_distance(list(trained.values()), [references[name] for name in trained])
         # With nothing left to train it is a zero on the CPU, which trainers cannot stack with the other term.
-        return drift.to(next(iter(references.values())).device)
+        return distance.to(next(iter(references.values())).device)
 
     def _make_cache(self, views: str, shared: ViewCache | None) -> ViewCache | None:
         if views == "online":

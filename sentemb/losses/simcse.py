@@ -5,27 +5,26 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Iterable
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, get_args
 
 import torch
 from torch import Tensor, nn
 
-from sentemb._compat import embed_columns
+from sentemb._compat import Dense
 from sentemb.errors import InputError
-from sentemb.losses._options import check_choice, check_number
-from sentemb.losses.encoder import dtype_of, pooling_names, transformer_module, unwrap
+from sentemb.losses.base import EncoderLoss
+from sentemb.losses.encoder import pooling_names, transformer_module, unwrap
 from sentemb.losses.functional import info_nce
-from sentemb.losses.gather import gather_rows
-from sentemb.losses.heads import contrast_head, train_only_head
+from sentemb.losses.heads import build_head, project
 from sentemb.losses.masked_language import MaskedLanguageHead
-from sentemb.losses.owned import OwnedWeights
+from sentemb.losses.views import View
 
 logger = logging.getLogger(__name__)
 
-_HEADS = {"train-only": train_only_head, "two-layer": contrast_head}
+Head = Literal["auto", "train-only", "two-layer"]
 
 
-class SimCSELoss(OwnedWeights):
+class SimCSELoss(EncoderLoss):
     """Contrastive loss of SimCSE, unsupervised and supervised (Gao et al., 2021).
 
     With z_i the head's output for an anchor, z'_i for its positive and phi(x, y) = exp(cos(x, y) /
@@ -50,16 +49,17 @@ class SimCSELoss(OwnedWeights):
         +-----------------------------------------------+--------+
 
     Under several processes with unequal last batches the mean stays that of one process. The poolers of the
-    paper map
-    to: `cls` with `head="train-only"` (unsupervised), the encoder's own Dense + tanh after CLS with
+    paper map to: `cls` with `head="train-only"` (unsupervised), the encoder's own Dense + tanh after CLS with
     `head=None` (supervised), `cls_before_pooler` and all averages with `head=None`.
 
     Args:
         model: The encoder to train.
         temperature: Divides the cosine; 0.05 in the paper (section 3).
-        head: `train-only` puts a fresh Linear + tanh on the CLS vector; it belongs to the loss, so a saved
-            model never contains it (unsupervised SimCSE). `two-layer` puts two linear layers there (Chen,
-            CS224N). None takes the encoder's vectors as they are.
+        head: `train-only` puts a fresh Linear + tanh on the sentence vector; it belongs to the loss, so a
+            saved model never contains it (unsupervised SimCSE). `two-layer` puts two linear layers there
+            (Chen, CS224N). None compares the encoder's vectors as they are. `auto` is what the paper's code
+            does: `train-only` where the encoder pools by CLS, and None where it averages tokens or has a
+            Dense layer of its own.
         hard_negative_weight: w above, added to the logit of an anchor's own hard negatives; 0 in the released
             code.
         mlm_weight: Factor of the auxiliary masked-language-model term; 0 leaves it out as most of the paper
@@ -68,8 +68,8 @@ class SimCSELoss(OwnedWeights):
         gather_across_devices: Take in-batch negatives from all processes.
 
     Raises:
-        InputError: An option is out of range, a head on an encoder that is not plain CLS, or no
-            pretrained head for `mlm_weight`.
+        InputError: An option is out of range, `train-only` on an encoder with a Dense layer of its own, or
+            no pretrained head for `mlm_weight`.
 
     Example:
         >>> encoder = build_encoder("bert-base-uncased", pooling="cls", max_length=32)
@@ -81,6 +81,7 @@ class SimCSELoss(OwnedWeights):
         https://aclanthology.org/2021.emnlp-main.552
     """
 
+    references: ClassVar[tuple[str, ...]] = ("gao-etal-2021-simcse",)
     owned_modules: ClassVar[tuple[str, ...]] = ("head", "masked_language")
 
     def __init__(
@@ -88,35 +89,27 @@ class SimCSELoss(OwnedWeights):
         model: nn.Module,
         *,
         temperature: float = 0.05,
-        head: Literal["train-only", "two-layer"] | None = "train-only",
+        head: Head | None = "auto",
         hard_negative_weight: float = 0.0,
         mlm_weight: float = 0.0,
         gather_across_devices: bool = True,
     ) -> None:
-        super().__init__()
-        check_number("SimCSELoss", "temperature", temperature, low=0)
-        check_choice("SimCSELoss", "head", head, (*_HEADS, None))
-        check_number("SimCSELoss", "hard_negative_weight", hard_negative_weight, low=-math.inf)
-        check_number("SimCSELoss", "mlm_weight", mlm_weight, low=0, inclusive=True)
-        self.model = model
+        super().__init__(model)
+        self.check_number("temperature", temperature, low=0)
+        self.check_choice("head", head, (*get_args(Head), None))
+        self.check_number("hard_negative_weight", hard_negative_weight, low=-math.inf)
+        self.check_number("mlm_weight", mlm_weight, low=0, inclusive=True)
         self.temperature = temperature
         self.hard_negative_weight = hard_negative_weight
         self.gather_across_devices = gather_across_devices
-        self.head: nn.Sequential | None = None
-        if head is not None:
-            _check_plain_cls(model, head)
-            self.head = _HEADS[head](_width(model)).to(_device(model))
-        self._head_name = head
+        self._head_kind = _resolve_head(model, head)
+        self.head = None if self._head_kind is None else build_head(model, self._head_kind)
         self.mlm_weight = mlm_weight
         self.masked_language: MaskedLanguageHead | None = None
         if mlm_weight > 0:
-            self.masked_language = MaskedLanguageHead(transformer_module(model, loss="SimCSELoss"))
+            self.masked_language = MaskedLanguageHead(transformer_module(model, loss=type(self).__name__))
+        self._dropout_views = False
         self._views_checked = False
-
-    @property
-    def scale(self) -> float:
-        """Factor of the cosine, `1 / temperature`."""
-        return 1 / self.temperature
 
     def forward(
         self, sentence_features: Iterable[dict[str, Any]], labels: Tensor | None = None
@@ -129,24 +122,22 @@ class SimCSELoss(OwnedWeights):
 
         Returns:
             A scalar; with `mlm_weight` the weighted components `contrast` and `mlm`.
+
+        Raises:
+            InputError: No text column.
         """
         columns = list(sentence_features)
-        dropout_views = len(columns) == 1
-        if dropout_views:
-            columns = columns * 2
-        # Copies: the encoder writes its output into the dict that it is given.
-        embeddings = embed_columns(
-            self.model, [dict(c) for c in columns], separate_first=False
-        )  # each (b, d)
-        if dropout_views:
-            self._check_views_differ(*embeddings)
-        contrast = self.compute_loss_from_embeddings(embeddings, labels)
-        if self.masked_language is None:
+        contrast = super().forward(columns, labels)
+        if self.masked_language is None or isinstance(contrast, dict):
             return contrast
-        return {
-            "contrast": contrast,
-            "mlm": self.mlm_weight * self._masked_language_loss(self.masked_language, columns),
-        }
+        masked = self._masked_language_loss(self.masked_language, self.views_of(columns))
+        return {"contrast": contrast, "mlm": self.mlm_weight * masked}
+
+    def views_of(self, sentence_features: Iterable[dict[str, Any]]) -> list[View]:
+        """Every text column; a single one twice, under two dropout masks."""
+        views = super().views_of(sentence_features)
+        self._dropout_views = len(views) == 1
+        return views * 2 if self._dropout_views else views
 
     def compute_loss_from_embeddings(self, embeddings: list[Tensor], labels: Tensor | None = None) -> Tensor:
         """Loss of sentence vectors.
@@ -163,12 +154,13 @@ class SimCSELoss(OwnedWeights):
         """
         if len(embeddings) < 2:
             raise InputError(
-                "SimCSELoss compares at least two vectors per sentence", "give anchors and positives"
+                f"{type(self).__name__} compares at least two vectors per sentence",
+                "give anchors and positives",
             )
-        vectors = torch.stack(embeddings, dim=1)  # (b, columns, d)
-        if self.head is not None:
-            vectors = self.head(vectors.to(dtype_of(self.head)))
-        rows, anchors, weight = gather_rows(vectors, across_devices=self.gather_across_devices)
+        if self._dropout_views:
+            self._check_views_differ(*embeddings[:2])
+        vectors = project(self.head, torch.stack(embeddings, dim=1))  # (b, columns, d)
+        rows, anchors, weight = self.gather(vectors)
         first, second, *hard_negatives = rows.unbind(1)  # each (n, d)
         losses = info_nce(
             first,
@@ -180,38 +172,23 @@ class SimCSELoss(OwnedWeights):
         )
         return weight * losses.mean()
 
+    def why_not_cached(self) -> str | None:
+        """The masked-language-model term compares nothing within a batch."""
+        if self.masked_language is None:
+            return None
+        return "its masked-language-model term (mlm_weight) is computed beside the vectors"
+
     def get_config_dict(self) -> dict[str, Any]:
-        """Options for the model card."""
-        return {
-            "temperature": self.temperature,
-            "head": self._head_name,
-            "hard_negative_weight": self.hard_negative_weight,
-            "mlm_weight": self.mlm_weight,
-            "gather_across_devices": self.gather_across_devices,
-        }
+        """Options for the model card, with the head that `auto` chose."""
+        return {**super().get_config_dict(), "head": self._head_kind}
 
-    @property
-    def citation(self) -> str:
-        """BibTeX of the paper."""
-        return """
-@inproceedings{gao-etal-2021-simcse,
-    title = "{SimCSE}: Simple Contrastive Learning of Sentence Embeddings",
-    author = "Gao, Tianyu and Yao, Xingcheng and Chen, Danqi",
-    booktitle = "Proceedings of the 2021 Conference on Empirical Methods in Natural Language Processing",
-    year = "2021",
-    publisher = "Association for Computational Linguistics",
-    url = "https://aclanthology.org/2021.emnlp-main.552",
-    pages = "6894--6910",
-}
-"""
-
-    def _masked_language_loss(self, head: MaskedLanguageHead, columns: list[dict[str, Any]]) -> Tensor:
-        """Mean over the masked positions of all columns; each view of a text is masked anew, as published."""
+    def _masked_language_loss(self, head: MaskedLanguageHead, views: list[View]) -> Tensor:
+        """Mean over the masked positions of all columns; each view has masks of its own, as published."""
         # The transformer alone: poolings over layers overwrite the token vectors.
-        transformer = transformer_module(self.model, loss="SimCSELoss")
+        transformer = transformer_module(self.model, loss=type(self).__name__)
         losses = []
-        for features in columns:
-            masked, labels = head.mask(features)
+        for view in views:
+            masked, labels = head.mask(view.features)
             losses.append(head(transformer(masked)["token_embeddings"], labels))
         every = torch.cat(losses)  # (m,)
         return every.sum() / max(1, len(every))
@@ -229,23 +206,12 @@ class SimCSELoss(OwnedWeights):
             )
 
 
-def _check_plain_cls(model: nn.Module, head: str) -> None:
-    pooling = pooling_names(model)
-    if pooling not in (("cls",), None):
+def _resolve_head(model: nn.Module, head: Head | None) -> Literal["train-only", "two-layer"] | None:
+    has_dense = any(isinstance(module, Dense) for module in unwrap(model).children())
+    if head == "auto":
+        return "train-only" if pooling_names(model) == ("cls",) and not has_dense else None
+    if head is not None and has_dense:
         raise InputError(
-            f"head={head!r} belongs on the CLS vector, this encoder pools by {', '.join(pooling or ())}",
-            "pass head=None, or build the encoder with pooling='cls'",
+            f"head={head!r} would come on top of the Dense layer that this encoder has", "pass head=None"
         )
-    if any(type(module).__name__ == "Dense" for module in unwrap(model).children()):
-        raise InputError(
-            f"head={head!r} would come on top of the Dense layer that this encoder has",
-            "pass head=None",
-        )
-
-
-def _width(model: nn.Module) -> int:
-    return int(unwrap(model).get_embedding_dimension())  # type: ignore[operator]
-
-
-def _device(model: nn.Module) -> torch.device:
-    return next(model.parameters()).device
+    return head

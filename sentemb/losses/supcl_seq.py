@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
 
 from sentemb.errors import InputError
-from sentemb.losses.classification import Representation, check_representation, represent, text_column
-from sentemb.losses.dropout_views import check_dropouts, encode_views
 from sentemb.losses.encoder import unwrap
-from sentemb.losses.owned import OwnedWeights
-from sentemb.losses.supcon import Reduction, SupConLoss
+from sentemb.losses.labelled import Reduction, Representation, check_representation, represent
+from sentemb.losses.supcon import SupConLoss
+from sentemb.losses.views import View, check_dropouts
 
 _RELEASED_DEFAULT = 0.1  # def_drop_out of the authors' trainer
 _LEFT_BEHIND = "left_behind"
 
 
-class SupCLSeqLoss(SupConLoss, OwnedWeights):
+class SupCLSeqLoss(SupConLoss):
     """Contrastive loss of SupCL-Seq on dropout views (Sedghamiz et al., 2021, Eq. 2).
 
     Each of b sentences is encoded under every probability of `dropouts`, set in all of the encoder's
@@ -69,6 +68,8 @@ class SupCLSeqLoss(SupConLoss, OwnedWeights):
         Representations. Findings of EMNLP 2021. https://aclanthology.org/2021.findings-emnlp.289
     """
 
+    references: ClassVar[tuple[str, ...]] = ("sedghamiz-etal-2021-supcl-seq",)
+
     def __init__(
         self,
         model: nn.Module,
@@ -87,40 +88,19 @@ class SupCLSeqLoss(SupConLoss, OwnedWeights):
             gather_across_devices=gather_across_devices,
             preset=preset,
         )
-        name = type(self).__name__
-        check_representation(model, representation, loss=name)
-        self.dropouts = check_dropouts(model, dropouts, loss=name)
+        check_representation(self, representation)
+        self.dropouts = check_dropouts(self, dropouts)
         self.representation: Representation = representation
         self._left_behind: float | None = None
 
-    def forward(self, sentence_features: Iterable[dict[str, Any]], labels: Tensor | None = None) -> Tensor:
-        """Loss of a batch.
+    def views_of(self, sentence_features: Iterable[dict[str, Any]]) -> list[View]:
+        """The only text column, under each probability of this step."""
+        column = self.one_column(sentence_features)
+        return [View(column, probability) for probability in self.next_views()]
 
-        Args:
-            sentence_features: One dict of tokenized texts.
-            labels: Class of each row, `(b,)`, or None.
-
-        Returns:
-            A scalar.
-
-        Raises:
-            InputError: More than one text column, or gradient checkpointing.
-        """
-        features = text_column(sentence_features, loss=type(self).__name__)
-        outputs = encode_views(self.model, features, self.next_views())
-        vectors = [view for output in outputs for view in self.embeddings_of(output)]  # each (b, d)
-        return self.compute_loss_from_embeddings(vectors, labels)
-
-    def embeddings_of(self, output: dict[str, Any]) -> list[Tensor]:
-        """What is compared.
-
-        Args:
-            output: What the encoder returned for a view.
-
-        Returns:
-            Vectors of the view, `(b, d)`.
-        """
-        return [represent(output, self.representation, loss=type(self).__name__)]
+    def embeddings_of(self, output: dict[str, Any], view: int) -> list[Tensor]:
+        """The vectors of a view, `(b, d)`."""
+        return [represent(self, output, self.representation)]
 
     def compute_loss_from_embeddings(self, embeddings: list[Tensor], labels: Tensor | None = None) -> Tensor:
         """Loss of sentence vectors.
@@ -178,29 +158,6 @@ class SupCLSeqLoss(SupConLoss, OwnedWeights):
             )
         if self.preset == "released":
             self._left_behind = next(iter(state[_LEFT_BEHIND].tolist()), None)
-
-    def get_config_dict(self) -> dict[str, Any]:
-        """Options for the model card."""
-        options = super().get_config_dict()
-        del options["anchors"]
-        return {"dropouts": self.dropouts, "representation": self.representation, **options}
-
-    @property
-    def citation(self) -> str:
-        """BibTeX of the paper."""
-        return """
-@inproceedings{sedghamiz-etal-2021-supcl-seq,
-    title = "{SupCL}-{S}eq: Supervised Contrastive Learning for Downstream Optimized Sequence
-      Representations",
-    author = "Sedghamiz, Hooman and Raval, Shivam and Santus, Enrico and Alhanai, Tuka and
-      Ghassemi, Mohammad",
-    booktitle = "Findings of the Association for Computational Linguistics: EMNLP 2021",
-    year = "2021",
-    publisher = "Association for Computational Linguistics",
-    url = "https://aclanthology.org/2021.findings-emnlp.289",
-    pages = "3398--3403",
-}
-"""
 
 
 def released_views(

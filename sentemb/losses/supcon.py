@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any, Literal
+from typing import ClassVar, Literal, get_args
 
 import torch
 from torch import Tensor, nn
 
-from sentemb._compat import embed_columns
 from sentemb.errors import InputError
-from sentemb.losses._options import check_choice, check_number
-from sentemb.losses.classification import PositivesCheck, row_labels
+from sentemb.losses.base import EncoderLoss
 from sentemb.losses.functional import positives_per_anchor, supervised_contrastive
-from sentemb.losses.gather import gather_rows
-
-Reduction = Literal["mean", "sum"]
+from sentemb.losses.labelled import PositivesCheck, Reduction
 
 _BASE_TEMPERATURE = 0.07  # of the released code, which scales the loss by temperature / 0.07
 
 
-class SupConLoss(nn.Module):
+class SupConLoss(EncoderLoss):
     """Supervised contrastive loss (Khosla et al., 2020, Eq. 2).
 
     For an anchor x, a vector of the batch, P(x) are the other vectors of its class and phi(x, y) =
@@ -67,6 +62,8 @@ class SupConLoss(nn.Module):
         Khosla et al.: Supervised Contrastive Learning. NeurIPS 2020. https://arxiv.org/abs/2004.11362
     """
 
+    references: ClassVar[tuple[str, ...]] = ("khosla-etal-2020-supervised",)
+
     def __init__(
         self,
         model: nn.Module,
@@ -77,42 +74,17 @@ class SupConLoss(nn.Module):
         gather_across_devices: bool = True,
         preset: Literal["released"] | None = None,
     ) -> None:
-        super().__init__()
-        name = type(self).__name__
-        check_number(name, "temperature", temperature, low=0)
-        check_choice(name, "anchors", anchors, ("all", "one"))
-        check_choice(name, "reduction", reduction, ("mean", "sum"))
-        check_choice(name, "preset", preset, ("released", None))
-        self.model = model
+        super().__init__(model)
+        self.check_number("temperature", temperature, low=0)
+        self.check_choice("anchors", anchors, ("all", "one"))
+        self.check_choice("reduction", reduction, get_args(Reduction))
+        self.check_choice("preset", preset, ("released", None))
         self.temperature = temperature
         self.anchors = anchors
         self.reduction = reduction
         self.gather_across_devices = gather_across_devices
         self.preset = preset
         self._check_positives = PositivesCheck()
-
-    @property
-    def scale(self) -> float:
-        """Factor of the cosine, `1 / temperature`."""
-        return 1 / self.temperature
-
-    def forward(self, sentence_features: Iterable[dict[str, Any]], labels: Tensor | None = None) -> Tensor:
-        """Loss of a batch.
-
-        Args:
-            sentence_features: One dict of tokenized texts per view.
-            labels: Class of each row, `(b,)`, or None.
-
-        Returns:
-            A scalar.
-
-        Raises:
-            InputError: A single view without labels.
-        """
-        # Copies: the encoder writes its output into the dict that it is given.
-        columns = [dict(column) for column in sentence_features]
-        embeddings = embed_columns(self.model, columns, separate_first=False)  # each (b, d)
-        return self.compute_loss_from_embeddings(embeddings, labels)
 
     def compute_loss_from_embeddings(self, embeddings: list[Tensor], labels: Tensor | None = None) -> Tensor:
         """Loss of sentence vectors.
@@ -127,9 +99,7 @@ class SupConLoss(nn.Module):
         Raises:
             InputError: A single view without labels.
         """
-        vectors, anchors, weight = gather_rows(
-            torch.stack(embeddings, dim=1), across_devices=self.gather_across_devices
-        )  # (n, l, d)
+        vectors, anchors, weight = self.gather(torch.stack(embeddings, dim=1))  # (n, l, d)
         classes = self._classes(labels, embeddings, vectors)  # (n,)
         losses = supervised_contrastive(
             vectors,
@@ -147,40 +117,14 @@ class SupConLoss(nn.Module):
             mean = mean * len(vectors) / has_positive.sum().clamp_min(1)
         return mean * len(vectors) * losses.shape[1] if self.reduction == "sum" else mean
 
-    def get_config_dict(self) -> dict[str, Any]:
-        """Options for the model card."""
-        return {
-            "temperature": self.temperature,
-            "anchors": self.anchors,
-            "reduction": self.reduction,
-            "gather_across_devices": self.gather_across_devices,
-            "preset": self.preset,
-        }
-
-    @property
-    def citation(self) -> str:
-        """BibTeX of the paper."""
-        return """
-@inproceedings{khosla-etal-2020-supervised,
-    title = "Supervised Contrastive Learning",
-    author = "Khosla, Prannay and Teterwak, Piotr and Wang, Chen and Sarna, Aaron and Tian, Yonglong and
-      Isola, Phillip and Maschinot, Aaron and Liu, Ce and Krishnan, Dilip",
-    booktitle = "Advances in Neural Information Processing Systems",
-    volume = "33",
-    year = "2020",
-    pages = "18661--18673",
-}
-"""
-
     def _classes(self, labels: Tensor | None, embeddings: list[Tensor], vectors: Tensor) -> Tensor:
         """Classes of the rows of all processes, `(n,)`."""
-        name = type(self).__name__
         if labels is None:
             if len(embeddings) < 2:
                 raise InputError(
-                    f"{name} has neither labels nor a second view of a text to pull together",
+                    f"{type(self).__name__} has neither labels nor a second view of a text to pull together",
                     "give the data a column called label, or a second text column",
                 )
             return torch.arange(len(vectors), device=vectors.device)
-        own = row_labels(labels, rows=len(embeddings[0]), loss=name).to(vectors.device)
-        return gather_rows(own, across_devices=self.gather_across_devices).rows
+        own = self.row_labels(labels, rows=len(embeddings[0])).to(vectors.device)
+        return self.gather(own).rows

@@ -1,105 +1,120 @@
-"""The frozen encoder of self-guidance and the views of its layers."""
+"""What is encoded in a step: text columns, and views of them under dropout."""
 
 from __future__ import annotations
 
-import copy
-import inspect
-from typing import Any
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import cycle
+from typing import Any, NamedTuple
 
-import torch
 from torch import Tensor, nn
 
-from sentemb._compat import get_rank, get_world_size
+from sentemb._compat import merge_feature_batches
 from sentemb.errors import InputError
-from sentemb.losses.encoder import fingerprint
-from sentemb.losses.functional import ViewPooling, pool_tokens
+from sentemb.losses.encoder import unwrap
 
 
-class FrozenEncoder(nn.Module):
-    """BERT_F: a copy of the transformer that never trains and pools each of its layers into a view.
+class View(NamedTuple):
+    """Tokenized texts, and the dropout probability that they are encoded under; None is the encoder's own."""
 
-    It stays in evaluation mode whatever `train()` is called on it or on the loss around it, so its views are
-    a function of the text alone. The copy is a plain transformers model, not a SentenceTransformer: the
-    trainer would replace one by the model in training.
+    features: dict[str, Any]
+    dropout: float | None = None
 
-    Args:
-        transformer: The transformer to copy, before any part of it is frozen.
-        layers: Half-open range over the hidden states 0 (embedding output) to the number of layers; None for
-            the end means through the last.
-        pooling: `max` or `mean` over tokens.
-        dropout: Follow `train()` after all, as the authors' code does, so that views are noisy while
-            training.
 
-    Raises:
-        InputError: The range selects nothing, or more than there is.
+@contextmanager
+def dropout_probability(model: nn.Module, probability: float | None) -> Iterator[None]:
+    """Run an encoder with one probability in all of its dropouts, and restore the old ones."""
+    if probability is None:
+        yield
+        return
+    places = dropout_places(model)
+    if model.training and any(getattr(module, "gradient_checkpointing", False) for module in model.modules()):
+        raise InputError(
+            "views of chosen dropout probabilities and gradient checkpointing exclude each other: layers "
+            "would be recomputed with another dropout than they were computed with",
+            "train without gradient checkpointing; GradientCache saves more memory",
+        )
+    before = [getattr(module, name) for module, name in places]
+    try:
+        for module, name in places:
+            setattr(module, name, probability)
+        yield
+    finally:
+        for (module, name), value in zip(places, before, strict=True):
+            setattr(module, name, value)
+
+
+def dropout_places(model: nn.Module) -> list[tuple[nn.Module, str]]:
+    """Where an encoder keeps the probabilities of its dropouts.
+
+    Most are `nn.Dropout` modules, also those whose `p` BERT's attention hands to the fused kernel. Younger
+    architectures keep a bare number for it (`attention_dropout` of ModernBERT and Qwen).
     """
-
-    def __init__(
-        self,
-        transformer: nn.Module,
-        *,
-        layers: tuple[int, int | None] = (0, None),
-        pooling: ViewPooling = "max",
-        dropout: bool = False,
-    ) -> None:
-        super().__init__()
-        states = _hidden_state_count(transformer)
-        self.layers = _layer_range(layers, states)
-        self.pooling: ViewPooling = pooling
-        self.dropout = dropout
-        self.transformer = copy.deepcopy(transformer).requires_grad_(False)
-        self._inputs = frozenset(inspect.signature(transformer.forward).parameters)
-        self.train(transformer.training)
-
-    @property
-    def width(self) -> int:
-        """Width of the hidden states."""
-        return int(self.transformer.config.get_text_config().hidden_size)  # type: ignore[union-attr, operator]
-
-    def identity(self) -> str:
-        """What the views are a function of, besides the text."""
-        checksum = bytes(fingerprint(self.transformer).tolist()).hex()
-        return f"{checksum} {self.layers} {self.pooling}"
-
-    def train(self, mode: bool = True) -> FrozenEncoder:
-        """Stay in evaluation mode, unless built with `dropout=True`."""
-        super().train(mode and self.dropout)
-        return self
-
-    @torch.no_grad()
-    def forward(self, features: dict[str, Any]) -> Tensor:
-        """The views of a batch."""
-        inputs = {name: value for name, value in features.items() if name in self._inputs}
-        # Views are made in the encoder's own precision, so that cached ones and those of the step agree.
-        with torch.autocast(features["input_ids"].device.type, enabled=False):
-            output = self.transformer(**inputs, output_hidden_states=True, return_dict=True)
-        mask = features["attention_mask"]  # (b, t)
-        pooled = [pool_tokens(output.hidden_states[k], mask, pooling=self.pooling) for k in self.layers]
-        return torch.stack(pooled, dim=1)  # (b, l, d)
+    places: list[tuple[nn.Module, str]] = []
+    for module in unwrap(model).modules():
+        if isinstance(module, nn.Dropout):
+            places.append((module, "p"))
+            continue
+        for name, value in vars(module).items():
+            if name.endswith("dropout") and type(value) in (int, float):
+                places.append((module, name))
+    return places
 
 
-def _layer_range(layers: object, states: int) -> range:
-    if isinstance(layers, list | tuple) and len(layers) == 2:
-        start, end = layers[0], states if layers[1] is None else layers[1]
-        if isinstance(start, int) and isinstance(end, int) and 0 <= start < end <= states:
-            return range(start, end)
-    raise InputError(
-        f"layers {layers!r} do not lie within the hidden states 0 to {states - 1} of this encoder",
-        f"give (first, end) with 0 <= first < end <= {states}",
-    )
+def check_dropouts(loss: nn.Module, dropouts: object) -> tuple[float, ...]:
+    """Refuse a list of dropout probabilities that no views can be made with."""
+    if not (isinstance(dropouts, list | tuple) and dropouts and all(map(_is_probability, dropouts))):
+        raise InputError(
+            f"dropouts of {type(loss).__name__} are {dropouts!r}",
+            "give one probability of at least 0 and below 1 for each view, such as (0.0, 0.1, 0.2)",
+        )
+    if not dropout_places(loss.model):  # type: ignore[arg-type]
+        raise InputError(
+            f"{type(loss).__name__} makes views by dropout and this encoder has none",
+            "train a transformer encoder",
+        )
+    return tuple(float(probability) for probability in dropouts)
 
 
-def _hidden_state_count(transformer: nn.Module) -> int:
-    config = transformer.config.get_text_config()  # type: ignore[union-attr, operator]
-    return int(config.num_hidden_layers) + 1
+def encode_views(model: nn.Module, views: Sequence[View]) -> list[dict[str, Any]]:
+    """What the encoder returns for each view, with as few forwards as there are dropout probabilities.
 
-
-def sample_layer(views: Tensor) -> Tensor:
-    """Draw one layer per sentence, uniformly and independently, from torch's CPU random numbers.
-
-    Processes are seeded alike, so each draws for all of them and takes its own part: what they draw together
-    is what one process draws for the whole batch, and it is restored with torch's generator.
+    Views of one probability share a forward, in which every row draws a mask of its own. Without dropout all
+    views of the same texts are alike and one is enough.
     """
-    drawn = torch.randint(views.shape[1], (get_world_size(), len(views)))  # (processes, b)
-    layer = drawn[get_rank()].view(-1, 1, 1).to(views.device)  # (b, 1, 1)
-    return views.gather(1, layer.expand(-1, 1, views.shape[2]))
+    outputs: list[dict[str, Any]] = [{} for _ in views]
+    for probability in dict.fromkeys(view.dropout for view in views):
+        places = [place for place, view in enumerate(views) if view.dropout == probability]
+        columns = [views[place].features for place in places]
+        if probability == 0:
+            columns = list({id(column): column for column in columns}.values())
+        with dropout_probability(model, probability):
+            encoded = _encode(model, columns)
+        for place, output in zip(places, cycle(encoded), strict=False):
+            outputs[place] = output
+    return outputs
+
+
+def _encode(model: nn.Module, columns: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    # Copies: the encoder writes its output into the dict that it is given.
+    copies = [dict(column) for column in columns]
+    merged = merge_feature_batches(copies) if len(copies) > 1 else None
+    if merged is None:  # a single column, or columns that cannot be joined, such as texts in one long row
+        return [model(column) for column in copies]
+    output = model(merged)
+    rows = len(output["sentence_embedding"])
+    size = rows // len(copies)
+    return [
+        {name: _rows(value, slice(start, start + size), rows) for name, value in output.items()}
+        for start in range(0, rows, size)
+    ]
+
+
+def _rows(value: Any, part: slice, rows: int) -> Any:
+    if isinstance(value, Tensor) and value.shape[:1] == (rows,):
+        return value[part]
+    return tuple(_rows(item, part, rows) for item in value) if isinstance(value, tuple) else value
+
+
+def _is_probability(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1

@@ -10,7 +10,7 @@ from sentence_transformers import SentenceTransformer
 from torch import Tensor, nn
 
 from sentemb.losses import ParaphraseContrastLoss, SimCSELoss
-from sentemb.losses.encoder import dtype_of
+from sentemb.losses.heads import project
 from sentemb.training.length_bucketing import bucketed_by_length
 
 
@@ -44,9 +44,7 @@ class Contrast(nn.Module):
         return list(embed(encoder, [text for column in columns for text in column]).chunk(len(columns)))
 
     def _projected(self, columns: Sequence[Sequence[str]]) -> list[Tensor]:
-        head = self.pairs.head
-        vectors = self._embed(columns)  # each (n, d)
-        return vectors if head is None else [head(one.to(dtype_of(head))) for one in vectors]
+        return [project(self.pairs.head, one) for one in self._embed(columns)]  # each (n, d)
 
 
 def embed(encoder: SentenceTransformer, texts: Sequence[str]) -> Tensor:

@@ -74,7 +74,7 @@ def fit_multitask(
         )
     if ranks().num_processes > 1:
         raise InputError("several tasks are trained in one process", "start the program without torchrun")
-    check_loss_options(config)
+    check_loss_options(config, cacheable=False)
     if uses_nli(config) != bool(nli):
         raise InputError(
             "contrast on nli needs NLI triples" if not nli else "nli is given, and nothing is trained on it",

@@ -86,7 +86,7 @@ class MultiTaskSession(EncoderSession):
         names = train.sentiment.label_names
         heads = TaskHeads(width, len(names), sharing=config.sharing, dropout=config.head_dropout)
         self.tasks = MultiTaskModel(encoder, heads, names, shifted=config.similarity_target == "shifted")
-        pairs = ParaphraseContrastLoss(encoder, **check_loss_options(config))
+        pairs = ParaphraseContrastLoss(encoder, **check_loss_options(config, cacheable=False))
         self.loss = MultiTaskLoss(self.tasks, pairs, train, config, nli=nli)
         self.plan = StepPlan(stages_of(config, train, nli_rows=len(nli[0]) if nli else 0), config)
         self.evaluator = TaskEvaluator(self.tasks, dev)

@@ -11,25 +11,20 @@ import sentemb.losses
 from sentemb._compat import get_world_size
 from sentemb._files import sha256_of
 from sentemb.errors import InputError, unknown
-from sentemb.losses import SelfGuidedLoss, SimCSELoss, ViewCache
+from sentemb.losses import GradientCache, SelfGuidedLoss, SimCSELoss, ViewCache, cached
 from sentemb.training.config import EncoderConfig
 from sentemb.training.config.checks import checked, plain
 from sentemb.training.own_loss import is_own, loss_file, own_loss_class
 
 _NOT_AN_OPTION = "view_cache"  # which cannot be written in a file
+_MINI_BATCH = "mini_batch_size"  # an option of every loss that a gradient cache can wrap
 
 
 def loss_class(name: str) -> type[nn.Module]:
     """Look a loss up, among sentemb's or in a file."""
     if is_own(name):
         return own_loss_class(name)
-    if name == "CachedSelfGuidedLoss":
-        raise InputError(
-            "SelfGuidedLoss has no gradient cache: it compares a batch with the views of all layers of its "
-            "frozen encoder, which would be held for the whole batch all the same",
-            "train it with SelfGuidedLoss and a smaller batch_size",
-        )
-    names = [known for known in sentemb.losses.__all__ if known.endswith("Loss")]
+    names = [known for known in dir(sentemb.losses) if known.endswith("Loss") and known != "EncoderLoss"]
     if name not in names:
         raise unknown("loss", name, [*names, "FILE.py:CLASS"])
     found: type[nn.Module] = getattr(sentemb.losses, name)
@@ -42,14 +37,17 @@ def takes_head(loss: str) -> bool:
     return head is not None and head.default is head.empty
 
 
-def check_loss_options(config: EncoderConfig) -> dict[str, Any]:
-    """Check the options of a configuration's loss by name and type."""
+def check_loss_options(config: EncoderConfig, *, cacheable: bool = True) -> dict[str, Any]:
+    """Check the options of a configuration's loss by name and type; `mini_batch_size` is its cache's."""
     chosen = loss_class(config.loss)
     parameters = list(inspect.signature(chosen).parameters.values())
     # What has no default, the model and a classification head, is the run's own.
     known = [one.name for one in parameters if one.default is not one.empty and one.name != _NOT_AN_OPTION]
     takes_any = any(one.kind is one.VAR_KEYWORD for one in parameters)
     types = get_type_hints(chosen.__init__)
+    if cacheable and _MINI_BATCH not in known:
+        known.append(_MINI_BATCH)
+        types[_MINI_BATCH] = int
     options = {}
     for name, value in config.loss_options.items():
         if name not in known and not takes_any:
@@ -65,9 +63,10 @@ def build_loss(
     view_cache: ViewCache | None = None,
     whole_pass: bool = True,
 ) -> nn.Module:
-    """Build the loss of a configuration."""
+    """Build the loss of a configuration, in a gradient cache where it has a `mini_batch_size`."""
     chosen = loss_class(config.loss)
     options = check_loss_options(config)
+    mini_batch_size = None if _takes_mini_batches(chosen) else options.pop(_MINI_BATCH, None)
     if issubclass(chosen, SelfGuidedLoss):
         options["view_cache"] = view_cache
         if not whole_pass:
@@ -78,7 +77,12 @@ def build_loss(
         if not is_own(config.loss):
             raise
         raise InputError(f"{config.loss}: {error}", "a loss is made as Loss(model, **options)") from error
-    return loss
+    return cached(loss, mini_batch_size)
+
+
+def _takes_mini_batches(loss: type[nn.Module]) -> bool:
+    """Whether a loss has a `mini_batch_size` of its own, as upstream's cached losses do."""
+    return _MINI_BATCH in inspect.signature(loss).parameters
 
 
 def describe_loss(name: str, loss: nn.Module) -> dict[str, Any]:
@@ -96,6 +100,7 @@ def citation_of(loss: nn.Module) -> str:
 
 def negatives_per_anchor(loss: nn.Module, *, batch_size: int, columns: int) -> int | None:
     """How many negatives an anchor of a full batch meets; None for a loss of the user's own."""
+    loss = loss.loss if isinstance(loss, GradientCache) else loss
     if not type(loss).__module__.startswith("sentemb."):
         return None
     gathered = getattr(loss, "gather_across_devices", False)

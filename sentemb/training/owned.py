@@ -1,7 +1,7 @@
 """The weights that losses own, gathered from any nesting of losses.
 
 `SentenceTransformerTrainer` optimizes them but neither saves, restores, averages nor clips them. A loss names
-its weights through `sentemb.losses.OwnedWeights`; of any other loss (say, upstream's SoftmaxLoss) they are
+its weights through `sentemb.losses.LossParameters`; of any other loss (say, upstream's SoftmaxLoss) they are
 the trainable parameters that are not the model's.
 """
 
@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from sentemb._compat import get_world_size
 from sentemb.errors import InputError
-from sentemb.losses import OwnedWeights
+from sentemb.losses import LossParameters
 
 
 class OwnedByLoss:
@@ -29,11 +29,11 @@ class OwnedByLoss:
     def __init__(self, loss: nn.Module | Mapping[str, nn.Module], model: nn.Module) -> None:
         losses = loss if isinstance(loss, Mapping) else {"": loss}
         of_model = {id(parameter) for parameter in model.parameters()}
-        self._modules: dict[str, OwnedWeights] = {}
+        self._modules: dict[str, LossParameters] = {}
         self._others: dict[str, nn.Parameter] = {}
         seen: set[int] = set()
         for path, module in _named_modules(losses):
-            if isinstance(module, OwnedWeights) and id(module) not in seen:
+            if isinstance(module, LossParameters) and id(module) not in seen:
                 seen.add(id(module))
                 self._modules[path] = module
         named = {id(p) for module in self._modules.values() for p in module.owned_parameters()}

@@ -26,7 +26,7 @@ class SentembTrainer(ResumableTrainer, SentenceTransformerTrainer):
 
     It takes the same arguments. What differs:
 
-    * Weights that a loss owns (`sentemb.losses.OwnedWeights`, or the trainable parameters of any other loss)
+    * Weights that a loss owns (`sentemb.losses.LossParameters`, or the trainable ones of any other loss)
       are in every checkpoint, come back on resumption and with `load_best_model_at_end`, are averaged over
       the ranks and count in `max_grad_norm`.
     * Views of a frozen encoder that a loss caches are computed before the first step, in the order of the

@@ -14,13 +14,9 @@ from sentence_transformers.sentence_transformer.modules import Pooling, Transfor
 from torch import Tensor, distributed, nn
 
 from sentemb.losses import (
-    CachedCrossEntropySupConLoss,
-    CachedLaConLoss,
-    CachedParaphraseContrastLoss,
-    CachedSimCSELoss,
-    CachedSupConLoss,
     CrossEntropyContrastLoss,
     CrossEntropySupConLoss,
+    GradientCache,
     LaConLoss,
     ParaphraseContrastLoss,
     SelfGuidedLoss,
@@ -28,7 +24,7 @@ from sentemb.losses import (
     SupCLSeqLoss,
     SupConLoss,
 )
-from sentemb.losses.views import sample_layer
+from sentemb.losses.frozen_encoder import sample_layer
 from sentemb.modules import FusionHead, LabelHead, LinearHead
 
 TEXTS = [
@@ -42,11 +38,11 @@ LABELLED: dict[str, Callable[[nn.Module], nn.Module]] = {
     "supcon released": functools.partial(SupConLoss, preset="released"),
     "supcon one anchor of two views": functools.partial(SupConLoss, anchors="one"),
     "supcl-seq": SupCLSeqLoss,
-    "cached supcon": functools.partial(CachedSupConLoss, mini_batch_size=2),
+    "cached supcon": lambda model: GradientCache(SupConLoss(model), mini_batch_size=2),
     "ce supcon": lambda model: CrossEntropySupConLoss(model, LinearHead(16, 4)),
     "ce supcon sum": lambda model: CrossEntropySupConLoss(model, LinearHead(16, 4), reduction="sum"),
-    "cached ce supcon": lambda model: CachedCrossEntropySupConLoss(
-        model, LinearHead(16, 4), mini_batch_size=2
+    "cached ce supcon": lambda model: GradientCache(
+        CrossEntropySupConLoss(model, LinearHead(16, 4)), mini_batch_size=2
     ),
     "ce contrast": lambda model: CrossEntropyContrastLoss(model, LinearHead(16, 4)),
     "lacon": lambda model: LaConLoss(model, LabelHead(16, 5), heads=4),
@@ -54,7 +50,7 @@ LABELLED: dict[str, Callable[[nn.Module], nn.Module]] = {
         model, LabelHead(16, 5), denominator="infonce", average_positives=True
     ),
     "lacon fusion": lambda model: LaConLoss(model, FusionHead(16, 5), denominator="all"),
-    "cached lacon": lambda model: CachedLaConLoss(model, FusionHead(16, 5), mini_batch_size=2),
+    "cached lacon": lambda model: GradientCache(LaConLoss(model, FusionHead(16, 5)), mini_batch_size=2),
 }
 # Paraphrases on one process only; the components of texts lie on both.
 PARAPHRASES = [
@@ -63,10 +59,10 @@ PARAPHRASES = [
 PAIRED: dict[str, Callable[[nn.Module], nn.Module]] = {
     "paraphrases signed": ParaphraseContrastLoss,
     "paraphrases denominator": functools.partial(ParaphraseContrastLoss, negatives="denominator"),
-    "cached paraphrases ignored": functools.partial(
-        CachedParaphraseContrastLoss, mini_batch_size=2, negatives="ignored"
+    "cached paraphrases ignored": lambda model: GradientCache(
+        ParaphraseContrastLoss(model, negatives="ignored"), mini_batch_size=2
     ),
-    "cached pairs": functools.partial(CachedSimCSELoss, mini_batch_size=2),
+    "cached pairs": lambda model: GradientCache(SimCSELoss(model), mini_batch_size=2),
 }
 CASES = ("pairs", "hard negatives", "dropout views", "base", "opt1", "opt2", "opt3", *LABELLED, *PAIRED)
 VIEWS = torch.arange(13.0).view(1, 13, 1).expand(len(TEXTS), 13, 1)  # each layer's view is its number
@@ -127,7 +123,7 @@ def gradients(
     value = sum(value.values()) if isinstance(value, dict) else value
     value.backward()
     found = {f"encoder {name}": p.grad for name, p in model.named_parameters() if p.grad is not None}
-    owned = getattr(loss, "owned_parameters", list)()
+    owned = getattr(loss, "loss", loss).owned_parameters()
     found |= {f"own {index}": p.grad for index, p in enumerate(owned)}
     return {"loss": value.detach(), **found}
 

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from sentemb.errors import InputError
-from sentemb.losses import CrossEntropyContrastLoss, CrossEntropyLoss, CrossEntropySupConLoss, OwnedWeights
+from sentemb.losses import CrossEntropyContrastLoss, CrossEntropyLoss, CrossEntropySupConLoss, LossParameters
 from sentemb.modules import LinearHead
 from tests.losses.training import TRAINERS, train_steps
 
@@ -15,7 +15,7 @@ LABELS = torch.tensor([0, 2, 1, 2])
 LOSSES = [CrossEntropyLoss, CrossEntropySupConLoss, CrossEntropyContrastLoss]
 
 
-def build(model, loss_class=CrossEntropyLoss, **options) -> OwnedWeights:
+def build(model, loss_class=CrossEntropyLoss, **options) -> LossParameters:
     torch.manual_seed(5)
     head = LinearHead(16, 3).to(next(model.parameters()).dtype)
     return loss_class(model, head, **options)

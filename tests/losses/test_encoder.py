@@ -20,7 +20,7 @@ from transformers import (
 )
 
 from sentemb.losses.encoder import embeddings_module, fingerprint, pooling_names, unwrap
-from sentemb.losses.views import FrozenEncoder
+from sentemb.losses.frozen_encoder import FrozenEncoder
 
 _SIZES = {
     "hidden_size": 16,

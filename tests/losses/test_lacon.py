@@ -7,7 +7,7 @@ import torch
 
 from sentemb.errors import InputError
 from sentemb.losses import LaConLoss
-from sentemb.losses.functional_labels import label_dispersion
+from sentemb.losses.functional import label_dispersion
 from sentemb.modules import FusionHead, LabelHead, LinearHead
 from tests.losses import lacon_loops
 from tests.losses.training import train_steps

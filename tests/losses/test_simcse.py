@@ -10,7 +10,7 @@ from sentence_transformers import (
     SentenceTransformerTrainer,
     SentenceTransformerTrainingArguments,
 )
-from sentence_transformers.sentence_transformer.modules import Dense, Pooling, Transformer
+from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
 from transformers import BertForMaskedLM
 
 from sentemb.errors import InputError
@@ -214,16 +214,6 @@ def test_model_card_gets_options_and_citation(tiny_encoder) -> None:
 def test_bad_options_are_refused(tiny_encoder, options, message) -> None:
     with pytest.raises(InputError, match=message):
         SimCSELoss(tiny_encoder, **options)
-
-
-def test_train_only_head_is_refused_where_the_paper_has_none(tiny_encoder) -> None:
-    averaged = SentenceTransformer(modules=[tiny_encoder[0], Pooling(16, "mean")], device="cpu")
-    with pytest.raises(InputError, match="pools by mean; pass head=None"):
-        SimCSELoss(averaged)
-    SimCSELoss(averaged, head=None)
-    dense = SentenceTransformer(modules=[*tiny_encoder, Dense(16, 16)], device="cpu")
-    with pytest.raises(InputError, match="Dense layer"):
-        SimCSELoss(dense)
 
 
 @pytest.fixture

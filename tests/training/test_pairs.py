@@ -94,5 +94,5 @@ def test_the_nli_program_with_a_gradient_cache(
     arguments += ["--output", str(tmp_path / "output"), "--max-steps", "1", "--mini-batch-size", "2"]
     run(monkeypatch, "simcse_nli.py", *arguments)
     settings = tomllib.loads((tmp_path / "output" / "run" / "config.toml").read_text())
-    assert (settings["loss"], settings["batch_size"], settings["epochs"]) == ("CachedSimCSELoss", 16, 3)
+    assert (settings["loss"], settings["batch_size"], settings["epochs"]) == ("SimCSELoss", 16, 3)
     assert settings["loss_options"] == {"temperature": 0.05, "head": "two-layer", "mini_batch_size": 2}

@@ -13,7 +13,7 @@ from sentence_transformers import SentenceTransformer, SentenceTransformerTraini
 from torch import Tensor, nn
 from transformers import set_seed
 
-from sentemb.losses import OwnedWeights
+from sentemb.losses import LossParameters
 from sentemb.modules import build_encoder
 from sentemb.training import SentembTrainer
 
@@ -25,7 +25,7 @@ def make_sentences(count: int, *, seed: int = 0) -> list[str]:
     return [" ".join(generator.choices(WORDS, k=generator.randint(2, 9))) for _ in range(count)]
 
 
-class HeadLoss(OwnedWeights):
+class HeadLoss(LossParameters):
     """In-batch contrast behind a linear head, with random numbers of every generator in it."""
 
     owned_modules: ClassVar[tuple[str, ...]] = ("head",)

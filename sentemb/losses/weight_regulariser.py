@@ -1,4 +1,4 @@
-"""Squared distance between the trained encoder and its frozen copy."""
+"""The weight regulariser: squared distance between the trained encoder and its frozen copy."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 
-def squared_drift(parameters: Sequence[Tensor], references: Sequence[Tensor]) -> Tensor:
+def squared_distance(parameters: Sequence[Tensor], references: Sequence[Tensor]) -> Tensor:
     """L_reg of SG-BERT: the sum over all entries of `(theta_T - theta_F)^2`, no mean, no root (footnote 5).
 
     The gradient `2 (theta_T - theta_F)` is written down, not derived: no difference of the size of the model
@@ -19,11 +19,11 @@ def squared_drift(parameters: Sequence[Tensor], references: Sequence[Tensor]) ->
     """
     if not parameters:
         return torch.zeros(())
-    apply: Callable[..., Tensor] = _SquaredDrift.apply
+    apply: Callable[..., Tensor] = _SquaredDistance.apply
     return apply(tuple(references), *parameters)
 
 
-class _SquaredDrift(torch.autograd.Function):
+class _SquaredDistance(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, references: tuple[Tensor, ...], *parameters: Tensor) -> Tensor:
         ctx.references = references

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from sentemb.errors import InputError
 
 
-class OwnedWeights(nn.Module):
+class LossParameters(nn.Module):
     """Base of losses that own weights: a projection head, a classifier, label vectors.
 
     sentence-transformers saves, restores, clips and averages over ranks only the weights under `loss.model`.

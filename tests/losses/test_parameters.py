@@ -7,10 +7,10 @@ import torch
 from torch import nn
 
 from sentemb.errors import InputError
-from sentemb.losses import OwnedWeights
+from sentemb.losses import LossParameters
 
 
-class Owner(OwnedWeights):
+class Owner(LossParameters):
     owned_modules: ClassVar[tuple[str, ...]] = ("head", "absent")
 
     def __init__(self) -> None:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from sentemb.losses.drift import squared_drift
+from sentemb.losses.weight_regulariser import squared_distance
 
 
 def pairs(dtype: torch.dtype = torch.float64) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
@@ -17,7 +17,7 @@ def pairs(dtype: torch.dtype = torch.float64) -> tuple[list[torch.Tensor], list[
 def test_value_and_gradient_equal_autograd(dtype: torch.dtype, tolerance: float) -> None:
     parameters, references = pairs(dtype)
     expected = sum(((p - q) ** 2).sum() for p, q in zip(parameters, references, strict=True))
-    value = squared_drift(parameters, references)
+    value = squared_distance(parameters, references)
     assert value.dtype == dtype
     torch.testing.assert_close(value, expected, rtol=tolerance, atol=tolerance)
     found = torch.autograd.grad(0.3 * value, parameters)
@@ -27,12 +27,12 @@ def test_value_and_gradient_equal_autograd(dtype: torch.dtype, tolerance: float)
 
 def test_gradcheck() -> None:
     parameters, references = pairs()
-    assert torch.autograd.gradcheck(lambda *tensors: squared_drift(tensors, references), tuple(parameters))
+    assert torch.autograd.gradcheck(lambda *tensors: squared_distance(tensors, references), tuple(parameters))
 
 
 def test_value_and_gradient_are_exactly_zero_at_the_reference() -> None:
     parameters, _ = pairs(torch.float32)
-    value = squared_drift(parameters, [p.detach().clone() for p in parameters])
+    value = squared_distance(parameters, [p.detach().clone() for p in parameters])
     value.backward()
     assert value.item() == 0
     assert all(p.grad.eq(0).all() for p in parameters)
@@ -41,14 +41,14 @@ def test_value_and_gradient_are_exactly_zero_at_the_reference() -> None:
 def test_gradients_accumulate_and_scale_with_what_comes_from_above() -> None:
     parameters, references = pairs()
     for _ in range(2):
-        (squared_drift(parameters, references) * 1024 / 2).backward()
+        (squared_distance(parameters, references) * 1024 / 2).backward()
     for p, q in zip(parameters, references, strict=True):
         torch.testing.assert_close(p.grad, 1024 * 2 * (p - q).detach())
 
 
 def test_it_adds_to_the_gradient_of_another_term() -> None:
     parameters, references = pairs()
-    (squared_drift(parameters, references) + sum(p.sin().sum() for p in parameters)).backward()
+    (squared_distance(parameters, references) + sum(p.sin().sum() for p in parameters)).backward()
     for p, q in zip(parameters, references, strict=True):
         torch.testing.assert_close(p.grad, (2 * (p - q) + p.cos()).detach())
 
@@ -56,7 +56,7 @@ def test_it_adds_to_the_gradient_of_another_term() -> None:
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_half_parameters_are_summed_in_float32(dtype: torch.dtype) -> None:
     parameter = torch.full((70_000,), 1.0, dtype=dtype, requires_grad=True)
-    value = squared_drift([parameter], [torch.zeros(70_000, dtype=dtype)])
+    value = squared_distance([parameter], [torch.zeros(70_000, dtype=dtype)])
     assert value.item() == 70_000  # beyond the largest float16
     value.backward()
     assert parameter.grad.dtype == dtype
@@ -64,12 +64,12 @@ def test_half_parameters_are_summed_in_float32(dtype: torch.dtype) -> None:
 
 
 def test_nothing_trainable_gives_zero() -> None:
-    assert squared_drift([], []).item() == 0
+    assert squared_distance([], []).item() == 0
 
 
 def test_no_difference_of_the_size_of_the_model_is_kept_for_the_backward_pass() -> None:
     kept: list[int] = []
     parameter, reference = torch.randn(1000, requires_grad=True), torch.randn(1000)
     with torch.autograd.graph.saved_tensors_hooks(lambda t: kept.append(t.data_ptr()) or t, lambda t: t):
-        squared_drift([parameter], [reference])
+        squared_distance([parameter], [reference])
     assert kept == [parameter.data_ptr()]

@@ -1,16 +1,29 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 from torch import nn
 from transformers import ModernBertConfig, ModernBertModel
 
 from sentemb.errors import InputError
-from sentemb.losses.dropout_views import check_dropouts, dropout_places, dropout_probability, encode_views
+from sentemb.losses import EncoderLoss
+from sentemb.losses.views import (
+    View,
+    check_dropouts,
+    dropout_places,
+    dropout_probability,
+    encode_views,
+)
 
 
 def probabilities(model: nn.Module) -> list[float]:
     return [module.p for module in model.modules() if isinstance(module, nn.Dropout)]
+
+
+def views_of(features: dict[str, Any], *dropouts: float | None) -> list[View]:
+    return [View(features, probability) for probability in dropouts]
 
 
 def watch(model: nn.Module) -> list[tuple[int, set[float]]]:
@@ -40,7 +53,7 @@ def test_every_dropout_is_put_back_after_an_exception(tiny_encoder) -> None:
     tiny_encoder[0].model.encoder.layer[2].register_forward_hook(fail)
     tiny_encoder.train()
     with pytest.raises(RuntimeError, match="out of memory"):
-        encode_views(tiny_encoder, tiny_encoder.preprocess(["a cat"]), (0.0, 0.3))
+        encode_views(tiny_encoder, views_of(tiny_encoder.preprocess(["a cat"]), 0.0, 0.3))
     assert probabilities(tiny_encoder) == before
 
 
@@ -80,7 +93,7 @@ def test_views_come_in_order_with_one_forward_per_probability(tiny_encoder) -> N
     tiny_encoder.train()
     seen = watch(tiny_encoder)
     features = tiny_encoder.preprocess(["a cat sat on the mat", "the dog"])
-    views = encode_views(tiny_encoder, features, (0.2, 0.0, 0.3, 0.2, 0.0, None))
+    views = encode_views(tiny_encoder, views_of(features, 0.2, 0.0, 0.3, 0.2, 0.0, None))
     assert seen == [(4, {0.2}), (2, {0.0}), (2, {0.3}), (2, {0.1})]
     vectors = [view["sentence_embedding"] for view in views]
     assert [vector.shape for vector in vectors] == [(2, 16)] * 6
@@ -97,7 +110,7 @@ def test_views_of_one_forward_are_whole_outputs(tiny_encoder) -> None:
     tiny_encoder.eval()
     features = tiny_encoder.preprocess(["a cat sat on the mat", "the dog"])
     single = tiny_encoder(dict(features))
-    for view in encode_views(tiny_encoder, features, (None, None, None)):
+    for view in encode_views(tiny_encoder, views_of(features, None, None, None)):
         assert view.keys() == single.keys()
         for name in ("sentence_embedding", "token_embeddings", "attention_mask"):
             torch.testing.assert_close(view[name], single[name])
@@ -110,19 +123,19 @@ def test_gradient_checkpointing_is_refused_where_it_would_recompute_with_another
     tiny_encoder.train()
     features = tiny_encoder.preprocess(["a cat"])
     with pytest.raises(InputError, match="gradient checkpointing"):
-        encode_views(tiny_encoder, features, (0.0, 0.1))
-    encode_views(tiny_encoder, features, (None, None))
+        encode_views(tiny_encoder, views_of(features, 0.0, 0.1))
+    encode_views(tiny_encoder, views_of(features, None, None))
     tiny_encoder.eval()
-    encode_views(tiny_encoder, features, (0.0, 0.1))
+    encode_views(tiny_encoder, views_of(features, 0.0, 0.1))
 
 
 @pytest.mark.parametrize("dropouts", [(), 0.1, "0.1", (0.1, 1.0), (-0.1,), (None,), (True,), (float("nan"),)])
 def test_bad_probabilities_are_refused(tiny_encoder, dropouts) -> None:
-    with pytest.raises(InputError, match=r"dropouts of TestLoss are .*give one probability"):
-        check_dropouts(tiny_encoder, dropouts, loss="TestLoss")
+    with pytest.raises(InputError, match=r"dropouts of EncoderLoss are .*give one probability"):
+        check_dropouts(EncoderLoss(tiny_encoder), dropouts)
 
 
 def test_an_encoder_without_dropout_is_refused() -> None:
     with pytest.raises(InputError, match="this encoder has none"):
-        check_dropouts(nn.Linear(2, 2), (0.1,), loss="TestLoss")
-    assert check_dropouts(nn.Dropout(0.1), [0, 0.2], loss="TestLoss") == (0.0, 0.2)
+        check_dropouts(EncoderLoss(nn.Linear(2, 2)), (0.1,))
+    assert check_dropouts(EncoderLoss(nn.Dropout(0.1)), [0, 0.2]) == (0.0, 0.2)

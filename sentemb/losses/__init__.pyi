@@ -1,0 +1,16 @@
+from .back_translation import BackTranslationLoss as BackTranslationLoss
+from .base import EncoderLoss as EncoderLoss
+from .cross_entropy import CrossEntropyLoss as CrossEntropyLoss
+from .cross_entropy_contrast import CrossEntropyContrastLoss as CrossEntropyContrastLoss
+from .cross_entropy_supcon import CrossEntropySupConLoss as CrossEntropySupConLoss
+from .gradient_cache import GradientCache as GradientCache
+from .gradient_cache import cached as cached
+from .lacon import LaConLoss as LaConLoss
+from .leam import LeamLoss as LeamLoss
+from .parameters import LossParameters as LossParameters
+from .paraphrase_contrast import ParaphraseContrastLoss as ParaphraseContrastLoss
+from .self_guided import SelfGuidedLoss as SelfGuidedLoss
+from .simcse import SimCSELoss as SimCSELoss
+from .supcl_seq import SupCLSeqLoss as SupCLSeqLoss
+from .supcon import SupConLoss as SupConLoss
+from .view_cache import ViewCache as ViewCache

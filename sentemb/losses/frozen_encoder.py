@@ -1,0 +1,105 @@
+"""The frozen encoder of self-guidance and the views of its layers."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from sentemb._compat import get_rank, get_world_size
+from sentemb.errors import InputError
+from sentemb.losses.encoder import fingerprint
+from sentemb.losses.functional import ViewPooling, pool_tokens
+
+
+class FrozenEncoder(nn.Module):
+    """BERT_F: a copy of the transformer that never trains and pools each of its layers into a view.
+
+    It stays in evaluation mode whatever `train()` is called on it or on the loss around it, so its views are
+    a function of the text alone. The copy is a plain transformers model, not a SentenceTransformer: the
+    trainer would replace one by the model in training.
+
+    Args:
+        transformer: The transformer to copy, before any part of it is frozen.
+        layers: Half-open range over the hidden states 0 (embedding output) to the number of layers; None for
+            the end means through the last.
+        pooling: `max` or `mean` over tokens.
+        dropout: Follow `train()` after all, as the authors' code does, so that views are noisy while
+            training.
+
+    Raises:
+        InputError: The range selects nothing, or more than there is.
+    """
+
+    def __init__(
+        self,
+        transformer: nn.Module,
+        *,
+        layers: tuple[int, int | None] = (0, None),
+        pooling: ViewPooling = "max",
+        dropout: bool = False,
+    ) -> None:
+        super().__init__()
+        states = _hidden_state_count(transformer)
+        self.layers = _layer_range(layers, states)
+        self.pooling: ViewPooling = pooling
+        self.dropout = dropout
+        self.transformer = copy.deepcopy(transformer).requires_grad_(False)
+        self._inputs = frozenset(inspect.signature(transformer.forward).parameters)
+        self.train(transformer.training)
+
+    @property
+    def width(self) -> int:
+        """Width of the hidden states."""
+        return int(self.transformer.config.get_text_config().hidden_size)  # type: ignore[union-attr, operator]
+
+    def identity(self) -> str:
+        """What the views are a function of, besides the text."""
+        checksum = bytes(fingerprint(self.transformer).tolist()).hex()
+        return f"{checksum} {self.layers} {self.pooling}"
+
+    def train(self, mode: bool = True) -> FrozenEncoder:
+        """Stay in evaluation mode, unless built with `dropout=True`."""
+        super().train(mode and self.dropout)
+        return self
+
+    @torch.no_grad()
+    def forward(self, features: dict[str, Any]) -> Tensor:
+        """The views of a batch."""
+        inputs = {name: value for name, value in features.items() if name in self._inputs}
+        # Views are made in the encoder's own precision, so that cached ones and those of the step agree.
+        with torch.autocast(features["input_ids"].device.type, enabled=False):
+            output = self.transformer(**inputs, output_hidden_states=True, return_dict=True)
+        mask = features["attention_mask"]  # (b, t)
+        pooled = [pool_tokens(output.hidden_states[k], mask, pooling=self.pooling) for k in self.layers]
+        return torch.stack(pooled, dim=1)  # (b, l, d)
+
+
+def _layer_range(layers: object, states: int) -> range:
+    if isinstance(layers, list | tuple) and len(layers) == 2:
+        start, end = layers[0], states if layers[1] is None else layers[1]
+        if isinstance(start, int) and isinstance(end, int) and 0 <= start < end <= states:
+            return range(start, end)
+    raise InputError(
+        f"layers {layers!r} do not lie within the hidden states 0 to {states - 1} of this encoder",
+        f"give (first, end) with 0 <= first < end <= {states}",
+    )
+
+
+def _hidden_state_count(transformer: nn.Module) -> int:
+    config = transformer.config.get_text_config()  # type: ignore[union-attr, operator]
+    return int(config.num_hidden_layers) + 1
+
+
+def sample_layer(views: Tensor) -> Tensor:
+    """Draw one layer per sentence, uniformly and independently, from torch's CPU random numbers.
+
+    Processes are seeded alike, so each draws for all of them and takes its own part: what they draw together
+    is what one process draws for the whole batch, and it is restored with torch's generator.
+    """
+    drawn = torch.randint(views.shape[1], (get_world_size(), len(views)))  # (processes, b)
+    layer = drawn[get_rank()].view(-1, 1, 1).to(views.device)  # (b, 1, 1)
+    return views.gather(1, layer.expand(-1, 1, views.shape[2]))

@@ -1,0 +1,119 @@
+"""The base of losses that classify, and what losses on labels share."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from typing import Any, ClassVar, Literal, get_args
+
+import torch
+from torch import Tensor, nn
+
+from sentemb._compat import WeightedLayerPooling
+from sentemb.errors import InputError
+from sentemb.losses.base import EncoderLoss
+from sentemb.losses.encoder import unwrap
+from sentemb.losses.views import View
+
+logger = logging.getLogger(__name__)
+
+Representation = Literal["sentence", "cls"]
+"""`sentence` is the encoder's vector, `cls` the last hidden state of the first token whatever the pooling."""
+
+Reduction = Literal["mean", "sum"]
+
+
+class ClassificationLoss(EncoderLoss):
+    """Base of losses on single texts with class numbers, whose classification head belongs to the loss.
+
+    Args:
+        model: The encoder to train.
+        head: From what the encoder returns to logits.
+
+    Raises:
+        InputError: The head is no module.
+    """
+
+    owned_modules: ClassVar[tuple[str, ...]] = ("head",)
+
+    def __init__(self, model: nn.Module, head: nn.Module) -> None:
+        super().__init__(model)
+        if not isinstance(head, nn.Module):
+            raise InputError(
+                f"{type(self).__name__} was given {head!r} as its classification head",
+                "give one such as LinearHead(model.get_embedding_dimension(), classes)",
+            )
+        self.head: Any = head.to(next(model.parameters()).device)
+
+    def views_of(self, sentence_features: Iterable[dict[str, Any]]) -> list[View]:
+        """The only text column."""
+        return [View(self.one_column(sentence_features))]
+
+    def embeddings_of(self, output: dict[str, Any], view: int) -> list[Tensor]:
+        """The head's logits, `(b, classes)`."""
+        return [self.head(output)]
+
+    def get_config_dict(self) -> dict[str, Any]:
+        """The kind of head, and the options."""
+        return {"head": type(self.head).__name__, **super().get_config_dict()}
+
+    def cross_entropy(self, logits: Tensor, labels: Tensor | None) -> Tensor:
+        """Cross-entropy of every row, `(b,)`, in float32 or float64."""
+        name = type(self).__name__
+        labels = self.row_labels(labels, rows=len(logits))
+        if labels.is_floating_point():
+            raise InputError(f"{name} has labels that are no whole numbers", "number the classes from 0")
+        # On an accelerator a wrong label would end the process without naming it.
+        wrong = labels[(labels < 0) | (labels >= logits.shape[1])]
+        if len(wrong):
+            raise InputError(
+                f"{name} met the label {int(wrong[0])}, the head has classes 0 to {logits.shape[1] - 1}",
+                "number the classes from 0 and build the head with as many",
+            )
+        precise = logits if logits.dtype == torch.float64 else logits.float()
+        return nn.functional.cross_entropy(precise, labels.long(), reduction="none")
+
+
+def check_representation(loss: EncoderLoss, representation: object) -> None:
+    """Refuse an unknown representation, or CLS where the pooling leaves no last hidden state."""
+    loss.check_choice("representation", representation, get_args(Representation))
+    mixed = any(isinstance(module, WeightedLayerPooling) for module in unwrap(loss.model).children())
+    if representation == "cls" and mixed:
+        raise InputError(
+            f"{type(loss).__name__} cannot take the CLS vector of an encoder whose pooling averages layers",
+            "pass representation='sentence', or build the encoder with pooling='cls'",
+        )
+
+
+def represent(loss: EncoderLoss, output: dict[str, Any], representation: Representation) -> Tensor:
+    """The vectors that are compared, `(b, d)`."""
+    vectors: Tensor = output["sentence_embedding"]  # (b, d)
+    if representation == "sentence":
+        return vectors
+    hidden = output.get("token_embeddings")
+    if not isinstance(hidden, Tensor) or len(hidden) != len(vectors):
+        raise InputError(
+            f"{type(loss).__name__} finds no hidden states of padded texts to take the CLS vector from",
+            "pass representation='sentence', or set model[0].unpad_inputs = False if it is True",
+        )
+    return hidden[:, 0]
+
+
+class PositivesCheck:
+    """Warns once, in the first training step, when batches leave most anchors without a positive."""
+
+    def __init__(self) -> None:
+        self._done = False
+
+    def __call__(self, losses: Tensor, has_positive: Tensor) -> None:
+        """Look at a batch."""
+        if self._done or not losses.requires_grad:
+            return
+        self._done = True
+        share = has_positive.float().mean().item()
+        if share < 0.5:
+            logger.warning(
+                "Only %.0f %% of the anchors of the first batch have a positive, and only those take part in "
+                "the contrastive loss. Raise the batch size, or set batch_sampler to 'group_by_label'.",
+                100 * share,
+            )
