@@ -20,17 +20,10 @@ _SEQUENCE_KEYS = ("input_ids", "token_type_ids")
 
 @dataclass(frozen=True)
 class TokenisedTexts:
-    """Texts as token numbers, without padding.
+    """Texts as token numbers, without padding."""
 
-    Attributes:
-        columns: What the model reads per token (`input_ids`, for some models `token_type_ids`), all texts
-            joined.
-        starts: Where each text begins in a column; one more entry for the end of the last.
-        padding: The padding value of each column.
-    """
-
-    columns: dict[str, NDArray[np.int32]]
-    starts: NDArray[np.int64]
+    columns: dict[str, NDArray[np.int32]]  # input_ids and perhaps token_type_ids, all texts joined
+    starts: NDArray[np.int64]  # where each text begins, and where the last one ends
     padding: dict[str, int]
 
     @property

@@ -10,11 +10,7 @@ from torch import nn
 
 
 class Branches(nn.Module):
-    """Modules that each turn a transformer's output into sentence vectors, which are put side by side.
-
-    Args:
-        branches: For each way the modules after the transformer, in order.
-    """
+    """Modules that each turn a transformer's output into sentence vectors, which are put side by side."""
 
     def __init__(self, branches: Sequence[Sequence[nn.Module]]) -> None:
         super().__init__()

@@ -30,14 +30,6 @@ class VectorStore:
     Every access opens the file anew and commits or leaves nothing: a killed process loses at most what it
     had not committed, and several processes may share a file. A row whose checksum fails counts as absent; a
     file that is no database is put aside, since it can be made again.
-
-    Args:
-        folder: Where cache files lie; made when absent.
-        key: What made the vectors; each key has its own file.
-        dimension: Length of a vector.
-
-    Raises:
-        InputError: The folder cannot be written.
     """
 
     def __init__(self, folder: Path, key: str, *, dimension: int) -> None:
@@ -109,21 +101,12 @@ class VectorStore:
 
 
 class CachedEncoder:
-    """An encoder that encodes only texts it has no vectors of on disk.
-
-    Args:
-        encoder: What encodes the others. It needs a fingerprint of its content.
-        folder: Where vectors are kept.
-    """
+    """An encoder that encodes only texts it has no vectors of on disk."""
 
     def __init__(self, encoder: TextEncoder, folder: Path) -> None:
+        self.name = encoder.name
         self._encoder = encoder
         self._folder = folder
-
-    @property
-    def name(self) -> str:
-        """The encoder's name."""
-        return self._encoder.name
 
     @property
     def fingerprint(self) -> str:

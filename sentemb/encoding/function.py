@@ -12,29 +12,18 @@ from sentemb.errors import InputError
 
 
 class FunctionEncoder:
-    """Encodes with the caller's function.
-
-    Args:
-        function: Takes a list of different texts, gives an array (texts, dimension) of numbers in the same
-            order.
-        name: What records call it; None takes the function's own name.
-    """
+    """Encodes with the caller's function."""
 
     def __init__(self, function: Callable[[list[str]], Any], *, name: str | None = None) -> None:
         self._function = function
-        self._name = str(name or getattr(function, "__qualname__", type(function).__qualname__))
+        self.name = str(name or getattr(function, "__qualname__", type(function).__qualname__))
         self._dimension: int | None = None
-
-    @property
-    def name(self) -> str:
-        """What records call the encoder."""
-        return self._name
 
     @property
     def fingerprint(self) -> str:
         """The function's address in the code: what it computes cannot be seen."""
         module = getattr(self._function, "__module__", type(self._function).__module__)
-        return f"function:{module}.{self._name}"
+        return f"function:{module}.{self.name}"
 
     @property
     def dimension(self) -> int:

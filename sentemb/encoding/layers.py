@@ -20,22 +20,7 @@ from sentemb.modules.layer_pooling import LayerPooling
 
 
 class LayerEncoder:
-    """The layers of a transformer, pooled without whatever its model does after the last.
-
-    Args:
-        model: Folder, hub id, name of a bundled model, or a `SentenceTransformer`, which is left as it is.
-        poolings: How tokens become a vector: `cls`, `mean`, `max`, ….
-        device: For a folder or hub id; None lets sentence-transformers choose.
-        max_length: Longest input in tokens, for a folder or hub id.
-
-    Attributes:
-        poolings: The poolings.
-        layers: Number of hidden states, the embedding output among them.
-        width: Width of a hidden state.
-
-    Raises:
-        InputError: There is no such model, it is no transformer, or there is no such pooling.
-    """
+    """The layers of a transformer, pooled without whatever its model does after the last."""
 
     def __init__(
         self,
@@ -65,12 +50,8 @@ class LayerEncoder:
             prompts=model.prompts,
             default_prompt_name=model.default_prompt_name,
         )
+        self.name = name
         self._encoder = SentenceEncoder(pooled, name=name)
-
-    @property
-    def name(self) -> str:
-        """What records call the model."""
-        return self._encoder.name
 
     @property
     def fingerprint(self) -> str:

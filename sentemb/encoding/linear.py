@@ -27,15 +27,10 @@ _NARROWEST = 128
 
 
 class Processor(NamedTuple):
-    """What decides which kernel is fast.
+    """What decides which kernel is fast."""
 
-    Attributes:
-        packs: oneDNN's packed layers are there, and faster than `nn.Linear` in float32.
-        bfloat16: They have bfloat16 instructions to compute with.
-    """
-
-    packs: bool
-    bfloat16: bool
+    packs: bool  # packed layers are faster than `nn.Linear` in float32
+    bfloat16: bool  # and there are instructions for bfloat16
 
 
 @lru_cache(maxsize=1)
@@ -52,12 +47,7 @@ def this_processor() -> Processor:
 
 
 class PackedLinear(nn.Module):
-    """A linear layer with weights packed for oneDNN; inference only.
-
-    Args:
-        linear: The layer to stand in for. Its weights are copied: a later change to them is not seen.
-        dtype: float32, or bfloat16 to compute in it.
-    """
+    """A linear layer with weights packed for oneDNN: a copy, which sees no later change of the layer."""
 
     def __init__(self, linear: nn.Linear, *, dtype: torch.dtype) -> None:
         super().__init__()

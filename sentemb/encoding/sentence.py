@@ -41,12 +41,6 @@ class SentenceEncoder:
     ranks, goes through `SentenceTransformer.encode`.
 
     The model may be in training: its mode is left as it is, and its weights are read anew at every call.
-
-    Args:
-        model: The model.
-        name: What records call it.
-        precision: See `Precision`.
-        frozen: Nobody trains the model while it is encoded with, so that its fingerprint is taken once.
     """
 
     def __init__(
@@ -58,15 +52,10 @@ class SentenceEncoder:
         frozen: bool = False,
     ) -> None:
         self.model = model
-        self._frozen = frozen
+        self.name = name
+        self._frozen = frozen  # nobody trains the model meanwhile: its fingerprint is taken once
         self._fingerprint: str | None = None
-        self._name = name
         self._precision: Precision = precision
-
-    @property
-    def name(self) -> str:
-        """What records call the encoder."""
-        return self._name
 
     @property
     def fingerprint(self) -> str:

@@ -31,23 +31,14 @@ class WordVectorEncoder:
     Tokens are runs of letters and digits (inner apostrophes and hyphens kept) and single punctuation marks.
     A token that the file does not hold is tried in lower case, then left out; a text without a known word is
     the zero vector.
-
-    Args:
-        path: Lines of `word v1 v2 ...`, perhaps after a `count dimension` header, perhaps gzipped.
-
-    Raises:
-        InputError: The file is absent or empty, or a line does not fit; the message has its number.
     """
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self.name = path.name
         self._places, self._table = _read(path)
+        self.dimension = int(self._table.shape[1])
         self._fingerprint: str | None = None
-
-    @property
-    def name(self) -> str:
-        """The file's name."""
-        return self._path.name
 
     @property
     def fingerprint(self) -> str:
@@ -55,11 +46,6 @@ class WordVectorEncoder:
         if self._fingerprint is None:
             self._fingerprint = sha256_of(self._path)
         return self._fingerprint
-
-    @property
-    def dimension(self) -> int:
-        """Length of a vector."""
-        return int(self._table.shape[1])
 
     def encode(self, texts: Sequence[str], *, progress: bool = False) -> Vectors:
         """Encode texts; see `TextEncoder.encode`. Too fast to need a progress bar."""

@@ -42,13 +42,7 @@ class Recall:
 
 @dataclass(frozen=True, slots=True)
 class StoredFile:
-    """One file of an index folder.
-
-    Args:
-        name: File name inside the folder.
-        bytes: Its size.
-        sha256: Its checksum.
-    """
+    """One file of an index folder."""
 
     name: str
     bytes: int
@@ -57,14 +51,7 @@ class StoredFile:
 
 @dataclass(frozen=True, slots=True)
 class EncoderFacts:
-    """The encoder of an index.
-
-    Args:
-        name: What it is called.
-        fingerprint: Hash of everything that decides its vectors.
-        source: Where it can be loaded from; None for a function or an encoder object.
-        details: Its own description of backend, precision and versions.
-    """
+    """The encoder of an index."""
 
     name: str
     fingerprint: str

@@ -31,11 +31,7 @@ def hold_out(count: int, *, seed: int = 0) -> Numbers:
 
 
 class ExactNeighbours:
-    """The exact 10 nearest of some queries among vectors that come in pieces.
-
-    Args:
-        queries: (q, dim).
-    """
+    """The exact 10 nearest of some queries among vectors that come in pieces."""
 
     def __init__(self, queries: Vectors) -> None:
         self._queries = queries

@@ -25,14 +25,7 @@ Progress = Callable[[str, int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class EncodedTexts:
-    """The vectors of a corpus, in files.
-
-    Args:
-        paths: Shards in order.
-        count: Number of vectors in all.
-        dimension: Length of a vector.
-        metric: With `cosine`, vectors are handed out with length 1.
-    """
+    """The vectors of a corpus, in files."""
 
     paths: tuple[Path, ...]
     count: int

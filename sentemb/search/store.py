@@ -114,12 +114,6 @@ class DocumentStore:
     One connection is opened at once and shared under a lock. A connection per thread would be opened when the
     thread first asks, and fail if the index had been replaced in the meantime; the open file stays readable.
     A query holds the lock for some microseconds.
-
-    Args:
-        path: The file, which nobody may change any more.
-
-    Raises:
-        InputError: The file is no document store.
     """
 
     def __init__(self, path: Path) -> None:

@@ -26,13 +26,7 @@ _FEWEST_TRAINING_POINTS = 10_000
 
 
 class VectorIndex:
-    """Vectors by number.
-
-    Args:
-        index: A faiss `IndexIDMap`.
-        kind: Its kind.
-        effort: `efSearch` of HNSW or `nprobe` of IVF-PQ; no meaning for flat.
-    """
+    """Vectors by number."""
 
     def __init__(self, index: Any, kind: Kind, effort: int = 0) -> None:
         self._index = index
