@@ -2,20 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import lazy_loader
 
-from sentemb._lazy import lazy_exports
-
-if TYPE_CHECKING:
-    from sentemb.pretraining.config import PretrainConfig
-    from sentemb.pretraining.run import pretrain, save_model
-else:
-    __getattr__ = lazy_exports(
-        __name__,
-        {
-            "config": ["PretrainConfig"],
-            "run": ["pretrain", "save_model"],
-        },
-    )
-
-__all__ = ["PretrainConfig", "pretrain", "save_model"]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -84,9 +84,8 @@ class WholeWordMasking:
         count = max(1, int(within))
         fate = np.full(len(names), np.nan)
         fate[order[:count]] = generator.random(count)
-        fates = fate[
-            np.searchsorted(names, words[candidates])
-        ]  # (candidates,), nan where the word is not chosen
+        # (candidates,), nan where the word is not chosen
+        fates = fate[np.searchsorted(names, words[candidates])]
         tokens[candidates[fates < _MASKED]] = self.tokenizer.mask_token_id
         replaced = candidates[(fates >= _MASKED) & (fates < _MASKED + _RANDOM)]
         tokens[replaced] = generator.choice(self._ordinary, len(replaced))

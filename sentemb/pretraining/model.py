@@ -17,7 +17,9 @@ from transformers import (
     PreTrainedTokenizerFast,
 )
 
+from sentemb._files import new_folder
 from sentemb.errors import InputError
+from sentemb.modules.source import find_source
 
 # Below this frequency a token's vector has its full length; above, it shrinks. The constant is that of
 # frequency-weighted means (Arora, Liang and Ma, A Simple but Tough-to-Beat Baseline, ICLR 2017).
@@ -56,15 +58,45 @@ def new_bert(
 
 def load_base(base: str | Path, *, seed: int = 0) -> PreTrainedModel:
     """An existing base model with its masked-language-model head, a new one where it has none."""
+    address = find_source(str(base)).address
     try:
         with torch.random.fork_rng():
             torch.manual_seed(seed)
-            return AutoModelForMaskedLM.from_pretrained(str(base), dtype=torch.float32)
+            return AutoModelForMaskedLM.from_pretrained(address, dtype=torch.float32)
     except (OSError, ValueError, KeyError) as error:
         reason = str(error).strip().splitlines()[0]
         raise InputError(
             f"{base} is no masked language model ({reason})", "give a folder or hub id"
         ) from error
+
+
+def save_model(
+    folder: Path, model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, *, half: bool = False
+) -> Path:
+    """Write a model as a plain transformers folder.
+
+    Args:
+        folder: It must not exist yet.
+        model: With its masked-language-model head, so that pre-training can continue from it.
+        tokenizer: Saved beside it.
+        half: Store float16 weights, half the size. The configuration still asks for float32, so that loaders
+            compute in it.
+
+    Returns:
+        `folder`.
+
+    Raises:
+        InputError: The folder is taken.
+    """
+    with new_folder(folder) as partial:
+        state = model.state_dict()
+        if half:
+            # One copy for each storage: tied weights have to stay tied, or they are written twice.
+            halves = {value.data_ptr(): value.half() for value in state.values()}
+            state = {name: halves[value.data_ptr()] for name, value in state.items()}
+        model.save_pretrained(partial, state_dict=state)
+        tokenizer.save_pretrained(partial)
+    return folder
 
 
 def start_from_cooccurrence(
@@ -87,7 +119,7 @@ def start_from_cooccurrence(
 def stack_layers(model: PreTrainedModel, layers: int) -> PreTrainedModel:
     """A deeper model whose layers are those of a shallow one, repeated.
 
-    Training the shallow model first and going on from the stack costs less than training the deep one
+    Training the shallow model first and then the stack costs less than training the deep one
     throughout (Gong et al., Efficient Training of BERT by Progressively Stacking, ICML 2019).
     """
     shallow = getattr(getattr(model.base_model, "encoder", None), "layer", None)

@@ -16,43 +16,23 @@ SHORTEST_ROW = 8
 
 
 class Row(TypedDict):
-    """One row before masking.
+    """One row before masking."""
 
-    Keys:
-        tokens: Ids, int32 (length,).
-        word_starts: Whether a token begins a word, bool (length,).
-        visit: Position in the whole run; it seeds the row's mask.
-    """
-
-    tokens: np.ndarray
-    word_starts: np.ndarray
-    visit: int
+    tokens: np.ndarray  # ids, int32 (length,)
+    word_starts: np.ndarray  # whether a token begins a word, bool (length,)
+    visit: int  # position in the whole run; it seeds the row's mask
 
 
 class Rows(Sized, Protocol):
-    """Rows of at most a given length, by number.
+    """Rows of at most a given length, by number."""
 
-    Attributes:
-        lengths: Tokens per row, (rows,), or None when all rows but the last are equally long.
-    """
-
-    lengths: np.ndarray | None
+    lengths: np.ndarray | None  # tokens per row, (rows,); None when all rows but the last are equally long
 
     def __getitem__(self, index: int) -> tuple[np.ndarray, np.ndarray]: ...
 
 
 class PackedRows:
-    """The stream of documents cut into full blocks: no padding, no token lost or repeated.
-
-    A document that crosses a cut goes on in the next block. Only the last block may be shorter.
-
-    Args:
-        store: The tokenised corpus.
-        length: Tokens per block.
-
-    Raises:
-        InputError: The length is too small.
-    """
+    """The stream of documents cut into full blocks of `length` tokens; only the last one may be shorter."""
 
     lengths: np.ndarray | None = None
 
@@ -69,15 +49,7 @@ class PackedRows:
 
 
 class DocumentRows:
-    """One row a document; a longer one becomes several rows, each with its own [CLS] and [SEP].
-
-    Args:
-        store: The tokenised corpus.
-        length: Most tokens per row, the two special ones included.
-
-    Raises:
-        InputError: The length is too small.
-    """
+    """One row a document; a longer one becomes several rows, each with its own [CLS] and [SEP]."""
 
     lengths: np.ndarray | None
 
@@ -86,9 +58,8 @@ class DocumentRows:
         inner = _checked(length) - 2
         starts, ends = store.documents[:-1] + 1, store.documents[1:] - 1  # without the special tokens
         pieces = -(-(ends - starts) // inner)
-        number = np.arange(pieces.sum()) - np.repeat(
-            np.cumsum(pieces) - pieces, pieces
-        )  # piece in its document
+        first = np.repeat(np.cumsum(pieces) - pieces, pieces)
+        number = np.arange(pieces.sum()) - first  # of a piece in its document
         self._starts = np.repeat(starts, pieces) + number * inner
         self._ends = np.minimum(self._starts + inner, np.repeat(ends, pieces))
         self.lengths = self._ends - self._starts + 2

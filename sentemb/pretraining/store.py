@@ -20,18 +20,11 @@ _NAMES = ("tokens", "word_starts", "documents")
 
 @dataclass(frozen=True)
 class TokenStore:
-    """Documents as one stream of token ids, each document with [CLS] before and [SEP] after it.
+    """Documents as one stream of token ids, each document with [CLS] before and [SEP] after it."""
 
-    Attributes:
-        tokens: Ids, int32 (tokens,).
-        word_starts: Whether a token begins a word, bool (tokens,); true for the special tokens.
-        documents: Offsets into the stream, int64 (documents + 1,).
-        folder: Where it lies.
-    """
-
-    tokens: np.ndarray
-    word_starts: np.ndarray
-    documents: np.ndarray
+    tokens: np.ndarray  # ids, int32 (tokens,)
+    word_starts: np.ndarray  # whether a token begins a word, bool (tokens,); special tokens do
+    documents: np.ndarray  # offsets into the stream, int64 (documents + 1,)
     folder: Path
 
     @classmethod

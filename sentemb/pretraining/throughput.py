@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import platform
 import time
+from typing import Literal
 
 import torch
 from transformers import PreTrainedModel
 
-from sentemb.pretraining.config import Precision
+Precision = Literal["auto", "float32", "bfloat16"]
 
 _SIDES = {"cpu": 512, "cuda": 4096}  # large enough to be near the peak, small enough to repeat
 _SECONDS = 0.5

@@ -15,6 +15,7 @@ from tokenizers.trainers import WordPieceTrainer
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from sentemb.errors import InputError
+from sentemb.modules.source import find_source
 
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 SMALLEST_VOCABULARY = 300
@@ -56,9 +57,11 @@ def train_wordpiece(texts: Iterable[str], vocabulary_size: int = 16_000) -> PreT
 
 
 def load_tokenizer(base: str | Path) -> PreTrainedTokenizerFast:
-    """The tokenizer of an existing base model."""
+    """The tokenizer of an existing base model, or of a run."""
+    # The tokenizer of a run has no model beside it.
+    address = str(base) if Path(base).is_dir() else find_source(str(base)).address
     try:
-        tokenizer = AutoTokenizer.from_pretrained(str(base))
+        tokenizer = AutoTokenizer.from_pretrained(address)
     except (OSError, ValueError, KeyError) as error:
         raise InputError(
             f"{base} holds no tokenizer", "name a folder or hub id of a masked language model"

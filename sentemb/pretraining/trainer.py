@@ -1,79 +1,52 @@
-"""The Trainer of masked pre-training."""
+"""The trainer of masked language models."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch.optim.lr_scheduler import LambdaLR
-from torch.utils.data import Dataset
-from transformers import (
-    PreTrainedModel,
-    PreTrainedTokenizerFast,
-    Trainer,
-    TrainingArguments,
-)
+from transformers import PreTrainedModel, TrainingArguments
 
+from sentemb._files import write_json
+from sentemb.pretraining.budget import Budget, learning_rate_factor
 from sentemb.pretraining.model import masked_loss
-from sentemb.pretraining.rows import Row
-from sentemb.pretraining.schedule import Budget, learning_rate_factor
+from sentemb.training.config import PretrainConfig
+from sentemb.training.resumable import ResumableTrainer
 
 # More steps than any run takes, where the clock alone ends it.
 ENDLESS = 10**8
-_BETAS = (0.9, 0.98)  # RoBERTa, table 9
-_EPSILON = 1e-6
-_WEIGHT_DECAY = 0.01
+CLOCK_FILE = "clock.json"
 
 
-class MaskedTrainer(Trainer):
-    """transformers' Trainer with a schedule that follows a budget and a decoder at hidden positions only.
+class MaskedTrainer(ResumableTrainer):
+    """Follows a budget, and decodes at hidden positions only.
 
     Args:
         model: A masked language model.
-        arguments: Of the Trainer; `training_arguments` makes them.
-        train_dataset: Visits in order; `Visits` shuffles, not the Trainer.
-        eval_dataset: Visits of held-out rows.
-        collator: `WholeWordMasking`.
-        tokenizer: Saved with every checkpoint, so that each loads as a model.
+        config: The configuration.
+        arguments: Of the trainer; `training_arguments` makes them.
         budget: Where the run ends.
-        warmup: Share of the run in which the learning rate rises.
-        embedding_rate: Factor of the learning rate of the token embeddings. Below 1 it protects vectors that
-            were learned before: Adam moves the rows of rare tokens as fast as all others.
+        tokens_per_step: Tokens in a batch, for the log.
         dtype: To multiply in; weights stay float32.
+        **kwargs: Rows in the order of their visits, collator, tokenizer and callbacks, as upstream.
     """
-
-    optimizer: torch.optim.Optimizer | None
-    lr_scheduler: torch.optim.lr_scheduler.LRScheduler | None
 
     def __init__(
         self,
         model: PreTrainedModel,
+        config: PretrainConfig,
         arguments: TrainingArguments,
         *,
-        train_dataset: Dataset[Row],
-        eval_dataset: Dataset[Row],
-        collator: Callable[..., dict[str, torch.Tensor]],
-        tokenizer: PreTrainedTokenizerFast,
         budget: Budget,
-        warmup: float = 0.06,
-        embedding_rate: float = 1.0,
-        dtype: torch.dtype = torch.float32,
+        tokens_per_step: float,
+        dtype: torch.dtype,
+        **kwargs: Any,
     ) -> None:
-        self._budget = budget
-        self._warmup = warmup
-        self._embedding_rate = embedding_rate
-        self.dtype = dtype
-        super().__init__(
-            model,
-            arguments,
-            train_dataset=train_dataset,
-            eval_dataset=eval_dataset,
-            data_collator=collator,
-            processing_class=tokenizer,
-        )
-        # masked_loss is a mean already; the Trainer would else take it for a sum.
+        self.config, self.budget, self.tokens_per_step, self.dtype = config, budget, tokens_per_step, dtype
+        super().__init__(model, arguments, **kwargs)
+        # masked_loss is a mean already; upstream would take it for a sum.
         self.model_accepts_loss_kwargs = False
 
     def compute_loss(
@@ -89,70 +62,80 @@ class MaskedTrainer(Trainer):
             loss = masked_loss(model, inputs)
         return (loss, {"loss": loss}) if return_outputs else loss
 
-    def evaluate(
-        self,
-        eval_dataset: Dataset[Row] | dict[str, Dataset[Row]] | None = None,
-        ignore_keys: list[str] | None = None,
-        metric_key_prefix: str = "eval",
-    ) -> dict[str, float]:
+    def evaluate(self, *args: Any, **kwargs: Any) -> dict[str, float]:
         """Validate without touching the random state that dropout draws from.
 
         A loader draws a number when it starts. Validation comes by the clock, so runs would differ by it.
         """
         with torch.random.fork_rng():
-            metrics: dict[str, float] = super().evaluate(eval_dataset, ignore_keys, metric_key_prefix)
+            metrics: dict[str, float] = super().evaluate(*args, **kwargs)
         return metrics
 
     def create_optimizer(self, model: PreTrainedModel | None = None) -> torch.optim.Optimizer:
-        """Fused AdamW: no decay on biases and norms, a learning rate of its own for the token embeddings."""
-        if self.optimizer is None:
-            trained = self.model if model is None else model
-            decayed = set(self.get_decay_parameter_names(trained))
-            embeddings = trained.get_input_embeddings().weight
-            groups: dict[str, list[torch.nn.Parameter]] = {"embeddings": [], "decayed": [], "plain": []}
-            for name, parameter in trained.named_parameters():
-                kind = "decayed" if name in decayed else "plain"
-                groups["embeddings" if parameter is embeddings else kind].append(parameter)
-            rate = self.args.learning_rate
-            self.optimizer = torch.optim.AdamW(
-                [
-                    # The Trainer logs the rate of the first group.
-                    {"params": groups["decayed"], "lr": rate, "weight_decay": _WEIGHT_DECAY},
-                    {"params": groups["plain"], "lr": rate, "weight_decay": 0.0},
-                    {"params": groups["embeddings"], "lr": rate * self._embedding_rate, "weight_decay": 0.0},
-                ],
-                betas=_BETAS,
-                eps=_EPSILON,
-                fused=True,
-            )
+        """Fused AdamW: no decay of biases and norms, a learning rate of its own for the token embeddings.
+
+        Below the others' it protects vectors that were learned before: Adam moves the rows of rare tokens as
+        fast as all others.
+        """
+        trained = self.model if model is None else model
+        decayed = set(self.get_decay_parameter_names(trained))
+        embeddings = trained.get_input_embeddings().weight
+        groups: dict[str, list[torch.nn.Parameter]] = {"embeddings": [], "decayed": [], "plain": []}
+        for name, parameter in trained.named_parameters():
+            kind = "decayed" if name in decayed else "plain"
+            groups["embeddings" if parameter is embeddings else kind].append(parameter)
+        rate, decay = self.config.learning_rate, self.config.weight_decay
+        self.optimizer = torch.optim.AdamW(
+            [
+                # Upstream logs the rate of the first group.
+                {"params": groups["decayed"], "lr": rate, "weight_decay": decay},
+                {"params": groups["plain"], "lr": rate, "weight_decay": 0.0},
+                {
+                    "params": groups["embeddings"],
+                    "lr": rate * self.config.embedding_rate,
+                    "weight_decay": 0.0,
+                },
+            ],
+            betas=self.config.betas,
+            eps=self.config.epsilon,
+            fused=True,
+        )
         return self.optimizer
 
     def create_scheduler(
         self, num_training_steps: int, optimizer: torch.optim.Optimizer | None = None
     ) -> torch.optim.lr_scheduler.LRScheduler:
         """Warm-up and linear decay over the budget, which knows the end better than the steps do."""
-        if self.lr_scheduler is None:
 
-            def factor(step: int) -> float:
-                return learning_rate_factor(self._budget.progress(step), self._warmup)
+        def factor(step: int) -> float:
+            return learning_rate_factor(self.budget.progress(step), self.config.warmup)
 
-            self.lr_scheduler = LambdaLR(optimizer or self.create_optimizer(), factor)
+        self.lr_scheduler = LambdaLR(optimizer or self.optimizer, factor)
         return self.lr_scheduler
 
+    def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
+        """Log with the seconds and tokens so far."""
+        tokens = round(self.state.global_step * self.tokens_per_step)
+        super().log(logs | {"seconds": round(self.budget.seconds(), 1), "tokens": tokens}, start_time)
 
-def training_arguments(
-    folder: Path, *, batch_size: int, learning_rate: float, max_steps: int | None, log_steps: int, seed: int
-) -> TrainingArguments:
-    """The Trainer's settings that do not change between runs, and the few that do."""
+    def save_weights(self, folder: Path) -> None:
+        """Write the model, its tokenizer and the clock."""
+        self.model.save_pretrained(str(folder))
+        self.processing_class.save_pretrained(str(folder))
+        write_json(folder / CLOCK_FILE, {"seconds": self.budget.seconds()})
+
+
+def training_arguments(config: PretrainConfig, folder: Path) -> TrainingArguments:
+    """A configuration in upstream's words."""
     return TrainingArguments(
         output_dir=str(folder),
-        per_device_train_batch_size=batch_size,
-        per_device_eval_batch_size=batch_size,
-        learning_rate=learning_rate,
-        max_steps=max_steps or ENDLESS,
-        max_grad_norm=1.0,
+        per_device_train_batch_size=config.batch_size,
+        per_device_eval_batch_size=config.batch_size,
+        learning_rate=config.learning_rate,
+        max_steps=config.max_steps or ENDLESS,
+        max_grad_norm=config.clip,
         train_sampling_strategy="sequential",
-        logging_steps=log_steps,
+        logging_steps=config.log_steps,
         logging_nan_inf_filter=False,
         save_strategy="no",
         eval_strategy="no",
@@ -163,5 +146,5 @@ def training_arguments(
         dataloader_pin_memory=torch.cuda.is_available(),
         disable_tqdm=True,
         report_to=[],
-        seed=seed,
+        seed=config.seeds[0],
     )

@@ -25,9 +25,6 @@ from sentemb.training.config import RunConfig
 from sentemb.training.settings import differing
 from sentemb.training.values import read_toml, to_toml
 
-# Where the output lies does not decide what comes out.
-_NOT_COMPARED = ("output", "data_dir")
-
 
 class RunFolder:
     """Paths and state of one run.
@@ -77,8 +74,7 @@ class RunFolder:
             ) from None
         try:
             self.check(config, resume=resume)
-            if not self.config.exists():
-                write_text(self.config, to_toml(config.values()))
+            write_text(self.config, to_toml(config.values()))
             yield
         finally:
             lock.release()
@@ -135,7 +131,7 @@ class RunFolder:
 
     def differing(self, config: RunConfig) -> list[str]:
         """Fields in which a configuration departs from the one that began the run."""
-        return differing(read_toml(self.config), config, but=_NOT_COMPARED)
+        return differing(read_toml(self.config), config, but=config.free_to_change)
 
 
 def _holds_more_than_a_lock(path: Path) -> bool:

@@ -40,6 +40,17 @@ class ResumableTrainer(Trainer):
         """
         self.model.save_pretrained(str(folder))
 
+    def restore(self, checkpoint: Path) -> None:
+        """Load the weights of a checkpoint.
+
+        Args:
+            checkpoint: A folder `checkpoint-N` that this trainer wrote.
+
+        Raises:
+            InputError: It is no checkpoint, or one of another loss.
+        """
+        self._load_from_checkpoint(str(checkpoint))
+
     def _save_checkpoint(self, model: nn.Module, trial: Any) -> None:
         step = self.state.global_step
         folder = Path(self._get_output_dir(trial=trial))

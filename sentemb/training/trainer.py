@@ -142,17 +142,6 @@ class SentembTrainer(ResumableTrainer, SentenceTransformerTrainer):
                 self._save_checkpoint(self.model, trial)
         return metrics
 
-    def restore(self, checkpoint: Path) -> None:
-        """Load the weights of the model and of the loss from a checkpoint.
-
-        Args:
-            checkpoint: A folder `checkpoint-N` that this trainer wrote.
-
-        Raises:
-            InputError: It is no checkpoint, or one of another loss.
-        """
-        self._load_from_checkpoint(str(checkpoint))
-
     def _save(self, output_dir: str | None = None, state_dict: Any = None) -> None:
         folder = Path(output_dir or self.args.output_dir)
         self.model.save_pretrained(str(folder))

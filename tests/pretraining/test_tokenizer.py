@@ -9,8 +9,7 @@ from sentence_transformers import SentenceTransformer
 from transformers import AutoTokenizer
 
 from sentemb.errors import InputError
-from sentemb.pretraining.model import new_bert
-from sentemb.pretraining.run import save_model
+from sentemb.pretraining.model import new_bert, save_model
 from sentemb.pretraining.tokenizer import load_tokenizer, train_wordpiece
 
 TEXTS = ["The quick brown foxes are jumping over lazy dogs", "a fox jumped; the dog slept (déjà vu)"] * 30

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Annotated, Any, Literal, Self, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
@@ -104,6 +104,9 @@ def _remake(kind: type[CheckedModel], values: dict[str, Any]) -> CheckedModel:
 
 class RunConfig(CheckedModel):
     """What every run has, whatever it trains."""
+
+    free_to_change: ClassVar[tuple[str, ...]] = ("output", "data_dir")
+    """What may differ when a run is resumed: it does not decide what comes out."""
 
     recipe: str = Field(description="Name of the recipe that the other values come from.")
     preset: Preset = Field(

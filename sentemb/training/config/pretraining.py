@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, Self
+from typing import ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -12,6 +12,12 @@ from sentemb.training.config.base import RunConfig, Seeds
 
 class PretrainConfig(RunConfig):
     """Everything that decides the weights of a masked language model, and where they go."""
+
+    # Where a run ends and what it writes down may change when it is resumed.
+    free_to_change: ClassVar[tuple[str, ...]] = (
+        *("output", "cache", "precision"),
+        *("max_steps", "max_minutes", "save_minutes", "log_steps"),
+    )
 
     corpus: tuple[str, ...] = Field(
         min_length=1,

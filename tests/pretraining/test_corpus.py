@@ -12,8 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sentemb.errors import InputError
-from sentemb.pretraining.corpus import Corpus
-from sentemb.pretraining.documents import SentenceFilter, corpus_files, read_documents
+from sentemb.pretraining.corpus import Corpus, SentenceFilter, corpus_files, read_documents
 
 WriteFile = Callable[[str, str | bytes], Path]
 TEXT = "First line.\n\n  Second ✓ line.  \n"

@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from sentemb.errors import InputError
+from sentemb.pretraining.budget import Budget, learning_rate_factor
 from sentemb.pretraining.model import load_base
-from sentemb.pretraining.schedule import Budget, learning_rate_factor
 from sentemb.pretraining.throughput import choose_dtype, matmul_rate, operations_per_token
 
 
@@ -18,8 +18,9 @@ def test_steps_or_the_clock_end_a_run_whichever_is_first(monkeypatch: pytest.Mon
     now = [100.0]
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
     assert Budget(max_steps=10).progress(4) == pytest.approx(0.4)
-    budget = Budget(max_steps=10, max_minutes=2, elapsed=30)
-    assert budget.progress(0) == pytest.approx(0.25)  # earlier parts of the run count
+    budget = Budget(max_steps=10, max_minutes=2)
+    budget.elapsed = 30  # of earlier parts of the run
+    assert budget.progress(0) == pytest.approx(0.25)
     budget.start()
     now[0] += 60
     assert budget.seconds() == 90
@@ -27,13 +28,8 @@ def test_steps_or_the_clock_end_a_run_whichever_is_first(monkeypatch: pytest.Mon
     assert budget.progress(9) == pytest.approx(0.9)
     now[0] += 1000
     assert budget.progress(2) == 1.0
-
-
-def test_budgets_without_an_end_are_refused() -> None:
     with pytest.raises(InputError, match="no end"):
         Budget()
-    with pytest.raises(InputError, match="--max-minutes 0"):
-        Budget(max_minutes=0)
 
 
 def test_the_rate_rises_then_falls_to_zero() -> None:

@@ -1,0 +1,3 @@
+from .model import save_model as save_model
+from .run import PretrainConfig as PretrainConfig
+from .run import pretrain as pretrain
