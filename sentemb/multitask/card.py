@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from sentemb.multitask.config import MultiTaskConfig
 from sentemb.training.card import Card
+from sentemb.training.config import MultiTaskConfig
 
 
 def model_card(config: MultiTaskConfig, record: dict[str, Any], *, citation: str) -> str:

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sentemb.errors import InputError
-from sentemb.multitask.config import MultiTaskConfig
 from sentemb.multitask.model import MultiTaskModel
 from sentemb.multitask.session import MultiTaskSession
 from sentemb.multitask.stages import uses_nli
 from sentemb.multitask.tasks import TaskSets
+from sentemb.training.config import MultiTaskConfig
 from sentemb.training.folder import RunFolder
 from sentemb.training.objective import check_loss_options
 from sentemb.training.outcome import Run

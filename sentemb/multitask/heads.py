@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 import torch
 from torch import Tensor, nn
@@ -10,10 +10,8 @@ from torch import Tensor, nn
 from sentemb._vectors import full_precision, unit_vectors
 from sentemb.errors import InputError
 from sentemb.modules.heads import check_count, check_probability, check_width
-from sentemb.multitask.tasks import TASKS, Task
-
-Sharing = Literal["none", "separate", "first-layer", "full"]
-"""What the heads of paraphrase and similarity have in common; `none` has no layers for them at all."""
+from sentemb.multitask.tasks import TASKS
+from sentemb.training.config.multitask import Sharing, Task
 
 
 class TaskHeads(nn.Module):

@@ -9,13 +9,13 @@ import torch
 from torch import Tensor, nn
 
 from sentemb.losses import ParaphraseContrastLoss
-from sentemb.multitask.config import MultiTaskConfig
 from sentemb.multitask.contrast import Contrast, embed
 from sentemb.multitask.evaluation import columns_of
 from sentemb.multitask.model import MultiTaskModel
 from sentemb.multitask.objectives import task_loss
 from sentemb.multitask.schedule import ContrastSet, Part, Rows
 from sentemb.multitask.tasks import Task, TaskSets
+from sentemb.training.config import MultiTaskConfig
 
 
 class MultiTaskLoss(nn.Module):

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 import torch
 from torch import Tensor
 from torch.nn import functional
 
 from sentemb._vectors import full_precision
-from sentemb.multitask.tasks import HIGHEST_SCORE, Task
-
-SimilarityTarget = Literal["fraction", "scaled", "shifted"]
-"""How cosine and score are compared: cos with y / 5, 5 cos with y, or 5 (cos + 1) / 2 with y."""
+from sentemb.multitask.tasks import HIGHEST_SCORE
+from sentemb.training.config.multitask import SimilarityTarget, Task
 
 
 def task_loss(

@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Sequence
-from typing import Literal, get_args
+from typing import get_args
 
 import torch
 from torch import Tensor, nn
 
 from sentemb.errors import InputError
+from sentemb.training.config.base import Preset
+from sentemb.training.config.multitask import Reduction
 
-Reduction = Literal["mean", "sum"]
-Preset = Literal["paper", "released"]
 Gradients = Sequence[Tensor | None]
 """One task's gradient of each parameter; None for a parameter that the task does not touch."""
 

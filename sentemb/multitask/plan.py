@@ -8,9 +8,9 @@ from itertools import accumulate
 import numpy as np
 from torch.utils.data import Dataset
 
-from sentemb.multitask.config import MultiTaskConfig
 from sentemb.multitask.schedule import Step
 from sentemb.multitask.stages import Stage
+from sentemb.training.config import MultiTaskConfig
 
 
 class StepPlan(Dataset[Step]):

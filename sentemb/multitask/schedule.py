@@ -14,28 +14,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sentemb.data.sampling import stratified_sample
-from sentemb.multitask.tasks import TASKS, Task, TaskSets
+from sentemb.multitask.tasks import TASKS, TaskSets
+from sentemb.training.config.multitask import Fusion, Resampling, Task, TaskSchedule
 
 Rows = NDArray[np.int64]
-TaskSchedule = Literal["average", "batch-round-robin", "epoch-round-robin"]
-"""How an epoch mixes the tasks: every step on the mean of the tasks' losses, steps of the tasks in turn, or
-one whole set after the other."""
-Resampling = Literal["uniform", "stratified"]
-"""How a set is brought down to the size of the smallest, anew for every epoch."""
 ContrastSet = Literal["nli", "sentiment", "paraphrase", "similarity"]
-Fusion = Literal["alternating", "summed"]
-"""Two optimizer steps on each batch, first the task then contrast, or one step on the sum of the losses."""
 
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """A batch and what is done with it.
-
-    Attributes:
-        objective: `task`, or `contrast`.
-        data: Which set.
-        rows: Rows of the set.
-    """
+    """Rows of a set, and what is done with them."""
 
     objective: Literal["task", "contrast"]
     data: ContrastSet
@@ -44,12 +32,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Step:
-    """One optimizer step.
-
-    Attributes:
-        parts: Batches whose losses are combined.
-        combine: `mean` or `sum` of the losses.
-    """
+    """One optimizer step, on the mean or the sum of the losses of its batches."""
 
     parts: tuple[Part, ...]
     combine: Literal["mean", "sum"] = "mean"

@@ -7,28 +7,22 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sentemb.multitask.config import ContrastSource, MultiTaskConfig
 from sentemb.multitask.schedule import ContrastSet, Rows, Step, contrast_epoch, fused_epoch, task_epoch
 from sentemb.multitask.tasks import TaskSets
+from sentemb.training.config import MultiTaskConfig
+from sentemb.training.config.multitask import ContrastSource
 
 Layout = Callable[[np.random.Generator], list[Step]]
 
 
 @dataclass(frozen=True)
 class Stage:
-    """A part of a run with an optimizer of its own.
-
-    Attributes:
-        name: What the metrics call it.
-        epochs: How many.
-        learning_rate: Peak learning rate.
-        layout: From a generator to the steps of an epoch, equally many each time.
-    """
+    """A part of a run with an optimizer of its own."""
 
     name: str
     epochs: int
-    learning_rate: float
-    layout: Layout
+    learning_rate: float  # at its peak
+    layout: Layout  # from a generator to the steps of an epoch, equally many each time
 
 
 def stages_of(config: MultiTaskConfig, sets: TaskSets, *, nli_rows: int = 0) -> list[Stage]:
@@ -97,7 +91,7 @@ def _given(config: MultiTaskConfig, sets: TaskSets) -> dict[ContrastSet, Rows]:
     """Usable rows of the three sets in the paper's two orders (sections 4.1 and 5.3)."""
     pairs = np.arange(len(sets.paraphrase))
     if config.contrast_supervised and config.loss_options.get("negatives") == "ignored":
-        # Whole batches of paraphrases: the loss would only pass the other pairs over.
+        # Whole batches of paraphrases: the loss would skip the other pairs.
         pairs = np.flatnonzero(sets.paraphrase.labels == 1)
     sentiment, similarity = np.arange(len(sets.sentiment)), np.arange(len(sets.similarity))
     if config.contrast_supervised:

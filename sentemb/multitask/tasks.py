@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 
 from sentemb.data.labelled import LabelledTexts
 from sentemb.data.sampling import Rows
 from sentemb.errors import InputError
+from sentemb.training.config.multitask import Task as Task
 
-Task = Literal["sentiment", "paraphrase", "similarity"]
 TASKS: tuple[Task, ...] = ("sentiment", "paraphrase", "similarity")
 """In the order in which round robin visits them: SST, Quora, STS (Chen, section 5.3)."""
 

@@ -33,6 +33,9 @@ class MaskedTrainer(ResumableTrainer):
         **kwargs: Rows in the order of their visits, collator, tokenizer and callbacks, as upstream.
     """
 
+    optimizer: torch.optim.Optimizer
+    lr_scheduler: torch.optim.lr_scheduler.LRScheduler
+
     def __init__(
         self,
         model: PreTrainedModel,

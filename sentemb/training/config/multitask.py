@@ -12,11 +12,17 @@ from sentemb.training.config.base import EncoderConfig
 LOSS = "ParaphraseContrastLoss"
 Task = Literal["sentiment", "paraphrase", "similarity"]
 Sharing = Literal["none", "separate", "first-layer", "full"]
+"""What the heads of paraphrase and similarity have in common; `none` has no layers for them at all."""
 TaskSchedule = Literal["average", "batch-round-robin", "epoch-round-robin"]
+"""How an epoch mixes the tasks: every step on the mean of the tasks' losses, steps of the tasks in turn, or
+one whole set after the other."""
 Resampling = Literal["uniform", "stratified"]
+"""How a set is brought down to the size of the smallest, again for every epoch."""
 Fusion = Literal["alternating", "summed"]
+"""Two optimizer steps on each batch, first the task then contrast, or one step on the sum of the losses."""
 Reduction = Literal["mean", "sum"]
 SimilarityTarget = Literal["fraction", "scaled", "shifted"]
+"""How cosine and score are compared: cos with y / 5, 5 cos with y, or 5 (cos + 1) / 2 with y."""
 ContrastSource = Literal["given", "quora", "nli"]
 """The three sets of the tasks, the paraphrase set alone, or NLI triples."""
 
