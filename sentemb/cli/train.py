@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from sentemb.cli.settings import settings_command
 from sentemb.training.recipes import Recipe, get_recipe, recipes_of
 
 if TYPE_CHECKING:
@@ -103,6 +104,22 @@ def _command(recipe: Recipe) -> Callable[..., None]:
 
 for _recipe in recipes_of("contrastive").values():
     app.command(_recipe.name, help=_recipe.summary)(_command(_recipe))
+
+
+def _pretrain(config: Any, resume: bool) -> None:
+    from sentemb.pretraining import pretrain
+    from sentemb.training.outcome import Interrupted
+    from sentemb.training.progress import ConsoleProgress
+
+    try:
+        _report(pretrain(config, resume=resume, progress=ConsoleProgress()))
+    except Interrupted as interruption:
+        typer.echo(f"{interruption.folder}: {interruption}", err=True)
+        raise
+
+
+for _recipe in recipes_of("pretraining").values():
+    app.command(_recipe.name, help=_recipe.summary)(settings_command(_recipe, _pretrain))
 
 
 def _train(

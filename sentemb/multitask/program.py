@@ -1,0 +1,66 @@
+"""The command line of training/multitask.py: a row of the paper's tables, or an ensemble of finished runs."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from sentemb.errors import InputError
+from sentemb.multitask.data import load_task_sets, read_nli_columns
+from sentemb.multitask.ensemble import TaskEnsemble
+from sentemb.multitask.evaluation import evaluate_tasks
+from sentemb.multitask.fit import fit_multitask
+from sentemb.multitask.recipes import ROWS, resolve_multitask
+from sentemb.multitask.stages import uses_nli
+from sentemb.training.program import base_parser, run_with_options
+from sentemb.training.progress import ConsoleProgress
+from sentemb.training.settings import split_settings
+
+ENSEMBLE = "table2-ensemble"
+
+
+def main(description: str | None) -> None:
+    """Read the command line, train and print the scores on the dev sets."""
+    parser = base_parser(description, base=None)
+    parser.add_argument(
+        "--row", choices=[*ROWS, ENSEMBLE], default="table2-given", help="row of Tables 1 to 10"
+    )
+    parser.add_argument("--runs", help="folders of finished runs, for the ensemble: a,b,c")
+    parser.add_argument("--nli", default="simcse-nli", help="triples: a file or a catalogue name")
+    parser.add_argument(
+        "--held-out", type=float, help="divide quora-dev.csv, and evaluate on this share of it"
+    )
+    parser.add_argument("--rows", type=int, help="use only so many rows of each set, to try things out")
+    parser.add_argument("--preset", choices=("paper", "released"), help="paper by default")
+    parser.add_argument("--seed", type=int, help="11711 by default, as in the starter code")
+    parser.add_argument("--config", type=Path, help="TOML file of settings")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="any other setting")
+    print(run_with_options(parser, _train))  # noqa: T201 - a program
+
+
+def _train(options: argparse.Namespace) -> str:
+    if (options.row == ENSEMBLE) != (options.runs is not None):
+        raise InputError(f"--runs goes with --row {ENSEMBLE}", "give both or none of the two")
+    train, dev = load_task_sets(data_dir=options.data_dir, held_out=options.held_out)
+    train, dev = train.sample(options.rows), dev.sample(options.rows)
+    if options.runs is not None:
+        ensemble = TaskEnsemble.of_runs(options.runs.split(","))
+        ensemble.save(options.output)
+        scores = evaluate_tasks(ensemble, dev)
+    else:
+        named = {name: getattr(options, name) for name in ("base", "output", "preset")}
+        config = resolve_multitask(
+            options.row,
+            file=options.config,
+            overrides=named | {"seeds": None if options.seed is None else [options.seed]},
+            assignments=split_settings(options.set),
+        )
+        nli = (
+            read_nli_columns(options.nli, data_dir=options.data_dir, rows=options.rows)
+            if uses_nli(config)
+            else []
+        )
+        run = fit_multitask(config, train, dev, nli=nli, resume=options.resume, progress=ConsoleProgress())
+        scores = evaluate_tasks(run.model, dev)
+    lines = [f"{name:<20} {100 * score:6.2f}" for name, score in scores.items()]
+    return "\n".join([*lines, f"{options.row:<20} {options.output}"])
