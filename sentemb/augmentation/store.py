@@ -85,19 +85,13 @@ class TranslationStore:
             }
             write_text(self.path, json.dumps(manifest, ensure_ascii=False) + "\n")
             return
-        whole = 0  # bytes of complete lines
-        with self.path.open("rb") as file:
-            for number, line in enumerate(file, start=1):
-                if not line.endswith(b"\n"):
-                    break
-                whole += len(line)
-                if number == 1:
-                    self._check_manifest(line)
-                else:
-                    self._keep(self._batch(line, number))
-        if whole < self.path.stat().st_size:
+        *lines, rest = self.path.read_bytes().split(b"\n")
+        self._check_manifest(lines[0] if lines else rest)
+        for number, line in enumerate(lines[1:], start=2):
+            self._keep(self._batch(line, number))
+        if rest:
             logger.warning("%s: its last line was cut off and is left out", self.path)
-            os.truncate(self.path, whole)
+            os.truncate(self.path, self.path.stat().st_size - len(rest))
 
     def _check_manifest(self, line: bytes) -> None:
         manifest = _parsed(line) or {}

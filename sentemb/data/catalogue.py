@@ -170,6 +170,11 @@ def get(name: str) -> Entry:
     return known[name]
 
 
+def is_entry(name: str) -> bool:
+    """Tell whether a data set has that name."""
+    return name in _all()
+
+
 def suggest(name: str) -> str:
     """The next step for a name that no data set has."""
     close = difflib.get_close_matches(name, _all(), n=1)

@@ -178,8 +178,7 @@ def texts_of(record: Row) -> list[str]:
 
 
 def _better(match: Match, other: Match) -> bool:
-    ranks = _RANK.index(match.how), _RANK.index(other.how)
-    return ranks[0] < ranks[1] or (ranks[0] == ranks[1] and match.nearness > other.nearness)
+    return (-_RANK.index(match.how), match.nearness) > (-_RANK.index(other.how), other.nearness)
 
 
 def _overlap(

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
+from sentemb.data.catalogue import is_entry
 from sentemb.data.lines import is_packed, open_bytes, read_blocks, read_lines
 from sentemb.data.tables import (
     Numbered,
@@ -133,8 +134,8 @@ def format_of(path: Path) -> str:
 
 
 def names_a_file(source: str | os.PathLike[str]) -> bool:
-    """Tell whether an option's value is a file: one that exists, or that is called like one."""
-    return format_of(Path(source)) in FORMATS or Path(source).is_file()
+    """Tell whether an option's value is a file, not a data set: one that is called like one, or exists."""
+    return format_of(Path(source)) in FORMATS or (Path(source).is_file() and not is_entry(str(source)))
 
 
 def name_and_split(path: Path, *, name: str | None = None, split: str | None = None) -> tuple[str, str]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from sentemb._files import sha256_of
-from sentemb.data.catalogue import Entry, check_row_count, entries, get, suggest
+from sentemb.data.catalogue import Entry, check_row_count, get, is_entry, suggest
 from sentemb.data.files import FORMATS, Row, format_of, read_file, refuse_bare_string
 from sentemb.data.labelled import load_labelled
 from sentemb.data.locate import local_files, locate, resolve_data_dir
@@ -77,7 +77,7 @@ def kind_of(source: str | os.PathLike[str]) -> Literal["file", "folder", "entry"
         return "folder"
     if path.exists() or format_of(path) in FORMATS:
         return "file"
-    if any(entry.name == str(source) for entry in entries()):
+    if is_entry(str(source)):
         return "entry"
     if _HUB_ID.fullmatch(str(source)) and not path.parent.is_dir():
         return "hub"

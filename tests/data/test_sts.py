@@ -335,13 +335,16 @@ def test_catalogue_and_set_names_agree() -> None:
 
 
 def test_what_an_option_names_is_a_file_or_a_set(
-    write_file: Callable[[str, str], Path], shared_data: Path
+    write_file: Callable[[str, str], Path], shared_data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = write_file("stsb.tsv", "sentence1\tsentence2\tscore\na cat\ta dog\t1\n")
     own = load_scored_pairs(str(table))
     assert (own.name, own.split, own.first) == ("stsb", "all", ["a cat"])
     assert len(load_scored_pairs("stsb", data_dir=shared_data, split="dev")) == 1500
     assert load_scored_pairs(table, split="test").split == "test"
+    monkeypatch.chdir(table.parent)
+    table.with_name("stsb").write_text("no table")  # a name of the catalogue goes before such a file
+    assert len(load_scored_pairs("stsb", data_dir=shared_data)) == 1379
     with pytest.raises(InputError, match=r"absent\.csv"):
         load_scored_pairs(str(table.with_name("absent.csv")))
     with pytest.raises(InputError, match="stsx"):
