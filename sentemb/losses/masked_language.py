@@ -12,7 +12,7 @@ from transformers.modeling_outputs import BaseModelOutput
 from sentemb._compat import Transformer
 from sentemb.errors import InputError
 
-_IGNORED = -100  # the label that cross-entropy passes over
+_IGNORED = -100  # the label that cross-entropy skips
 
 
 class MaskedLanguageHead(nn.Module):

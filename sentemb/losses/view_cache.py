@@ -24,9 +24,8 @@ class ViewCache:
 
     The views live in an unnamed temporary file that the system removes with the process; memory holds 16
     bytes and a row number per sentence. Sentences beyond the bound, and all after a full disk, are computed
-    anew each time, so the cache changes speed and nothing else. One cache may serve several losses over the
-    same frozen encoder, layers and
-    pooling: the runs of a list of seeds, for instance.
+    again each time, so the cache changes speed and nothing else. One cache may serve several losses over the
+    same frozen encoder, layers and pooling: the runs of a list of seeds, for instance.
 
     Args:
         max_bytes: Most bytes on disk. The 13 views of a 12-layer encoder of width 768 take 40 kB per

@@ -240,7 +240,7 @@ class FlowModule(Module):
         Args:
             model_name_or_path: Folder or hub id of the model.
             subfolder: The module's folder in it.
-            token: For the hub.
+            token: For the hub, as the rest.
             cache_folder: The hub's cache.
             revision: Branch, tag or commit of a hub id.
             local_files_only: Do not ask the hub.

@@ -33,7 +33,8 @@ INITIAL_DEVIATION = 0.02
 class ClassificationHead(nn.Module, ABC):
     """From the output of a SentenceTransformer to logits.
 
-    A subclass names its `kind`, is listed in `HEADS` under it, and sets `classes`.
+    A subclass names its `kind`, is listed in `HEADS` under it, and keeps the arguments of its constructor as
+    attributes of the same names.
     """
 
     kind: ClassVar[str]
@@ -51,16 +52,20 @@ class ClassificationHead(nn.Module, ABC):
                 `(b, t, d)`, `attention_mask` `(b, t)`; left unchanged.
 
         Returns:
-            `(b, classes)`.
+            `(b, classes)`, in the type of the head's weights, or in that of autocast.
+
+        Raises:
+            InputError: The encoder gives no such vectors, or not as wide as the head.
         """
 
-    @abstractmethod
     def config(self) -> dict[str, Any]:
         """What `build_head` needs to make this head again, without its weights.
 
         Returns:
             `kind` and the constructor arguments, as JSON values.
         """
+        names = inspect.signature(type(self)).parameters
+        return {"kind": self.kind, **{name: getattr(self, name) for name in names}}
 
 
 class LinearHead(ClassificationHead):
@@ -91,33 +96,16 @@ class LinearHead(ClassificationHead):
         check_probability("dropout", dropout)
         self.width = width
         self.classes = classes
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = dropout
+        self.drop = nn.Dropout(dropout)
         self.linear = linear_layer(width, classes)
 
     def forward(self, features: Mapping[str, Any]) -> Tensor:
-        """Logits of a batch.
-
-        Args:
-            features: With `sentence_embedding`, `(b, d)`.
-
-        Returns:
-            `(b, classes)`, in the type of the head's weights, or in that of autocast.
-
-        Raises:
-            InputError: The vectors are not as wide as the head.
-        """
+        """Logits of the sentence vectors, `(b, classes)`."""
         vectors: Tensor = features["sentence_embedding"]  # (b, d)
         check_width(vectors, self.width)
-        logits: Tensor = self.linear(self.dropout(vectors.to(self.linear.weight.dtype)))  # (b, classes)
+        logits: Tensor = self.linear(self.drop(vectors.to(self.linear.weight.dtype)))  # (b, classes)
         return logits
-
-    def config(self) -> dict[str, Any]:
-        """What `build_head` needs to make this head again.
-
-        Returns:
-            `kind`, `width`, `classes` and `dropout`.
-        """
-        return {"kind": self.kind, "width": self.width, "classes": self.classes, "dropout": self.dropout.p}
 
 
 def build_head(config: Mapping[str, Any]) -> ClassificationHead:

@@ -68,41 +68,17 @@ class LsanHead(ClassificationHead):
         self.output = linear_layer(width, classes)
 
     def forward(self, features: Mapping[str, Any]) -> Tensor:
-        """Logits of a batch.
-
-        Args:
-            features: With `token_embeddings` `(b, t, d)` and `attention_mask` `(b, t)`.
-
-        Returns:
-            `(b, classes)`, in the type of the head's weights, or in that of autocast.
-
-        Raises:
-            InputError: There are no hidden states of padded texts, or they are not as wide as the head.
-        """
-        states, inside = token_states(features, width=self.width)
+        """Logits of a batch, `(b, classes)`."""
+        states, attended = token_states(features, width=self.width)
         states = states.to(self.label_vectors.dtype)  # (b, t, d)
         scores = full_precision(self.token_scores(states)).mT  # (b, classes, t)
-        weights = masked_softmax(scores, inside.unsqueeze(1)).to(states.dtype)  # (b, classes, t)
+        weights = masked_softmax(scores, attended.unsqueeze(1)).to(states.dtype)  # (b, classes, t)
         by_itself = weights @ states  # (b, classes, d)
         # Parameters either way, so that whoever shares a head among processes shares these too.
         labels = self.label_vectors if self.train_labels else self.label_vectors.detach()  # (classes, d)
         by_label = (labels @ states.mT) @ states  # (b, classes, d)
         logits: Tensor = self.output(self._fuse(by_label, by_itself).mean(1))  # (b, classes)
         return logits
-
-    def config(self) -> dict[str, Any]:
-        """What `build_head` needs to make this head again.
-
-        Returns:
-            `kind` and the constructor arguments.
-        """
-        return {
-            "kind": self.kind,
-            "width": self.width,
-            "classes": self.classes,
-            "hidden": self.hidden,
-            "train_labels": self.train_labels,
-        }
 
     def _fuse(self, by_label: Tensor, by_itself: Tensor) -> Tensor:
         """Both kinds of attention in one, `(b, classes, d)`."""

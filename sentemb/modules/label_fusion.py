@@ -42,19 +42,18 @@ class LabelAttention(nn.Module):
                 f"window of a classification head is {window}", "give an odd number, so that it has a middle"
             )
         check_flag("relu", relu)
-        self.window = window
         self.relu = relu
         self.convolution = nn.Conv1d(classes, classes, window, padding=window // 2)
         # The initialiser of the framework that LEAM's code is written in.
         nn.init.xavier_uniform_(self.convolution.weight)
         nn.init.zeros_(self.convolution.bias)  # type: ignore[arg-type]
 
-    def forward(self, states: Tensor, inside: Tensor, label_vectors: Tensor) -> Tensor:
+    def forward(self, states: Tensor, attended: Tensor, label_vectors: Tensor) -> Tensor:
         """Pool tokens."""
         similarity = cosine_similarity(states, label_vectors).mT  # (b, classes, t)
         scores = self.convolution(similarity.to(self.convolution.weight.dtype))  # (b, classes, t)
         strongest = full_precision(scores.relu() if self.relu else scores).amax(1)  # (b, t)
-        weights = masked_softmax(strongest, inside).to(states.dtype)  # (b, t)
+        weights = masked_softmax(strongest, attended).to(states.dtype)  # (b, t)
         return (weights.unsqueeze(1) @ states).squeeze(1)  # (b, d)
 
 
@@ -101,30 +100,14 @@ class FusionHead(LabelHead):
         relu: bool = True,
     ) -> None:
         super().__init__(width, classes, layers=layers, last_relu=last_relu, temperature=temperature)
+        self.window = window
+        self.relu = relu
         self.attention = LabelAttention(classes, window=window, relu=relu)
 
     def embed(self, features: Mapping[str, Any]) -> Tensor:
-        """The vectors of texts that are compared with the label vectors.
-
-        Args:
-            features: With `token_embeddings` `(b, t, d)` and `attention_mask` `(b, t)`.
-
-        Returns:
-            H, `(b, d)`, of any length.
-
-        Raises:
-            InputError: There are no hidden states of padded texts, or they are not as wide as the head.
-        """
-        states, inside = token_states(features, width=self.width)
-        return self.project(self.attention(states, inside, self.label_vectors))
-
-    def config(self) -> dict[str, Any]:
-        """What `build_head` needs to make this head again.
-
-        Returns:
-            `kind` and the constructor arguments.
-        """
-        return {**super().config(), "window": self.attention.window, "relu": self.attention.relu}
+        """H of the label-aware means, `(b, d)`."""
+        states, attended = token_states(features, width=self.width)
+        return self.project(self.attention(states, attended, self.label_vectors))
 
 
 class LeamHead(ClassificationHead):
@@ -167,6 +150,7 @@ class LeamHead(ClassificationHead):
         check_probability("dropout", dropout)
         self.width = width
         self.classes = classes
+        self.window = window
         self.hidden = hidden
         self.dropout = dropout
         self.attention = LabelAttention(classes, window=window)
@@ -179,19 +163,9 @@ class LeamHead(ClassificationHead):
         )
 
     def forward(self, features: Mapping[str, Any]) -> Tensor:
-        """Logits of a batch.
-
-        Args:
-            features: With `token_embeddings` `(b, t, d)` and `attention_mask` `(b, t)`.
-
-        Returns:
-            `(b, classes)`, in the type of the head's weights, or in that of autocast.
-
-        Raises:
-            InputError: There are no hidden states of padded texts, or they are not as wide as the head.
-        """
-        states, inside = token_states(features, width=self.width)
-        pooled = self.attention(states, inside, self.label_vectors)  # (b, d)
+        """Logits of a batch, `(b, classes)`."""
+        states, attended = token_states(features, width=self.width)
+        pooled = self.attention(states, attended, self.label_vectors)  # (b, d)
         logits: Tensor = self.classifier(pooled.to(self.label_vectors.dtype))  # (b, classes)
         return logits
 
@@ -200,23 +174,8 @@ class LeamHead(ClassificationHead):
         logits: Tensor = self.classifier(self.label_vectors)  # (classes, classes)
         return logits
 
-    def config(self) -> dict[str, Any]:
-        """What `build_head` needs to make this head again.
 
-        Returns:
-            `kind` and the constructor arguments.
-        """
-        return {
-            "kind": self.kind,
-            "width": self.width,
-            "classes": self.classes,
-            "window": self.attention.window,
-            "hidden": self.hidden,
-            "dropout": self.dropout,
-        }
-
-
-def masked_softmax(scores: Tensor, inside: Tensor) -> Tensor:
+def masked_softmax(scores: Tensor, attended: Tensor) -> Tensor:
     """Softmax over the last dimension, without padding."""
     lowest = torch.finfo(scores.dtype).min
-    return scores.masked_fill(~inside, lowest).softmax(-1).masked_fill(~inside, 0)
+    return scores.masked_fill(~attended, lowest).softmax(-1).masked_fill(~attended, 0)

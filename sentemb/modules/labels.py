@@ -111,30 +111,8 @@ class LabelHead(ClassificationHead):
         return projected
 
     def forward(self, features: Mapping[str, Any]) -> Tensor:
-        """Logits of a batch.
-
-        Args:
-            features: What a SentenceTransformer returns.
-
-        Returns:
-            `(b, classes)` in float32, or in float64 when the head is.
-        """
+        """Logits of a batch, `(b, classes)`, in float32, or in float64 when the head is."""
         return cosine_similarity(self.embed(features), self.label_vectors) / self.temperature
-
-    def config(self) -> dict[str, Any]:
-        """What `build_head` needs to make this head again.
-
-        Returns:
-            `kind` and the constructor arguments.
-        """
-        return {
-            "kind": self.kind,
-            "width": self.width,
-            "classes": self.classes,
-            "layers": self.layers,
-            "last_relu": self.last_relu,
-            "temperature": self.temperature,
-        }
 
 
 def label_table(classes: int, width: int) -> nn.Parameter:
@@ -153,6 +131,6 @@ def token_states(features: Mapping[str, Any], *, width: int) -> tuple[Tensor, Te
             "take a transformer encoder, and set model[0].unpad_inputs = False if it is True",
         )
     check_width(states, width)
-    inside = mask.bool()
+    attended = mask.bool()
     # Whatever padding holds, infinities too, must not reach a sum with weight 0.
-    return full_precision(states).masked_fill(~inside.unsqueeze(2), 0), inside
+    return full_precision(states).masked_fill(~attended.unsqueeze(2), 0), attended

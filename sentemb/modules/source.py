@@ -1,4 +1,4 @@
-"""What lies at a base model's address, read before anything is loaded, so that a mistake is one line."""
+"""What lies at a base model's address, read before anything is loaded, so that a user error is one line."""
 
 from __future__ import annotations
 

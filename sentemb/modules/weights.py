@@ -30,9 +30,9 @@ _POOLER = "pooler."
 
 
 def expected_differences(address: str, *, needs_pooler: bool) -> Callable[[Any, Any], Any]:
-    """Make the judge of what differs between a checkpoint and the encoder that it is loaded into."""
+    """Make the check of what differs between a checkpoint and the encoder that it is loaded into."""
 
-    def judge(model: Any, differences: Any) -> Any:
+    def check(model: Any, differences: Any) -> Any:
         missing = {name for name in differences.missing_keys if needs_pooler or not name.startswith(_POOLER)}
         if missing:
             raise InputError(
@@ -48,4 +48,4 @@ def expected_differences(address: str, *, needs_pooler: bool) -> Callable[[Any, 
         unexpected = {name for name in differences.unexpected_keys if not name.startswith(heads)}
         return replace(differences, missing_keys=missing, unexpected_keys=unexpected)
 
-    return judge
+    return check

@@ -224,10 +224,10 @@ def _residuals(cosines: Tensor, contexts: Sequence[Sequence[int]]) -> tuple[Tens
 
 def _token_weights(cosines: Tensor, mask: Tensor) -> Tensor:
     """Weight of every token in its text, (b, t), summing to 1 over t."""
-    inside = mask.bool()
-    position = inside.cumsum(1)  # (b, t), 1 at the first token wherever the padding is
+    attended = mask.bool()
+    position = attended.cumsum(1)  # (b, t), 1 at the first token wherever the padding is
     length = position[:, -1:]  # (b, 1)
-    kept = inside & ((position < length) | (length == 1))  # without the last token, if there is another
+    kept = attended & ((position < length) | (length == 1))  # without the last token, if there is another
     variance = cosines.diagonal(1).var(1, correction=0).view(mask.shape)  # (b, t)
     variance = variance.where(kept, 0)
     total = variance.sum(1, keepdim=True)  # (b, 1)

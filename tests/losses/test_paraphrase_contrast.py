@@ -15,8 +15,16 @@ from tests.losses.training import TRAINERS, train_steps
 
 T = 0.05
 READINGS = ("signed", "denominator", "ignored")
-MIXES = {"mixed": [1, 0, 1, 1, 0, 0], "all 1": [1] * 6, "all 0": [0] * 6, "one 1": [1], "one 0": [0]}
-COMPONENTS = [[5, 5], [5, 9], [2, 2], [5, 5], [9, 2], [7, 7]]
+# 3 of 7 is no binary fraction: a share rounded to float32 would show in float64.
+MIXES = {
+    "mixed": [1, 0, 1, 1, 0, 0],
+    "3 of 7": [1, 0, 1, 1, 0, 0, 0],
+    "all 1": [1] * 6,
+    "all 0": [0] * 6,
+    "one 1": [1],
+    "one 0": [0],
+}
+COMPONENTS = [[5, 5], [5, 9], [2, 2], [5, 5], [9, 2], [7, 7], [8, 8]]
 
 
 def reference(first, second, labels, components, *, reading: str, weight: float = 1.0, clamp=None) -> Tensor:

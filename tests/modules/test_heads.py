@@ -27,7 +27,7 @@ def test_linear_head_starts_as_bert_starts_its_classifier() -> None:
     head = LinearHead(400, 50)
     assert head.linear.weight.std().item() == pytest.approx(0.02, rel=0.05)
     assert not head.linear.bias.any()
-    assert head.dropout.p == 0.1
+    assert head.dropout == 0.1
 
 
 def test_linear_head_drops_out_in_training_only() -> None:
