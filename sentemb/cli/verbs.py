@@ -42,9 +42,7 @@ VERBS: dict[str, Verb | Group] = {
             "export": Verb("evaluate:export", "Write result records in another program's format."),
         },
     ),
-    "experiment": Verb(
-        "experiment:experiment", "Train, evaluate and compare methods: the papers' tables, your own."
-    ),
+    "experiment": Verb("experiment:experiment", "Train and compare methods: the papers' tables or your own."),
     "tune": Verb("tune:tune", "Try options of a recipe by validation score and keep the best."),
     "compare": Verb("compare:compare", "Compare encoders on the items that their records keep."),
     "report": Verb("report:report", "Make tables, figures and comparisons of records."),
