@@ -100,7 +100,8 @@ class Row(NamedTuple):
         except (TypeError, ValueError, OverflowError):
             number = math.nan
         if not math.isfinite(number):
-            raise self._wrong(column, value, "number")
+            comma = isinstance(value, str) and re.fullmatch(r"-?\d+,\d+", value.strip())
+            raise self._wrong(column, value, "number", "write decimals with a point" if comma else None)
         return number
 
     def _value(self, column: str) -> Any:
@@ -108,10 +109,12 @@ class Row(NamedTuple):
         require_columns([column], list(self.values), self.location)
         return self.values[column]
 
-    def _wrong(self, column: str, value: Any, wanted: str) -> InputError:
+    def _wrong(self, column: str, value: Any, wanted: str, hint: str | None = None) -> InputError:
         shown = "nothing" if value is None else repr(value)
         shown = shown if len(shown) <= 40 else f"{shown[:37]}..."
-        return InputError(f"{self.location}: column {column!r} holds {shown} where a {wanted} is wanted")
+        return InputError(
+            f"{self.location}: column {column!r} holds {shown} where a {wanted} is wanted", hint
+        )
 
 
 def read_file(path: Path, *, columns: Sequence[str] | None = None, encoding: str = "utf-8") -> Iterator[Row]:
@@ -146,17 +149,19 @@ def name_and_split(path: Path, *, name: str | None = None, split: str | None = N
     return name or stem, split or next(mentioned, "all")
 
 
-def usual_columns(path: Path, *choices: Sequence[tuple[str, ...]], encoding: str = "utf-8") -> list[str]:
-    """Find columns by their usual names: of each list of choices the first that the file has.
-
-    Where it has none of a list, the first choice is returned, for the error about missing columns.
-    """
-    present = {name.lower(): name for name in next(read_file(path, encoding=encoding)).values}
-    found: list[str] = []
-    for options in choices:
-        there = (names for names in options if all(name in present for name in names))
-        found += [present.get(name, name) for name in next(there, options[0])]
-    return found
+def usual_columns(path: Path, options: Sequence[tuple[str, ...]], *, encoding: str = "utf-8") -> list[str]:
+    """Find columns by their usual names, in any letter case: the first of the options that the file has."""
+    names = list(next(read_file(path, encoding=encoding)).values)
+    present = {name.lower(): name for name in names}
+    for option in options:
+        if present.keys() >= {*option}:
+            return [present[name] for name in option]
+    absent = next(name for name in options[0] if name not in present)
+    listed = ", ".join(name if len(name) <= 40 else f"{name[:37]}..." for name in names)
+    raise InputError(
+        f"{path} has no column {absent!r}; its columns are {listed}",
+        f"call {'it' if len(options[0]) == 1 else 'them'} {' and '.join(options[0])}",
+    )
 
 
 def refuse_bare_string(columns: Sequence[str] | None) -> None:

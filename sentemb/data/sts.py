@@ -181,9 +181,10 @@ def read_scored_pairs(
         InputError: The file, a column, a text or a score is missing or broken; with the line.
     """
     source = Path(path)
-    named = (first, second, score)
-    usual = named if all(named) else usual_columns(source, PAIR_COLUMNS, SCORE_COLUMNS, encoding=encoding)
-    columns = [given or found or "" for given, found in zip(named, usual, strict=True)]
+    if first is None or second is None:
+        usual = usual_columns(source, PAIR_COLUMNS, encoding=encoding)
+        first, second = first or usual[0], second or usual[1]
+    columns = (first, second, score or usual_columns(source, SCORE_COLUMNS, encoding=encoding)[0])
     pairs = pairs_of(read_file(source, columns=columns, encoding=encoding), columns)
     return _of_pairs(*name_and_split(source, name=name, split=split), pairs, str(source))
 

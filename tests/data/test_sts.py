@@ -296,11 +296,16 @@ def test_own_pairs_in_glues_layout(shared_data: Path) -> None:
     [
         ("sentence1,sentence2,score\na,b,NaN\n", "own.csv:2: column 'score' holds 'NaN' where a number"),
         ("sentence1,sentence2,score\na,b,\n", "own.csv:2: column 'score' holds ''"),
+        ("sentence1;sentence2;score\na;b;0,5\n", "holds '0,5' where a number is wanted; write decimals with"),
         (
             "sentence1,sentence2,grade\na,b,1\n",
             "no column 'score'; its columns are sentence1, sentence2, grade",
         ),
         ("sentence1,sentence2,score\n", "own.csv is empty"),
+        (
+            "Ein Mann isst.,Jemand isst.,4\nA,B,1\n",
+            "Ein Mann isst., Jemand isst., 4; call them sentence1",
+        ),
         ("sentence1,sentence2,score\na,b\n", "own.csv, line 2: 2 fields where the header has 3"),
     ],
 )
