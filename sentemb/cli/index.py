@@ -156,7 +156,7 @@ def _progress() -> Iterator[Callable[[str, int, int], None]]:
     console = Console(stderr=True)
     columns = (*Progress.get_default_columns()[:2], MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
-        task = bar.add_task("")
+        task = bar.add_task("", total=None)
         last = ("", 0, 0)
 
         def report(stage: str, done: int, total: int) -> None:
@@ -192,7 +192,7 @@ def _show_facts(folder: Path, manifest: Manifest) -> None:
         "size": f"{format_bytes(size)} on disk, {manifest.bytes_per_vector:,.0f} bytes per vector",
         "built": ", ".join((manifest.created, *map(" ".join, manifest.versions.items()))),
     }
-    show(Table(str(folder), ("index", ""), tuple(facts.items()), names=2))
+    show(Table("", ("index", str(folder)), tuple(facts.items()), names=2))
 
 
 def _show_hits(query: str, hits: list[Hit]) -> None:

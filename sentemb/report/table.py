@@ -66,7 +66,8 @@ class Table:
 
     def markdown(self) -> str:
         """The table in markdown."""
-        lines = [f"**{_markdown(self.title)}**", "", *self._markdown_rows()]
+        title = [f"**{_markdown(self.title)}**", ""] if self.title else []
+        lines = [*title, *self._markdown_rows()]
         if self.notes:
             lines += ["", *(f"- {_markdown(note)}" for note in self.notes)]
         return "\n".join(lines) + "\n"
