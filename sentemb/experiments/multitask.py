@@ -23,13 +23,13 @@ from sentemb.multitask import (
     load_task_sets,
     read_nli_columns,
 )
-from sentemb.multitask.config import MultiTaskConfig
 from sentemb.multitask.evaluation import METRICS, predict_tasks, score_tasks
 from sentemb.multitask.session import checksum, describe_set
 from sentemb.multitask.stages import uses_nli
 from sentemb.multitask.tasks import TaskSets
 from sentemb.training import resolve
 from sentemb.training.checkpoints import remove_folder
+from sentemb.training.config import MultiTaskConfig
 from sentemb.training.folder import RunFolder
 
 # What `score_tasks` calls a score, and what a record calls it.

@@ -1,15 +1,13 @@
-from .config import MultiTaskConfig as MultiTaskConfig
 from .data import load_task_sets as load_task_sets
 from .data import read_nli_columns as read_nli_columns
 from .ensemble import TaskEnsemble as TaskEnsemble
 from .evaluation import evaluate_tasks as evaluate_tasks
+from .fit import MultiTaskConfig as MultiTaskConfig
 from .fit import MultiTaskRun as MultiTaskRun
 from .fit import fit_multitask as fit_multitask
 from .heads import TaskHeads as TaskHeads
 from .model import MultiTaskModel as MultiTaskModel
 from .pcgrad import GradientSurgery as GradientSurgery
 from .pcgrad import project_conflicts as project_conflicts
-from .recipes import ROWS as ROWS
-from .recipes import resolve_multitask as resolve_multitask
 from .tasks import TASKS as TASKS
 from .tasks import TaskSets as TaskSets

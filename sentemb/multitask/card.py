@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
-from sentemb.training.card import Card
+from sentemb.multitask.loss import MultiTaskLoss
+from sentemb.training.card import Card, run_name, training_rows
 from sentemb.training.config import MultiTaskConfig
+from sentemb.training.objective import citation_of
 
 
-def model_card(config: MultiTaskConfig, record: dict[str, Any], *, citation: str) -> str:
+def model_card(config: MultiTaskConfig, record: dict[str, Any], *, loss: MultiTaskLoss) -> str:
     """Make the text of a card."""
-    name = Path(config.output).name
+    name = run_name(config.output)
     sets = ", ".join(f"{one['set']} ({one['rows']} rows)" for one in record["data"]["train"].values())
     rows = {
-        "Row": f"{config.recipe} ({config.preset})",
-        "Base model": config.base,
         "Training data": sets,
         "Stages": ", then ".join(record["stages"]),
         "Tasks trained": ", ".join(config.tasks),
         "Heads": f"{config.sharing}, dropout {config.head_dropout:g}",
-        "Batch size": config.batch_size,
-        "Learning rate": f"{config.learning_rate:g}",
-        "Seed": config.seeds[0],
+        **training_rows(config),
         "Dev score": f"{100 * record['dev']['score']:.2f}, the mean of the three tasks",
     }
     code = [
@@ -38,7 +35,7 @@ def model_card(config: MultiTaskConfig, record: dict[str, Any], *, citation: str
         f"One encoder for sentiment, paraphrase and similarity, trained with sentemb's `{config.recipe}`.",
         code,
         rows,
-        citation,
+        citation_of(loss),
         config.base,
         tags=("sentence-similarity", "text-classification"),
         after_code=f'Its encoder alone is `SentenceTransformer("{name}")`.',

@@ -29,7 +29,7 @@ def load_task_sets(
     Args:
         data_dir: Folder that holds `cs224n/`; None means `SENTEMB_DATA`.
         held_out: Divide Quora's dev split instead of reading its training split, which is not always at hand:
-            the share of the pairs to judge by. No text is in both parts.
+            the share of the pairs to evaluate on. No text is in both parts.
         seed: Draws that division.
         check_rows: Refuse a set whose row count is not the published one.
 

@@ -11,7 +11,7 @@ from sentemb.multitask.model import MultiTaskModel
 from sentemb.multitask.session import MultiTaskSession
 from sentemb.multitask.stages import uses_nli
 from sentemb.multitask.tasks import TaskSets
-from sentemb.training.config import MultiTaskConfig
+from sentemb.training.config import MultiTaskConfig as MultiTaskConfig
 from sentemb.training.folder import RunFolder
 from sentemb.training.objective import check_loss_options
 from sentemb.training.outcome import Run
@@ -52,7 +52,7 @@ def fit_multitask(
         train: Sets to train on; contrast uses those of tasks that are not trained, too.
         dev: Sets to choose the weights by.
         nli: Anchors, positives and hard negatives, a list each, where `contrast_data` names `nli`.
-        resume: Go on with the interrupted run in the output folder, if there is one.
+        resume: Resume the interrupted run in the output folder, if there is one.
         progress: Where to show progress.
 
     Returns:
@@ -63,7 +63,7 @@ def fit_multitask(
         Interrupted: The user stopped the run, which can be resumed.
 
     Example:
-        >>> config = resolve_multitask("table2-given", overrides={"output": "multitask"})  # doctest: +SKIP
+        >>> config = resolve("table2-given", overrides={"output": "multitask"})  # doctest: +SKIP
         >>> train, dev = load_task_sets(data_dir="data")  # doctest: +SKIP
         >>> fit_multitask(config, train, dev).model.predict_sentiment(["Fun."])  # doctest: +SKIP
     """

@@ -10,21 +10,25 @@ from sentemb.multitask.data import load_task_sets, read_nli_columns
 from sentemb.multitask.ensemble import TaskEnsemble
 from sentemb.multitask.evaluation import evaluate_tasks
 from sentemb.multitask.fit import fit_multitask
-from sentemb.multitask.recipes import ROWS, resolve_multitask
 from sentemb.multitask.stages import uses_nli
-from sentemb.training.program import base_parser, run_with_options
+from sentemb.training.outcome import Interrupted
 from sentemb.training.progress import ConsoleProgress
-from sentemb.training.settings import split_settings
+from sentemb.training.recipes import recipes_of
+from sentemb.training.settings import resolve, split_settings
 
 ENSEMBLE = "table2-ensemble"
 
 
 def main(description: str | None) -> None:
     """Read the command line, train and print the scores on the dev sets."""
-    parser = base_parser(description, base=None)
-    parser.add_argument(
-        "--row", choices=[*ROWS, ENSEMBLE], default="table2-given", help="row of Tables 1 to 10"
+    parser = argparse.ArgumentParser(
+        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
     )
+    rows = [*recipes_of("multitask"), ENSEMBLE]
+    parser.add_argument("--row", choices=rows, default="table2-given", help="row of Tables 1 to 10")
+    parser.add_argument("--base", help="base model: folder or hub id; that of the paper by default")
+    parser.add_argument("--output", required=True, help="folder for the model and the run")
+    parser.add_argument("--data-dir", help="folder that holds cs224n/; SENTEMB_DATA by default")
     parser.add_argument("--runs", help="folders of finished runs, for the ensemble: a,b,c")
     parser.add_argument("--nli", default="simcse-nli", help="triples: a file or a catalogue name")
     parser.add_argument(
@@ -35,7 +39,13 @@ def main(description: str | None) -> None:
     parser.add_argument("--seed", type=int, help="11711 by default, as in the starter code")
     parser.add_argument("--config", type=Path, help="TOML file of settings")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="any other setting")
-    print(run_with_options(parser, _train))  # noqa: T201 - a program
+    parser.add_argument("--resume", action="store_true", help="resume an interrupted run")
+    try:
+        print(_train(parser.parse_args()))  # noqa: T201 - a program
+    except Interrupted as interruption:
+        parser.exit(130, f"{interruption.folder}: {interruption}\n")
+    except (InputError, OSError) as error:
+        parser.exit(2, f"error: {error}\n")
 
 
 def _train(options: argparse.Namespace) -> str:
@@ -49,7 +59,7 @@ def _train(options: argparse.Namespace) -> str:
         scores = evaluate_tasks(ensemble, dev)
     else:
         named = {name: getattr(options, name) for name in ("base", "output", "preset")}
-        config = resolve_multitask(
+        config = resolve(
             options.row,
             file=options.config,
             overrides=named | {"seeds": None if options.seed is None else [options.seed]},

@@ -16,7 +16,6 @@ from sentemb._compat import BaseEvaluator
 from sentemb.data.labelled import LabelledTexts
 from sentemb.losses import ParaphraseContrastLoss
 from sentemb.multitask.card import model_card
-from sentemb.multitask.config import MultiTaskConfig
 from sentemb.multitask.evaluation import OVERALL, evaluate_tasks
 from sentemb.multitask.heads import TaskHeads
 from sentemb.multitask.loss import MultiTaskLoss
@@ -27,6 +26,7 @@ from sentemb.multitask.tasks import TaskSets
 from sentemb.multitask.trainer import LOG_STEPS, MultiTaskTrainer, best_scores, keep_model
 from sentemb.training.card import write_card
 from sentemb.training.checkpoints import checkpoint_name, checkpoints
+from sentemb.training.config import MultiTaskConfig
 from sentemb.training.encoder_session import EncoderSession
 from sentemb.training.objective import check_loss_options
 from sentemb.training.outcome import Run
@@ -109,8 +109,7 @@ class MultiTaskSession(EncoderSession):
     def write_model(self, folder: Path, record: dict[str, Any]) -> None:
         """Write the model and its card."""
         self.tasks.save(folder)
-        citation = self.loss.citation
-        write_card(folder / "README.md", lambda: model_card(self.config, record, citation=citation))
+        write_card(folder / "README.md", lambda: model_card(self.config, record, loss=self.loss))
 
     def make_trainer(self, callbacks: list[TrainerCallback], *, fresh: bool, in_memory: bool) -> Any:
         """Make the trainer of the plan."""

@@ -15,18 +15,16 @@ from sentence_transformers import SentenceTransformer
 
 from sentemb.errors import InputError
 from sentemb.multitask import (
-    ROWS,
     MultiTaskModel,
     MultiTaskRun,
     TaskEnsemble,
     evaluate_tasks,
     fit_multitask,
-    resolve_multitask,
 )
 from sentemb.multitask.ensemble import best_checkpoints
 from sentemb.multitask.stages import uses_nli
 from sentemb.multitask.trainer import MultiTaskTrainer, check_finite
-from sentemb.training import Interrupted
+from sentemb.training import Interrupted, recipes_of, resolve
 from tests.multitask.toy import NLI, toy_config, toy_sets
 
 TRAIN, DEV = toy_sets(), toy_sets(12, seed=1, split="dev")
@@ -56,8 +54,8 @@ def test_a_run_says_everything_about_itself(trained: MultiTaskRun) -> None:
     assert record["dev"]["evaluations"] == 8
     assert record["heads"]["sharing"] == "first-layer"
     entries = [json.loads(line) for line in (folder / "run" / "metrics.jsonl").read_text().splitlines()]
-    judged = [entry for entry in entries if "eval_overall" in entry]
-    assert max(entry["eval_overall"] for entry in judged) == trained.run.dev_score
+    evaluated = [entry for entry in entries if "eval_overall" in entry]
+    assert max(entry["eval_overall"] for entry in evaluated) == trained.run.dev_score
     assert any(entry.keys() >= {"loss_sentiment", "loss_paraphrase", "loss_similarity"} for entry in entries)
     assert "MultiTaskModel.load" in (folder / "README.md").read_text()
 
@@ -129,9 +127,9 @@ def test_every_kind_of_row_trains(row: str, small_bert: Path, tmp_path: Path) ->
 
 def test_rows_have_the_values_of_the_tables() -> None:
     def values(row: str) -> dict[str, Any]:
-        return resolve_multitask(row, overrides={"output": "x"}).values()
+        return resolve(row, overrides={"output": "x"}).values()
 
-    assert all(values(row)["recipe"] == row for row in ROWS)
+    assert all(values(row)["recipe"] == row for row in recipes_of("multitask"))
     default = values("table2-given")
     assert (default["contrast_learning_rate"], default["learning_rate"], default["batch_size"]) == (
         2e-5,
@@ -217,8 +215,8 @@ def test_triples_come_with_their_stage_and_only_then(small_bert: Path, tmp_path:
         fit_multitask(toy_config("table2-nli", small_bert, tmp_path / "run"), TRAIN, DEV)
     with pytest.raises(InputError, match="nothing is trained on it"):
         fit_multitask(toy_config("table2-none", small_bert, tmp_path / "run"), TRAIN, DEV, nli=NLI)
-    with pytest.raises(InputError, match="unknown row: table2-nil"):
-        resolve_multitask("table2-nil", overrides={"output": "x"})
+    with pytest.raises(InputError, match="unknown recipe: table2-nil"):
+        resolve("table2-nil", overrides={"output": "x"})
 
 
 def test_a_loss_that_is_not_finite_is_named() -> None:

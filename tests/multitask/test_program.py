@@ -59,7 +59,7 @@ def test_a_row_and_the_ensemble_on_real_rows(
         (["--data-dir", "nowhere"], "no such data folder: nowhere"),
     ],
 )
-def test_mistakes_are_one_line(
+def test_user_errors_are_one_line(
     arguments: list[str],
     message: str,
     tmp_path: Path,

@@ -33,7 +33,7 @@ def test_average_has_a_batch_of_each_task_and_balanced_sets() -> None:
         rows = rows_of(steps, task)
         assert len(rows) == len(set(rows)) == 16  # as many as the smallest set has, none twice
     again = task_epoch(SETS, batch_size=5, generator=generator(1))
-    assert set(rows_of(again, "paraphrase")) != set(rows_of(steps, "paraphrase"))  # drawn anew
+    assert set(rows_of(again, "paraphrase")) != set(rows_of(steps, "paraphrase"))  # drawn again
 
 
 def test_stratified_resampling_keeps_the_shares_of_classes() -> None:
@@ -61,7 +61,7 @@ def test_a_single_task_has_its_whole_set() -> None:
     assert sorted(rows_of(steps, "paraphrase")) == list(range(48))
 
 
-def test_contrast_draws_a_share_anew_and_leaves_single_rows_out() -> None:
+def test_contrast_draws_a_new_share_and_leaves_single_rows_out() -> None:
     rows = {"sentiment": np.arange(9), "paraphrase": np.arange(48)}
     steps = contrast_epoch(rows, shares={"paraphrase": 0.25}, batch_size=4, generator=generator())
     assert len(rows_of(steps, "sentiment")) == 8  # the ninth would contrast with nothing

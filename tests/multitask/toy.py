@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from sentemb.data.labelled import LabelledTexts
-from sentemb.multitask import MultiTaskConfig, TaskSets, resolve_multitask
+from sentemb.multitask import MultiTaskConfig, TaskSets
+from sentemb.training import resolve
 from tests.classification.toy import TOPICS, toy_set
 
 NAMES = ("no", "yes")
@@ -48,7 +49,8 @@ def toy_config(row: str, base: Path, output: Path, **overrides: Any) -> MultiTas
         "max_length": 16,
         "seeds": [1],
     }
-    return resolve_multitask(row, overrides=values | overrides)
+    config: MultiTaskConfig = resolve(row, overrides=values | overrides)
+    return config
 
 
 NLI = [["cat sat", "dog ran", "man plays"], ["cat", "dog", "man"], ["house", "red", "fly"]]
