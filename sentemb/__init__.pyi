@@ -48,7 +48,6 @@ from .losses import SupConLoss as SupConLoss
 from .modules import FlowModule as FlowModule
 from .modules import Poolings as Poolings
 from .modules import WKPooling as WKPooling
-from .modules import build_encoder as build_encoder
 from .modules import load as load
 from .multitask import MultiTaskModel as MultiTaskModel
 from .multitask import TaskEnsemble as TaskEnsemble

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sentemb.errors import InputError
-from sentemb.modules import build_encoder, build_head
+from sentemb.modules import build_head, load
 from sentemb.modules.head_files import CONFIG_FILE, load_weights, read_config, save_weights, write_config
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def read_classifier(folder: Path, *, device: str | None) -> dict[str, Any]:
     config = _checked(read_config(path, version=VERSION, hint=_HINT), path)
     head = build_head(config["head"])
     load_weights(head, folder / FOLDER / HEAD_FILE, hint=_HINT)
-    encoder = build_encoder(str(folder), device=device)
+    encoder = load(str(folder), device=device)
     return {
         "encoder": encoder,
         "head": head,

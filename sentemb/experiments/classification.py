@@ -31,7 +31,7 @@ from sentemb.experiments.experiment import Experiment, Method, PlannedTrial, Set
 from sentemb.experiments.labelled_sets import LabelledSets
 from sentemb.experiments.runner import Outcome, Planned, Prepared, TrialKind, environment_here, short_key
 from sentemb.experiments.samplers import Rule, Splits
-from sentemb.modules import build_encoder, build_head
+from sentemb.modules import build_head, load
 from sentemb.training import resolve
 from sentemb.training.folder import RunFolder
 from sentemb.training.objective import build_loss, takes_head
@@ -323,7 +323,7 @@ def describe(recipe: str, options: Mapping[str, Any]) -> dict[str, Any]:
     check_options(config)
     with torch.random.fork_rng():
         torch.manual_seed(0)  # layers that the base lacks are the same at each call
-        encoder = build_encoder(config.base, pooling=config.pooling)
+        encoder = load(config.base, pooling=config.pooling)
         start_from_pooler(encoder)
         fingerprint = fingerprint_of(encoder)
         head = {"kind": config.head, "width": encoder.get_embedding_dimension(), "classes": 2}

@@ -16,7 +16,7 @@ from sentemb.encoding.fingerprint import fingerprint_of
 from sentemb.evaluation.record import OVERALL, DataSet, Record, Score
 from sentemb.experiments.experiment import Experiment, PlannedTrial, Setting, grid, joined
 from sentemb.experiments.runner import Outcome, Planned, Prepared, TrialKind, environment_here, short_key
-from sentemb.modules import build_encoder
+from sentemb.modules import load
 from sentemb.multitask import (
     MultiTaskModel,
     fit_multitask,
@@ -192,4 +192,4 @@ def run_row(fit: _Fit) -> Outcome:
 
 @lru_cache(maxsize=4)
 def _fingerprint(base: str, pooling: str) -> str:
-    return fingerprint_of(build_encoder(base, pooling=pooling))  # type: ignore[arg-type]
+    return fingerprint_of(load(base, pooling=pooling))  # type: ignore[arg-type]

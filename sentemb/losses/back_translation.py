@@ -63,7 +63,7 @@ class BackTranslationLoss(SelfGuidedLoss):
         InputError: An option is out of range, or the encoder is no transformer.
 
     Example:
-        >>> encoder = build_encoder("bert-base-uncased", pooling="cls", max_length=128)
+        >>> encoder = load("bert-base-uncased", pooling="cls", max_length=128)
         >>> loss = BackTranslationLoss(encoder)
         >>> pairs = load_columns("back.csv", ["text", "back_translation"])
         >>> trainer = SentembTrainer(model=encoder, train_dataset=pairs, loss=loss)

@@ -39,7 +39,7 @@ class CrossEntropyLoss(ClassificationLoss):
         InputError: An option is out of range.
 
     Example:
-        >>> encoder = build_encoder("bert-base-uncased", pooling="cls-mlp")
+        >>> encoder = load("bert-base-uncased", pooling="cls-mlp")
         >>> loss = CrossEntropyLoss(encoder, LinearHead(encoder.get_embedding_dimension(), classes=2))
         >>> trainer = SentembTrainer(encoder, train_dataset=labelled_sentences, loss=loss)
 

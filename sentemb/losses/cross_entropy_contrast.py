@@ -47,7 +47,7 @@ class CrossEntropyContrastLoss(ClassificationLoss):
         InputError: An option is out of range.
 
     Example:
-        >>> encoder = build_encoder("bert-base-uncased", pooling="cls-mlp")
+        >>> encoder = load("bert-base-uncased", pooling="cls-mlp")
         >>> head = LinearHead(encoder.get_embedding_dimension(), classes=2)
         >>> loss = CrossEntropyContrastLoss(encoder, head)
         >>> trainer = SentembTrainer(encoder, train_dataset=labelled_sentences, loss=loss)

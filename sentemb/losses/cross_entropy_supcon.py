@@ -53,7 +53,7 @@ class CrossEntropySupConLoss(ClassificationLoss):
         InputError: An option is out of range.
 
     Example:
-        >>> encoder = build_encoder("roberta-large", pooling="cls-mlp")
+        >>> encoder = load("roberta-large", pooling="cls-mlp")
         >>> head = LinearHead(encoder.get_embedding_dimension(), classes=2)
         >>> loss = CrossEntropySupConLoss(encoder, head)
         >>> trainer = SentembTrainer(encoder, train_dataset=labelled_sentences, loss=loss)

@@ -71,7 +71,7 @@ class LaConLoss(ClassificationLoss):
         InputError: An option is out of range, `heads` divides no width, or the head has no label vectors.
 
     Example:
-        >>> encoder = build_encoder("bert-base-uncased", pooling="cls")
+        >>> encoder = load("bert-base-uncased", pooling="cls")
         >>> loss = LaConLoss(encoder, LabelHead(encoder.get_embedding_dimension(), classes=2))
         >>> trainer = SentembTrainer(encoder, train_dataset=labelled_sentences, loss=loss)
 

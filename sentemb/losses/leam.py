@@ -37,7 +37,7 @@ class LeamLoss(ClassificationLoss):
         InputError: The weight is out of range, or the head has no classifier for label vectors.
 
     Example:
-        >>> encoder = build_encoder("bert-base-uncased", pooling="cls")
+        >>> encoder = load("bert-base-uncased", pooling="cls")
         >>> loss = LeamLoss(encoder, LeamHead(encoder.get_embedding_dimension(), classes=14))
         >>> trainer = SentembTrainer(encoder, train_dataset=labelled_sentences, loss=loss)
 

@@ -91,7 +91,7 @@ class SelfGuidedLoss(EncoderLoss):
         InputError: An option is out of range, or the encoder is no transformer.
 
     Example:
-        >>> encoder = build_encoder("bert-base-uncased", pooling="cls", max_length=128)
+        >>> encoder = load("bert-base-uncased", pooling="cls", max_length=128)
         >>> loss = SelfGuidedLoss(encoder, objective="opt3")
         >>> trainer = SentembTrainer(model=encoder, train_dataset=sentences, loss=loss)
 

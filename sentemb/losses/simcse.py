@@ -72,7 +72,7 @@ class SimCSELoss(EncoderLoss):
             no pretrained head for `mlm_weight`.
 
     Example:
-        >>> encoder = build_encoder("bert-base-uncased", pooling="cls", max_length=32)
+        >>> encoder = load("bert-base-uncased", pooling="cls", max_length=32)
         >>> loss = SimCSELoss(encoder)
         >>> trainer = SentembTrainer(model=encoder, train_dataset=sentences, loss=loss)
 

@@ -59,7 +59,7 @@ class SupCLSeqLoss(SupConLoss):
         InputError: An option is out of range, or the encoder has no dropout.
 
     Example:
-        >>> encoder = build_encoder("bert-base-uncased", pooling="cls-mlp", max_length=128)
+        >>> encoder = load("bert-base-uncased", pooling="cls-mlp", max_length=128)
         >>> loss = SupCLSeqLoss(encoder, dropouts=(0.0, 0.1, 0.2))
         >>> trainer = SentembTrainer(encoder, train_dataset=labelled_sentences, loss=loss)
 

@@ -83,7 +83,7 @@ class LinearHead(ClassificationHead):
         InputError: An argument is out of range.
 
     Example:
-        >>> encoder = build_encoder("bert-base-uncased", pooling="cls-mlp")
+        >>> encoder = load("bert-base-uncased", pooling="cls-mlp")
         >>> head = LinearHead(encoder.get_embedding_dimension(), classes=2)
     """
 

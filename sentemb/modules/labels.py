@@ -47,7 +47,7 @@ class LabelHead(ClassificationHead):
         InputError: An argument is out of range.
 
     Example:
-        >>> encoder = build_encoder("bert-base-uncased", pooling="cls")
+        >>> encoder = load("bert-base-uncased", pooling="cls")
         >>> head = LabelHead(encoder.get_embedding_dimension(), classes=2)
         >>> loss = LaConLoss(encoder, head)
 

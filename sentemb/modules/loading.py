@@ -168,4 +168,4 @@ def _reserved_positions(transformer: Transformer) -> int:
     return 0
 
 
-build_encoder = load
+build_encoder = load  # the former name

@@ -112,7 +112,7 @@ class WKPooling(Module):
         if states is None or len(states) != self.num_hidden_layers + 1:
             raise InputError(
                 f"WK pooling needs the {self.num_hidden_layers + 1} hidden states of its transformer",
-                "build the model with build_encoder(base, pooling='wk')",
+                "build the model with load(base, pooling='wk')",
             )
         features["sentence_embedding"] = wk_pooling(
             states[self.layer_start :],

@@ -14,7 +14,7 @@ from sentemb._files import new_folder
 from sentemb.encoding import load_encoder
 from sentemb.encoding.sentence import training_flags_kept
 from sentemb.errors import InputError
-from sentemb.modules import build_encoder
+from sentemb.modules import load
 from sentemb.multitask.heads import TaskHeads
 from sentemb.multitask.objectives import scores_of
 from sentemb.multitask.storage import read_heads, write_heads
@@ -195,7 +195,7 @@ class MultiTaskModel:
         """
         path = Path(folder).expanduser()
         heads, options = read_heads(path)
-        return cls(build_encoder(str(path), device=device), heads, **options)
+        return cls(load(str(path), device=device), heads, **options)
 
     def _answer_pairs(self, task: Task, pairs: Sequence[Pair]) -> Floats:
         first, second = split_pairs(pairs)

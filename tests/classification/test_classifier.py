@@ -19,7 +19,7 @@ from torch import Tensor
 from sentemb.classification import Classifier, ClassifierRun
 from sentemb.classification.inputs import compute
 from sentemb.errors import InputError
-from sentemb.modules import LinearHead, build_encoder
+from sentemb.modules import LinearHead, load
 from tests.classification.toy import toy_set
 
 TEXTS = ["cat dog", "the man plays guitar", "", "red apple house", "cat dog"]
@@ -70,7 +70,7 @@ PAIR = ("the cat", "a dog sat on the mat")
 def test_a_pair_is_one_sequence_in_which_the_longer_text_is_cut(
     model: str, request: pytest.FixtureRequest
 ) -> None:
-    encoder = build_encoder(request.getfixturevalue(model), pooling="cls", device="cpu")
+    encoder = load(request.getfixturevalue(model), pooling="cls", device="cpu")
     seen: list[dict[str, Any]] = []
 
     def look(output: dict[str, Any]) -> Tensor:
@@ -88,7 +88,7 @@ def test_a_pair_is_one_sequence_in_which_the_longer_text_is_cut(
 
 
 def test_training_reads_pairs_as_prediction_does(minilm: Path) -> None:
-    encoder = build_encoder(minilm, device="cpu")
+    encoder = load(minilm, device="cpu")
     batch = SentenceTransformerDataCollator(encoder.preprocess, max_length=8)(
         [{"text": list(PAIR), "label": 0}]
     )

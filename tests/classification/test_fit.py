@@ -30,7 +30,7 @@ from sentemb.data import load_labelled
 from sentemb.data.labelled import LabelledTexts
 from sentemb.data.sampling import stratified_sample
 from sentemb.errors import InputError
-from sentemb.modules import build_encoder
+from sentemb.modules import load
 from sentemb.training import Interrupted
 from tests.classification.toy import toy_config, toy_set
 
@@ -138,7 +138,7 @@ def test_resuming_on_other_data_is_refused(
 
 
 def test_the_head_begins_as_the_pooler_of_the_checkpoint(small_bert: Path) -> None:
-    encoder: SentenceTransformer = build_encoder(small_bert, pooling="cls-mlp", device="cpu")
+    encoder: SentenceTransformer = load(small_bert, pooling="cls-mlp", device="cpu")
     fresh = encoder[-1].linear.weight.clone()
     pooler = encoder[0].model.pooler.dense
     assert not torch.equal(fresh, pooler.weight)
@@ -148,7 +148,7 @@ def test_the_head_begins_as_the_pooler_of_the_checkpoint(small_bert: Path) -> No
     tuned = encoder[-1].linear.weight.data.add_(1).clone()
     start_from_pooler(encoder)
     assert torch.equal(encoder[-1].linear.weight, tuned)
-    bare = build_encoder(small_bert, pooling="cls-mlp", device="cpu")
+    bare = load(small_bert, pooling="cls-mlp", device="cpu")
     torch.nn.init.zeros_(bare[0].model.pooler.dense.weight)
     start_from_pooler(bare)
     assert bare[-1].linear.weight.any()

@@ -14,7 +14,7 @@ from sentemb.classification import fit_classifier
 from sentemb.classification.inputs import compute
 from sentemb.classification.probe import fit_probe
 from sentemb.errors import InputError
-from sentemb.modules import LinearHead, build_encoder
+from sentemb.modules import LinearHead, load
 from sentemb.training import resolve
 from sentemb.training.config import ProbeOptions
 from tests.classification.toy import toy_config, toy_set
@@ -103,7 +103,7 @@ def test_the_encoder_runs_once_unless_its_dropout_is_on(dropout: bool) -> None:
 
 
 def test_dropout_is_on_only_when_asked_for(small_bert: Path) -> None:
-    encoder = build_encoder(small_bert, pooling="cls", device="cpu").train()
+    encoder = load(small_bert, pooling="cls", device="cpu").train()
     encoder[1].eval()
 
     def vectors(*, dropout: bool) -> Any:

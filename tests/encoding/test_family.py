@@ -10,7 +10,7 @@ import torch
 
 from sentemb.encoding import encode_together, load_encoder
 from sentemb.errors import InputError
-from sentemb.modules import build_encoder
+from sentemb.modules import load
 from tests.conftest import build_tiny_bert
 
 TEXTS = ["the cat sat", "a dog ran in the park", "the man", "the cat sat", "children ran with the dog " * 6]
@@ -19,7 +19,7 @@ POOLINGS = ("cls", "max", "first-last", "wk")
 
 def test_each_model_gives_what_it_gives_alone_from_one_pass(tmp_path: Path) -> None:
     base = build_tiny_bert(tmp_path / "bert", layers=4)
-    models = {pooling: build_encoder(base, pooling=pooling) for pooling in POOLINGS}
+    models = {pooling: load(base, pooling=pooling) for pooling in POOLINGS}
     alone = {name: load_encoder(model) for name, model in models.items()}
     calls: list[int] = []
     models["cls"][0].model.embeddings.register_forward_hook(
@@ -38,11 +38,11 @@ def test_each_model_gives_what_it_gives_alone_from_one_pass(tmp_path: Path) -> N
 
 
 def test_another_transformer_or_length_is_refused(tmp_path: Path, tiny_bert: Path) -> None:
-    first, other = build_encoder(tiny_bert, pooling="cls"), build_encoder(tiny_bert, pooling="mean")
+    first, other = load(tiny_bert, pooling="cls"), load(tiny_bert, pooling="mean")
     other.max_seq_length = 8
     with pytest.raises(InputError, match=r"short has another .* than long"):
         encode_together({"long": first, "short": other})
-    changed = build_encoder(tiny_bert, pooling="mean")
+    changed = load(tiny_bert, pooling="mean")
     with torch.no_grad():
         next(changed[0].parameters()).add_(1)
     with pytest.raises(InputError, match="changed has another transformer"):

@@ -20,7 +20,7 @@ from sentemb.encoding import load_encoder
 from sentemb.encoding.batching import TokenisedTexts
 from sentemb.encoding.sentence import SentenceEncoder, is_plain_text_model
 from sentemb.errors import InputError
-from sentemb.modules import Poolings, build_encoder
+from sentemb.modules import Poolings, load
 
 MakeEncoder = Callable[..., SentenceTransformer]
 
@@ -34,7 +34,7 @@ def assert_equals_own_encode(model: SentenceTransformer, texts: list[str]) -> No
 
 @pytest.mark.parametrize("pooling", get_args(Poolings))
 def test_every_pooling(tiny_bert: Path, texts: list[str], pooling: Poolings) -> None:
-    assert_equals_own_encode(build_encoder(tiny_bert, pooling=pooling, device="cpu"), texts)
+    assert_equals_own_encode(load(tiny_bert, pooling=pooling, device="cpu"), texts)
 
 
 @pytest.mark.parametrize("pooling", ["lasttoken", "weightedmean", "mean_sqrt_len_tokens", ("cls", "max")])
@@ -301,7 +301,7 @@ def three_threads() -> Iterator[None]:
 def test_batches_side_by_side_give_the_same_bits(
     tiny_bert: Path, texts: list[str], pooling: Poolings, batches_by_thread: list[str], three_threads: None
 ) -> None:
-    encoder = SentenceEncoder(build_encoder(tiny_bert, pooling=pooling, device="cpu"), name="tiny")
+    encoder = SentenceEncoder(load(tiny_bert, pooling=pooling, device="cpu"), name="tiny")
     vectors = encoder.encode(texts)
     assert len(batches_by_thread) >= 6
     assert threading.current_thread().name not in batches_by_thread

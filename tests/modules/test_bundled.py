@@ -11,7 +11,7 @@ from sentence_transformers import SentenceTransformer
 import sentemb
 from sentemb.errors import InputError
 from sentemb.evaluation import STSEvaluator
-from sentemb.modules import build_encoder
+from sentemb.modules import load
 from sentemb.modules.bundled import bundled_folder, bundled_names
 
 
@@ -24,7 +24,7 @@ def test_a_model_is_small_and_complete(name: str) -> None:
 
 
 def test_it_loads_by_name_and_computes_in_float32() -> None:
-    model = build_encoder("bert-mini", pooling="cls", device="cpu")
+    model = load("bert-mini", pooling="cls", device="cpu")
     assert model.dtype == torch.float32
     assert model.max_seq_length == 96
     assert model.tokenizer.tokenize("How do I sort a dictionary?")[:4] == ["how", "do", "i", "sort"]
@@ -41,7 +41,7 @@ def test_a_folder_of_the_same_name_comes_first(tmp_path: Path, monkeypatch: pyte
     (tmp_path / "bert-mini").mkdir()
     monkeypatch.chdir(tmp_path)
     with pytest.raises(InputError, match="no model folder"):
-        build_encoder("bert-mini", pooling="cls")
+        load("bert-mini", pooling="cls")
 
 
 def test_other_names_are_not_bundled() -> None:

@@ -17,7 +17,7 @@ from torch import Tensor
 import sentemb
 from sentemb.encoding.sentence import SentenceEncoder, is_plain_text_model
 from sentemb.errors import InputError
-from sentemb.modules import FlowModule, build_encoder
+from sentemb.modules import FlowModule, load
 from sentemb.modules.flow_layers import ActNorm
 from tests.modules.flow_loops import bits, flow_step
 
@@ -213,7 +213,7 @@ def test_what_no_flow_can_be_made_of(dimension: int, options: dict[str, Any], me
 
 @pytest.fixture
 def flow_folder(tiny_bert: Path, tmp_path: Path) -> Path:
-    model = build_encoder(tiny_bert, pooling="last-2", device="cpu")
+    model = load(tiny_bert, pooling="last-2", device="cpu")
     torch.manual_seed(0)
     flow = FlowModule(16, permutation="learned")
     flow.initialise(torch.tensor(model.encode([*TEXTS, "the cat", "a dog not on a mat"])))
@@ -225,7 +225,7 @@ def flow_folder(tiny_bert: Path, tmp_path: Path) -> Path:
 def test_a_saved_model_is_read_by_load_and_refused_by_upstream(flow_folder: Path) -> None:
     model = sentemb.load(flow_folder, device="cpu")
     assert isinstance(model[-1], FlowModule)
-    plain = build_encoder(flow_folder, pooling="last-2", device="cpu")  # a pooling replaces what followed
+    plain = load(flow_folder, pooling="last-2", device="cpu")  # a pooling replaces what followed
     vectors = torch.tensor(plain.encode(TEXTS))
     np.testing.assert_allclose(model.encode(TEXTS), model[-1].transform(vectors)[0].detach(), atol=1e-4)
     trusted = SentenceTransformer(str(flow_folder), trust_remote_code=True, device="cpu")

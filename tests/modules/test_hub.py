@@ -10,17 +10,17 @@ from pathlib import Path
 
 import pytest
 
-from sentemb.modules import build_encoder
+from sentemb.modules import load
 from tests.data.loopback_hub import LoopbackHub
 
 PROGRAM = """
 import json, sys
 from sentemb.errors import InputError
-from sentemb.modules import build_encoder
+from sentemb.modules import load
 answers = []
 for base, pooling, revision in json.loads(sys.argv[1]):
     try:
-        model = build_encoder(base, pooling=pooling, revision=revision, device="cpu")
+        model = load(base, pooling=pooling, revision=revision, device="cpu")
         answers.append([type(module).__name__ for module in model])
     except InputError as error:
         answers.append(str(error))
@@ -53,7 +53,7 @@ def answers(tiny_bert: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[
     importing takes longer than all cases together.
     """
     saved = tmp_path_factory.mktemp("saved") / "encoder"
-    build_encoder(tiny_bert, pooling="last-2", device="cpu").save(str(saved))
+    load(tiny_bert, pooling="last-2", device="cpu").save(str(saved))
     cache = tmp_path_factory.mktemp("cache")
     with LoopbackHub() as server:
         for name in ("me/raw", "me/late"):

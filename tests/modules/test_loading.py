@@ -41,7 +41,7 @@ def test_a_bundled_model_loads_by_name_without_a_connection() -> None:
 
 @pytest.mark.usefixtures("no_network")
 def test_a_saved_model_keeps_its_modules_and_vectors(tiny_bert: Path, tmp_path: Path) -> None:
-    built = sentemb.build_encoder(tiny_bert, pooling="last-2", device="cpu")
+    built = sentemb.load(tiny_bert, pooling="last-2", device="cpu")
     built.save(str(tmp_path / "model"))
     loaded = sentemb.load(tmp_path / "model", device="cpu")
     assert [type(module) for module in loaded] == [type(module) for module in built]

@@ -14,7 +14,7 @@ from safetensors.torch import load_file, save_file
 
 from sentemb.encoding import load_encoder
 from sentemb.errors import InputError
-from sentemb.modules import build_encoder
+from sentemb.modules import load
 
 MODEL_TYPES = (
     "albert bert camembert deberta deberta-v2 distilbert electra modernbert mpnet roberta xlm-roberta".split()
@@ -56,7 +56,7 @@ def test_head_of_pretraining_and_absent_pooler_are_no_news(
     )
     AutoModelForMaskedLM.from_config(config).save_pretrained(tmp_path)
     AutoTokenizer.from_pretrained(tiny_bert).save_pretrained(tmp_path)
-    build_encoder(tmp_path, pooling="mean", device="cpu")
+    load(tmp_path, pooling="mean", device="cpu")
     assert "LOAD REPORT" not in reports.text
 
 
@@ -64,7 +64,7 @@ def test_other_spare_weights_are_still_reported(
     tiny_bert: Path, tmp_path: Path, reports: pytest.LogCaptureFixture
 ) -> None:
     spare = {"classifier__weight": torch.ones(2, 16), "cls__predictions__bias": torch.ones(40)}
-    build_encoder(rewrite(tiny_bert, tmp_path / "model", **spare), pooling="cls", device="cpu")
+    load(rewrite(tiny_bert, tmp_path / "model", **spare), pooling="cls", device="cpu")
     assert "classifier.weight" in reports.text
     assert "cls.predictions" not in reports.text
 
@@ -73,30 +73,28 @@ def test_other_spare_weights_are_still_reported(
 def test_a_missing_weight_is_refused(tiny_bert: Path, tmp_path: Path, weight: str) -> None:
     folder = rewrite(tiny_bert, tmp_path / "model", **{weight.replace(".", "__"): None})
     with pytest.raises(InputError, match=rf"model lacks 1 of the weights .* such as {weight}; save"):
-        build_encoder(folder, pooling="cls")
+        load(folder, pooling="cls")
 
 
 def test_a_missing_layer_of_a_saved_encoder_is_refused(tiny_bert: Path, tmp_path: Path) -> None:
-    build_encoder(tiny_bert, pooling="cls", device="cpu").save(str(tmp_path))
+    load(tiny_bert, pooling="cls", device="cpu").save(str(tmp_path))
     config = json.loads((tmp_path / "config.json").read_text())
     (tmp_path / "config.json").write_text(json.dumps(config | {"num_hidden_layers": 4}))
     for pooling in (None, "mean"):
         with pytest.raises(InputError, match=r"lacks 16 of the weights .* such as encoder.layer.3"):
-            build_encoder(tmp_path, pooling=pooling)
+            load(tmp_path, pooling=pooling)
 
 
 def test_the_pooler_is_missed_where_it_makes_the_sentence_embedding(tiny_bert: Path, tmp_path: Path) -> None:
     folder = rewrite(
         tiny_bert, tmp_path / "sup-simcse-tiny", pooler__dense__weight=None, pooler__dense__bias=None
     )
-    build_encoder(folder, pooling="cls", device="cpu")
+    load(folder, pooling="cls", device="cpu")
     with pytest.raises(InputError, match=r"lacks 2 of the weights .* such as pooler.dense.bias"):
-        build_encoder(folder)
+        load(folder)
 
 
 def test_an_absent_pooler_does_not_make_every_load_another_model(tiny_bert: Path, tmp_path: Path) -> None:
     folder = rewrite(tiny_bert, tmp_path / "model", pooler__dense__weight=None, pooler__dense__bias=None)
-    first, second = (
-        load_encoder(build_encoder(folder, pooling="mean", device="cpu")).fingerprint for _ in range(2)
-    )
+    first, second = (load_encoder(load(folder, pooling="mean", device="cpu")).fingerprint for _ in range(2))
     assert first == second

@@ -14,7 +14,7 @@ from torch import Tensor
 import sentemb
 from sentemb.encoding.sentence import is_plain_text_model
 from sentemb.errors import InputError
-from sentemb.modules import WKPooling, build_encoder
+from sentemb.modules import WKPooling, load
 from sentemb.modules.wk_pooling import wk_pooling
 from tests.conftest import build_tiny_bert
 from tests.modules.wk_loops import wk_vector
@@ -199,17 +199,17 @@ def test_options_that_leave_a_layer_alone_are_refused(
 @pytest.mark.parametrize(("layers", "start"), [(2, 0), (3, 1), (4, 1), (6, 2), (12, 4), (14, 4)])
 def test_the_first_layer_follows_the_depth(tmp_path: Path, layers: int, start: int) -> None:
     folder = build_tiny_bert(tmp_path / "bert", layers=layers, width=4)
-    pooling = build_encoder(folder, pooling="wk", device="cpu")[1]
+    pooling = load(folder, pooling="wk", device="cpu")[1]
     assert (pooling.layer_start, pooling.window, pooling.clip_left) == (start, 2, False)
 
 
 def test_a_model_of_one_layer_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="choose another pooling"):
-        build_encoder(build_tiny_bert(tmp_path / "bert", layers=1, width=4), pooling="wk")
+        load(build_tiny_bert(tmp_path / "bert", layers=1, width=4), pooling="wk")
 
 
 def test_a_saved_model_is_loaded_by_sentemb_and_says_so(tiny_bert: Path, tmp_path: Path) -> None:
-    built = build_encoder(tiny_bert, pooling="wk", device="cpu")
+    built = load(tiny_bert, pooling="wk", device="cpu")
     expected = built.encode(TEXTS)
     built.save(str(tmp_path / "model"))
     loaded = sentemb.load(tmp_path / "model", device="cpu")
@@ -221,7 +221,7 @@ def test_a_saved_model_is_loaded_by_sentemb_and_says_so(tiny_bert: Path, tmp_pat
 
 
 def test_options_are_saved(tiny_bert: Path, tmp_path: Path) -> None:
-    model = build_encoder(tiny_bert, pooling="wk", device="cpu")
+    model = load(tiny_bert, pooling="wk", device="cpu")
     model[1] = WKPooling(16, 3, layer_start=0, window=1, clip_left=True)
     model.save(str(tmp_path / "model"))
     loaded = sentemb.load(tmp_path / "model", device="cpu")[1]
@@ -243,7 +243,7 @@ def test_a_model_takes_the_fast_path_and_equals_the_loops(tiny_bert: Path) -> No
 
 
 def test_a_transformer_that_keeps_its_hidden_states_to_itself_is_refused(tiny_bert: Path) -> None:
-    model = build_encoder(tiny_bert, pooling="wk", device="cpu")
+    model = load(tiny_bert, pooling="wk", device="cpu")
     model[0].model.config.output_hidden_states = False
     with pytest.raises(InputError, match="needs the 4 hidden states"):
         model.encode(TEXTS)

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from sentemb.modules import build_encoder
+from sentemb.modules import load
 from sentemb.training.card import Card, encoder_code
 from tests.conftest import build_tiny_bert
 
 
 @pytest.mark.parametrize(("pooling", "loader"), [("cls", "SentenceTransformer"), ("wk", "sentemb.load")])
 def test_the_code_loads_what_the_model_holds(pooling: str, loader: str, tmp_path: Path) -> None:
-    model = build_encoder(build_tiny_bert(tmp_path / "bert", layers=4), pooling=pooling)
+    model = load(build_tiny_bert(tmp_path / "bert", layers=4), pooling=pooling)
     code = "\n".join(encoder_code("mine", model))
     assert f'encoder = {loader}("mine")' in code
     folder = tmp_path / "mine"

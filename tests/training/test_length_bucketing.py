@@ -13,7 +13,7 @@ from sentence_transformers import SentenceTransformer
 from torch import nn
 
 from sentemb.losses import BackTranslationLoss, ParaphraseContrastLoss, SelfGuidedLoss, SimCSELoss
-from sentemb.modules import build_encoder
+from sentemb.modules import load
 from sentemb.training.length_bucketing import LengthBucketedEncoder, bucket_sizes, bucketed_by_length
 
 TEXTS = ["cat", "the man plays guitar " * 7, "a dog", "red apple house", "cat dog " * 12, "birds fly", "the"]
@@ -21,7 +21,7 @@ TEXTS = ["cat", "the man plays guitar " * 7, "a dog", "red apple house", "cat do
 
 @pytest.fixture
 def encoder(tiny_bert: Path) -> SentenceTransformer:
-    return build_encoder(tiny_bert, pooling="first-last", device="cpu").eval()
+    return load(tiny_bert, pooling="first-last", device="cpu").eval()
 
 
 def test_parts_are_what_the_whole_is(encoder: SentenceTransformer) -> None:
@@ -62,7 +62,7 @@ LOSSES: dict[str, Callable[[nn.Module], nn.Module]] = {
 @pytest.mark.parametrize("name", LOSSES)
 def test_losses_do_not_see_the_parts(tiny_bert: Path, name: str) -> None:
     def gradients(wrap: Callable[[SentenceTransformer], nn.Module]) -> dict[str, torch.Tensor]:
-        model = build_encoder(tiny_bert, pooling="cls", device="cpu").eval()
+        model = load(tiny_bert, pooling="cls", device="cpu").eval()
         torch.manual_seed(0)
         loss = LOSSES[name](wrap(model))
         columns = [TEXTS] if name == "self-guided" else [TEXTS, TEXTS[::-1]]

@@ -17,7 +17,7 @@ from transformers import TrainerCallback
 from sentemb._compat import BaseEvaluator
 from sentemb.errors import InputError
 from sentemb.losses import SelfGuidedLoss, SupCLSeqLoss
-from sentemb.modules import build_encoder
+from sentemb.modules import load
 from sentemb.training import SentembTrainer
 from sentemb.training.checkpoints import checkpoints
 from sentemb.training.owned import OwnedByLoss
@@ -212,7 +212,7 @@ def test_weights_of_another_loss_are_refused(tiny_encoder: SentenceTransformer) 
 def test_a_dict_of_losses_trains_and_resumes(tiny_bert: Path, tmp_path: Path) -> None:
     def trainer(output: Path) -> SentembTrainer:
         torch.manual_seed(0)
-        model = build_encoder(tiny_bert, pooling="cls", device="cpu")
+        model = load(tiny_bert, pooling="cls", device="cpu")
         data = {
             name: Dataset.from_dict({"text": make_sentences(12, seed=seed)}) for seed, name in enumerate("ab")
         }

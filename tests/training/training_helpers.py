@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from transformers import set_seed
 
 from sentemb.losses import LossParameters
-from sentemb.modules import build_encoder
+from sentemb.modules import load
 from sentemb.training import SentembTrainer
 
 WORDS = "a the cat dog sat ran on mat in park man woman plays guitar is not children eat red apple".split()
@@ -58,7 +58,7 @@ def make_trainer(
 ) -> SentembTrainer:
     """A trainer that writes a checkpoint every 5 of 36 steps, built from its seed alone."""
     set_seed(arguments.get("seed", 3))
-    model = build_encoder(base, pooling="cls", device="cpu")
+    model = load(base, pooling="cls", device="cpu")
     settings: dict[str, Any] = {
         "per_device_train_batch_size": 4,
         "num_train_epochs": 3,

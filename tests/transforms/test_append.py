@@ -16,7 +16,7 @@ from sentemb._compat import Dense, Normalize
 from sentemb.encoding.dropout import encode_with_dropout
 from sentemb.encoding.sentence import is_plain_text_model
 from sentemb.errors import InputError
-from sentemb.modules import FlowModule, build_encoder
+from sentemb.modules import FlowModule, load
 from sentemb.transforms import FlowConfig, add_flow, add_whitening, append_transform, fit_whitening
 from tests.conftest import WORDS
 
@@ -25,12 +25,12 @@ TEXTS = [f"{a} {b} {c}" for a in WORDS[:8] for b in WORDS[8:16] for c in ("sat",
 
 @pytest.fixture
 def encoder(tiny_bert: Path) -> SentenceTransformer:
-    return build_encoder(tiny_bert, pooling="last-2", device="cpu")
+    return load(tiny_bert, pooling="last-2", device="cpu")
 
 
 @pytest.fixture
 def normalised(tiny_bert: Path) -> SentenceTransformer:
-    built = build_encoder(tiny_bert, pooling="mean", device="cpu")
+    built = load(tiny_bert, pooling="mean", device="cpu")
     return SentenceTransformer(
         modules=[*built, Normalize()],
         device="cpu",

@@ -19,7 +19,7 @@ from torch import nn
 
 from sentemb._compat import Normalize
 from sentemb.errors import InputError
-from sentemb.modules import Poolings, build_encoder
+from sentemb.modules import Poolings, load
 
 TEXTS = ["a cat sat on the mat", "the dog ran in the park quickly", "", "birds"]
 LAYER_POOLINGS = {"last-2": (2, 3), "first-last": (1, 3), "first-last-static": (0, 3)}
@@ -45,7 +45,7 @@ def copy_of(folder: Path, to: Path, *, architecture: str | None = None) -> Path:
 @pytest.mark.parametrize("pooling", NATIVE_POOLINGS)
 def test_saved_model_gives_the_same_vectors(tiny_bert: Path, tmp_path: Path, pooling: Poolings) -> None:
     torch.manual_seed(0)
-    model = build_encoder(tiny_bert, pooling=pooling, device="cpu")
+    model = load(tiny_bert, pooling=pooling, device="cpu")
     expected = model.encode(TEXTS)
     model.save(str(tmp_path / "model"))
     reloaded = SentenceTransformer(str(tmp_path / "model"), device="cpu")
@@ -55,7 +55,7 @@ def test_saved_model_gives_the_same_vectors(tiny_bert: Path, tmp_path: Path, poo
 def test_saved_models_need_no_sentemb(tiny_bert: Path, tmp_path: Path) -> None:
     """One of each kind, in a process of its own: importing what they need takes longer than all else here."""
     for pooling in ("cls", "cls-mlp", "last-2"):
-        model = build_encoder(tiny_bert, pooling=pooling, device="cpu")
+        model = load(tiny_bert, pooling=pooling, device="cpu")
         model.save(str(tmp_path / pooling))
         np.save(tmp_path / f"{pooling}.npy", model.encode(TEXTS))
     program = f"""
@@ -79,14 +79,14 @@ def test_layer_poolings_average_the_layers_of_the_papers(tiny_bert: Path, poolin
     states = hidden_states(tiny_bert, TEXTS[0])
     low, high = LAYER_POOLINGS[pooling]
     expected = ((states[low] + states[high]) / 2).mean(dim=1)[0]  # one text: no padding to leave out
-    vector = build_encoder(tiny_bert, pooling=pooling, device="cpu").encode(TEXTS[0])
+    vector = load(tiny_bert, pooling=pooling, device="cpu").encode(TEXTS[0])
     np.testing.assert_allclose(vector, expected.numpy(), atol=1e-6)
 
 
 def test_single_layer_poolings(tiny_bert: Path) -> None:
     last = hidden_states(tiny_bert, TEXTS[0])[-1][0]
     for pooling, expected in (("cls", last[0]), ("mean", last.mean(0)), ("max", last.max(0).values)):
-        vector = build_encoder(tiny_bert, pooling=pooling, device="cpu").encode(TEXTS[0])
+        vector = load(tiny_bert, pooling=pooling, device="cpu").encode(TEXTS[0])
         np.testing.assert_allclose(vector, expected.numpy(), atol=1e-6)
 
 
@@ -94,17 +94,17 @@ def test_single_layer_poolings(tiny_bert: Path) -> None:
 def test_only_layer_poolings_save_the_flag_that_every_user_pays_for(
     tiny_bert: Path, tmp_path: Path, pooling: Poolings
 ) -> None:
-    build_encoder(tiny_bert, pooling=pooling, device="cpu").save(str(tmp_path / "model"))
+    load(tiny_bert, pooling=pooling, device="cpu").save(str(tmp_path / "model"))
     config = json.loads((tmp_path / "model" / "config.json").read_text())
     assert bool(config.get("output_hidden_states")) == (pooling in LAYER_POOLINGS or pooling == "wk")
 
 
 def test_another_pooling_takes_the_flag_away_and_keeps_the_prompts(tiny_bert: Path, tmp_path: Path) -> None:
-    model = build_encoder(tiny_bert, pooling="last-2", device="cpu")
+    model = load(tiny_bert, pooling="last-2", device="cpu")
     model.prompts = {"query": "the "}
     model.default_prompt_name = "query"
     model.save(str(tmp_path / "model"))
-    again = build_encoder(tmp_path / "model", pooling="cls", device="cpu")
+    again = load(tmp_path / "model", pooling="cls", device="cpu")
     assert [type(module).__name__ for module in again] == ["Transformer", "Pooling"]
     assert not again[0].model.config.output_hidden_states
     assert (again.prompts["query"], again.default_prompt_name) == ("the ", "query")
@@ -113,7 +113,7 @@ def test_another_pooling_takes_the_flag_away_and_keeps_the_prompts(tiny_bert: Pa
 def test_cls_mlp_keeps_a_dense_that_was_tuned_after_cls_and_replaces_any_other(
     tiny_bert: Path, tmp_path: Path
 ) -> None:
-    tuned = build_encoder(tiny_bert, pooling="cls-mlp", device="cpu")
+    tuned = load(tiny_bert, pooling="cls-mlp", device="cpu")
     folders = {name: str(tmp_path / name) for name in ("tuned", "normalised", "linear", "mean")}
     tuned.save(folders["tuned"])
     SentenceTransformer(modules=[*tuned, Normalize()], device="cpu").save(folders["normalised"])
@@ -122,53 +122,53 @@ def test_cls_mlp_keeps_a_dense_that_was_tuned_after_cls_and_replaces_any_other(
     tuned[2].activation_function, tuned[1].pooling_mode = nn.Tanh(), "mean"
     tuned.save(folders["mean"])
     for name, folder in folders.items():
-        again = build_encoder(folder, pooling="cls-mlp", device="cpu")
+        again = load(folder, pooling="cls-mlp", device="cpu")
         assert [type(module).__name__ for module in again] == ["Transformer", "Pooling", "Dense"]
         assert again[1].pooling_mode == "cls"
         same = torch.equal(again[2].linear.weight, tuned[2].linear.weight)
         assert same == (name in ("tuned", "normalised")), name
-    cls = build_encoder(folders["tuned"], pooling="cls", device="cpu")
+    cls = load(folders["tuned"], pooling="cls", device="cpu")
     assert [type(module).__name__ for module in cls] == ["Transformer", "Pooling"]
 
 
 def test_layer_weights_are_fixed_also_after_loading(tiny_bert: Path, tmp_path: Path) -> None:
-    model = build_encoder(tiny_bert, pooling="first-last", device="cpu")
+    model = load(tiny_bert, pooling="first-last", device="cpu")
     model.save(str(tmp_path / "model"))
-    for encoder in (model, build_encoder(tmp_path / "model", pooling=None, device="cpu")):
+    for encoder in (model, load(tmp_path / "model", pooling=None, device="cpu")):
         assert encoder[1].layer_weights.tolist() == [1.0, 0.0, 1.0]
         assert not encoder[1].layer_weights.requires_grad
 
 
 def test_learnt_layer_weights_stay_trainable(tiny_bert: Path, tmp_path: Path) -> None:
-    model = build_encoder(tiny_bert, pooling="last-2", device="cpu")
+    model = load(tiny_bert, pooling="last-2", device="cpu")
     model[1].layer_weights.data.copy_(torch.tensor([0.3, 0.7]))
     model.save(str(tmp_path / "model"))
-    assert build_encoder(tmp_path / "model", pooling=None, device="cpu")[1].layer_weights.requires_grad
+    assert load(tmp_path / "model", pooling=None, device="cpu")[1].layer_weights.requires_grad
 
 
 def test_sentence_transformers_folder_keeps_its_modules(minilm: Path) -> None:
-    model = build_encoder(minilm, pooling=None, device="cpu")
+    model = load(minilm, pooling=None, device="cpu")
     assert [type(module).__name__ for module in model] == ["Transformer", "Pooling", "Normalize"]
 
 
 def test_max_length(tiny_bert: Path) -> None:
-    assert build_encoder(tiny_bert, pooling="cls", max_length=8, device="cpu").max_seq_length == 8
+    assert load(tiny_bert, pooling="cls", max_length=8, device="cpu").max_seq_length == 8
     for length in (2, 65):
         with pytest.raises(InputError, match=f"max_length {length} .* 3 to 64 tokens"):
-            build_encoder(tiny_bert, pooling="cls", max_length=length, device="cpu")
+            load(tiny_bert, pooling="cls", max_length=length, device="cpu")
 
 
 class TestSimCseCheckpoints:
     def test_name_settles_the_pooling(self, tiny_bert: Path, tmp_path: Path) -> None:
         folder = copy_of(tiny_bert, tmp_path / "unsup-simcse-bert-tiny")
-        assert [type(module).__name__ for module in build_encoder(folder, pooling=None)] == [
+        assert [type(module).__name__ for module in load(folder, pooling=None)] == [
             "Transformer",
             "Pooling",
         ]
 
     def test_supervised_takes_its_mlp_from_the_pooler(self, tiny_bert: Path, tmp_path: Path) -> None:
         folder = copy_of(tiny_bert, tmp_path / "sup-simcse-bert-tiny")
-        model = build_encoder(folder, pooling=None, device="cpu")
+        model = load(folder, pooling=None, device="cpu")
         weights = load_file(folder / "model.safetensors")
         torch.testing.assert_close(model[2].linear.weight.data, weights["pooler.dense.weight"])
 
@@ -178,18 +178,18 @@ class TestSimCseCheckpoints:
         renamed = {f"bert.{name}": value for name, value in weights.items() if "pooler" not in name}
         renamed["mlp.dense.weight"], renamed["mlp.dense.bias"] = torch.randn(16, 16), torch.randn(16)
         save_file(renamed, folder / "model.safetensors", metadata={"format": "pt"})
-        model = build_encoder(folder, pooling="cls-mlp", device="cpu")
+        model = load(folder, pooling="cls-mlp", device="cpu")
         assert torch.equal(model[2].linear.weight, renamed["mlp.dense.weight"])
         assert torch.equal(model[2].linear.bias, renamed["mlp.dense.bias"])
         name = "embeddings.word_embeddings.weight"
         assert torch.equal(model[0].model.state_dict()[name], weights[name])
         with pytest.raises(InputError, match="SimCSE's training"):
-            build_encoder(folder, pooling=None)
+            load(folder, pooling=None)
 
     def test_other_models_start_with_a_new_head(
         self, tiny_bert: Path, caplog: pytest.LogCaptureFixture
     ) -> None:
-        model = build_encoder(tiny_bert, pooling="cls-mlp", device="cpu")
+        model = load(tiny_bert, pooling="cls-mlp", device="cpu")
         pooler = load_file(tiny_bert / "model.safetensors")["pooler.dense.weight"]
         assert not torch.equal(model[2].linear.weight, pooler)
         assert "has to be trained" in caplog.text
@@ -227,7 +227,7 @@ def test_damaged_folder_is_one_line(
     folder = copy_of(tiny_bert, tmp_path / "broken")
     damage(folder)
     with pytest.raises(InputError, match=message) as caught:
-        build_encoder(folder, pooling="cls")
+        load(folder, pooling="cls")
     assert "\n" not in str(caught.value)
 
 
@@ -245,14 +245,14 @@ def test_damaged_folder_is_one_line(
 )
 def test_unknown_model_is_one_line(base: str, message: str) -> None:
     with pytest.raises(InputError, match=message):
-        build_encoder(base, pooling="cls")
+        load(base, pooling="cls")
 
 
 def test_file_is_no_model(tiny_bert: Path) -> None:
     with pytest.raises(InputError, match=r"config.json is a file"):
-        build_encoder(tiny_bert / "config.json", pooling="cls")
+        load(tiny_bert / "config.json", pooling="cls")
 
 
 def test_unknown_pooling_is_refused(tiny_bert: Path) -> None:
     with pytest.raises(InputError, match="unknown pooling 'median'"):
-        build_encoder(tiny_bert, pooling="median")  # type: ignore[arg-type]
+        load(tiny_bert, pooling="median")  # type: ignore[arg-type]
