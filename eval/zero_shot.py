@@ -7,7 +7,7 @@ evaluated on SemEval-2014's Spanish set and on SemEval-2017's Arabic, Spanish an
     python eval/zero_shot.py --data-dir data --output runs/zero-shot
     python eval/zero_shot.py sg-opt --seeds 1,2 --base bert-mini --sets sts17 -o runs/small
 
-SemEval-2014's Spanish files are on no hub: unpack the task's own `sts-es-test.2014` (`STS.input.*.txt` and
+SemEval-2014 Spanish is not on the hub: unpack the task's own `sts-es-test.2014` (`STS.input.*.txt` and
 `STS.gs.*.txt` of wikipedia and news) in the data folder, or name the other sets with
 `--sets sts17-ar-ar,sts17-es-es,sts17-en-en`; `sts17` are all tracks, also those across languages, which the
 paper leaves out. The rows that train nothing are

@@ -29,7 +29,7 @@ def test_texts_and_pairs(write_file: Write) -> None:
         ("text,kind\na,b\n", {}, "label"),
         ("words,label\na,b\n", {}, "text"),
         ("text,label\na,b\n ,b\n", {}, "column 'text' of row 2 is empty"),
-        ("text,label\na,new\n", {"label_names": ("old", "older")}, "'new' is no label"),
+        ("text,label\na,new\n", {"label_names": ("old", "older")}, "'new' is not a label"),
         ("text,label\na,b\n", {"columns": ("a", "b", "c")}, "text columns a, b, c"),
         ("text,label\na,b\n", {"columns": ("text", "text")}, "text columns text, text"),
     ],
