@@ -142,7 +142,6 @@ def test_files_stay_small() -> None:
             assert len(path.read_text(encoding="utf-8").splitlines()) <= 400, path
 
 
-@pytest.mark.skip(reason="the programs are being rewritten")
 @pytest.mark.parametrize("path", TRAINING_PROGRAMS, ids=lambda path: path.stem)
 def test_a_training_program_is_a_docstring_a_recipe_and_a_call(path: Path) -> None:
     assert len(path.read_text(encoding="utf-8").splitlines()) <= 50

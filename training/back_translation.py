@@ -23,70 +23,9 @@ The result loads as SentenceTransformer("bt-bert-base").
 
 from __future__ import annotations
 
-import argparse
+from sentemb.cli.train import program
 
-from sentemb.training import TrainConfig, resolve
-from sentemb.training.program import program_parser, run_program
-
-VIEW_ENCODERS = {"bt": "trained", "bt-sg-opt": "frozen"}  # the authors' code; section 6
-
-
-def configure(options: argparse.Namespace) -> TrainConfig:
-    """Put the paper's values and the command line together.
-
-    Args:
-        options: The command line.
-
-    Returns:
-        The configuration.
-    """
-    return resolve(
-        options.objective,
-        overrides={
-            "base": options.base,
-            "data": options.data,
-            "columns": options.columns.split(","),
-            "output": options.output,
-            "dev": options.dev,
-            "data_dir": options.data_dir,
-            "preset": options.preset,
-            "max_steps": options.max_steps,
-            # "Identical with our Contrastive (SG) model", appendix A.2.
-            "batch_size": 16,  # table 8
-            "epochs": 1,  # table 8
-            "learning_rate": 5e-5,  # table 8
-            "betas": [0.9, 0.9],  # table 8
-            "epsilon": 1e-6,  # released code: default of its AdamW
-            "weight_decay": 0.01,  # released code: effective on all but biases and LayerNorm
-            "schedule": "linear",  # released code
-            "warmup": 0.1,  # released code
-            "clip": 1.0,  # released code: global norm, projection head included
-            "max_length": 128,  # released code
-            "eval_steps": 50,  # table 8
-            "stopping": "drops",  # released code: drops against the previous score, never reset
-            "stopping_limit": 10,  # table 8
-            "loss_options": {
-                "temperature": 0.01,  # table 8: tau
-                "drift_weight": 0.1,  # table 8: lambda
-                "view_encoder": options.view_encoder or VIEW_ENCODERS[options.objective],
-            },
-        },
-        assignments={"seeds": options.seeds},
-    )
-
-
-def main() -> None:
-    """Read the command line and train."""
-    parser = program_parser(__doc__, data=None, seeds="1")
-    parser.add_argument("--objective", choices=VIEW_ENCODERS, default="bt", help="alone, or with SG-OPT")
-    parser.add_argument(
-        "--view-encoder",
-        choices=("trained", "frozen"),
-        help="what encodes back-translations; trained for bt, frozen for bt-sg-opt",
-    )
-    parser.add_argument("--columns", default="text,back_translation", help="texts and translations: a,b")
-    print(run_program(parser, configure))
-
+RECIPES = {"bt": "bt", "bt-sg-opt": "bt-sg-opt"}
 
 if __name__ == "__main__":
-    main()
+    program(RECIPES, default="bt")

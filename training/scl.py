@@ -10,7 +10,7 @@ rest to choose by; its baseline; and its loss as printed, in which the contrasti
 The paper searched temperature and weight per task, and chose the best of ten seeds:
 
     python training/scl.py --task rte --set loss_options.temperature=0.1 --set loss_options.weight=0.5 \
-        --seed 7 --output scl-rte-7
+        --seeds 7 --output scl-rte-7
 
 Your own texts, or pairs of texts:
 
@@ -21,61 +21,9 @@ The result loads as Classifier.load("scl-rte"), its encoder as SentenceTransform
 
 from __future__ import annotations
 
-import argparse
+from sentemb.cli.train import program
 
-from sentemb.classification import ClassifierConfig, optimization_of, resolve_classifier
-from sentemb.classification.programs import Sets, program_parser, run_program
-from sentemb.data import load_labelled, scl_dev_split
-from sentemb.training import split_settings
-
-TASKS = ("sst2", "cola", "mrpc", "rte", "qnli", "mnli")  # table 1
-
-
-def configure(options: argparse.Namespace) -> ClassifierConfig:
-    """Put the paper's values and the command line together.
-
-    Args:
-        options: The command line.
-
-    Returns:
-        The configuration.
-    """
-    return resolve_classifier(
-        options.objective,
-        # Section 4.1 of the paper where it says something; the baseline is trained in the same way.
-        overrides=optimization_of("scl")
-        | {
-            "metric": "accuracy",  # section 4.1: of the validation set
-            "base": options.base,
-            "output": options.output,
-            "seeds": [options.seed],
-        },
-        assignments=split_settings(options.set),
-    )
-
-
-def task_sets(options: argparse.Namespace) -> Sets:
-    """The train split of a GLUE task, and its dev split in two (section 4.1).
-
-    Args:
-        options: The command line.
-
-    Returns:
-        The three sets; all seeds have the same.
-    """
-    train, dev = (
-        load_labelled(options.task, split=split, data_dir=options.data_dir) for split in ("train", "dev")
-    )
-    parts = scl_dev_split(dev.labels)
-    return Sets(train, dev.select(parts.validation, split="validation"), dev.select(parts.test, split="test"))
-
-
-def main() -> None:
-    """Read the command line, train and score."""
-    parser = program_parser(__doc__, tasks=TASKS, base="roberta-large")
-    parser.add_argument("--objective", choices=("scl", "ce"), default="scl", help="SCL, or its baseline")
-    print(run_program(parser, configure, task_sets))
-
+RECIPES = {"scl": "scl", "ce": "ce --protocol scl"}
 
 if __name__ == "__main__":
-    main()
+    program(RECIPES, default="scl")

@@ -17,46 +17,9 @@ The result loads as SentenceTransformer("whitened-bert-base").
 
 from __future__ import annotations
 
-import argparse
+import sys
 
-from sentence_transformers import SentenceTransformer
-
-from sentemb.transforms import add_whitening
-from sentemb.transforms.programs import Fitted, Stopwatch, program_parser, run_program
-from sentemb.transforms.sentences import Sentences
-
-CITATION = """
-@misc{su-etal-2021-whitening,
-  title = {Whitening Sentence Representations for Better Semantics and Faster Retrieval},
-  author = {Su, Jianlin and Cao, Jiarun and Liu, Weijie and Ou, Yangyiwen},
-  year = {2021},
-  eprint = {2103.15316},
-  archivePrefix = {arXiv},
-}"""
-POOLING = "first-last"  # the paper's BERT-base-first-last-avg
-
-
-def fit(options: argparse.Namespace, model: SentenceTransformer, sentences: Sentences) -> Fitted:
-    """Fit the whitening."""
-    watch = Stopwatch()
-    whitened = add_whitening(
-        model,
-        [*sentences.first, *(sentences.second or ())],
-        dimensions=options.dimensions,
-        max_length=options.max_length,
-        cache_dir=options.cache_dir,
-        progress=True,
-    )
-    settings = {"kept_dimensions": whitened.get_embedding_dimension()}
-    return Fitted(whitened, "BERT-whitening", settings, {"encode_and_fit": watch.lap()}, CITATION, {})
-
-
-def main() -> None:
-    """Read the command line and fit."""
-    parser = program_parser(__doc__)
-    parser.add_argument("--dimensions", type=int, help="keep the first so many; all by default")
-    print(run_program(parser, fit, pooling=lambda options: POOLING))
-
+from sentemb.cli.main import run
 
 if __name__ == "__main__":
-    main()
+    run(["train", "whitening", *sys.argv[1:]])

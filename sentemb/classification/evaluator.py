@@ -11,12 +11,12 @@ from torch import Tensor
 
 from sentemb._compat import BaseEvaluator
 from sentemb.classification.classifier import Classifier
-from sentemb.classification.config import Metric
 from sentemb.classification.inputs import Input
 from sentemb.data.labelled import LabelledTexts
 from sentemb.errors import InputError
 from sentemb.evaluation.classification import Task
 from sentemb.modules.heads import ClassificationHead
+from sentemb.training.config import Metric
 
 
 class ClassifierEvaluator(BaseEvaluator):

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sentemb.classification.classifier import Classifier
-from sentemb.classification.config import ClassifierConfig
 from sentemb.classification.options import check_options
 from sentemb.classification.session import ClassifierSession
 from sentemb.data.labelled import LabelledTexts
 from sentemb.errors import InputError
+from sentemb.training.config import ClassifierConfig
 from sentemb.training.folder import RunFolder
 from sentemb.training.outcome import Run
 from sentemb.training.progress import ConsoleProgress, without_upstream_bars
@@ -64,7 +64,7 @@ def fit_classifier(
         Interrupted: The user stopped the run, which can be resumed.
 
     Example:
-        >>> config = resolve_classifier("lacon", overrides={"output": "cola-lacon"})  # doctest: +SKIP
+        >>> config = resolve("lacon", overrides={"output": "cola-lacon"})  # doctest: +SKIP
         >>> cola = load_labelled("cola", split="train")  # doctest: +SKIP
         >>> fit_classifier(config, cola).classifier.predict(["Cat the sat."])  # doctest: +SKIP
     """

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from sentemb.classification.config import ClassifierConfig
 from sentemb.errors import InputError
+from sentemb.training.config import ClassifierConfig
 from sentemb.training.objective import check_loss_options, takes_head
 
 

@@ -16,7 +16,6 @@ from transformers import set_seed
 
 from sentemb._compat import Dense
 from sentemb.classification.classifier import Classifier
-from sentemb.classification.config import ClassifierConfig
 from sentemb.classification.evaluator import ClassifierEvaluator, inputs_of
 from sentemb.classification.inputs import compute
 from sentemb.classification.probe import fit_probe
@@ -25,6 +24,7 @@ from sentemb.data.columns import LABEL
 from sentemb.data.labelled import LabelledTexts
 from sentemb.modules.heads import ClassificationHead, build_head
 from sentemb.training.card import classifier_card, write_card
+from sentemb.training.config import ClassifierConfig
 from sentemb.training.encoder_session import EncoderSession
 from sentemb.training.length_bucketing import bucketed_by_length
 from sentemb.training.objective import build_loss, takes_head

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import NoneType
 from typing import Annotated, Any, Literal, get_args, get_origin
 
@@ -14,53 +14,105 @@ from sentemb.training.recipes import Recipe
 from sentemb.training.settings import explain, option_tables, resolve, shown, split_settings
 
 _HIDDEN = ("recipe",)
+_MINI_BATCH = "loss_options.mini_batch_size"  # an option of every loss that a gradient cache can wrap
 
 
-def settings_command(recipe: Recipe, act: Callable[[Any, bool], None]) -> Callable[..., None]:
-    """A command with an option for each setting of a recipe; `act` takes the configuration and `resume`."""
+def settings_command(
+    recipe: Recipe,
+    act: Callable[..., None],
+    *,
+    flags: Mapping[str, str] | None = None,
+    adjust: Callable[[Recipe, dict[str, Any]], dict[str, Any]] | None = None,
+) -> Callable[..., None]:
+    """A command with an option for each setting of a recipe.
+
+    Args:
+        recipe: The recipe.
+        act: Takes the configuration, `resume` and, where there are any, the values of `flags`.
+        flags: Further options that are no settings, name to help.
+        adjust: Makes overrides of the recipe out of the flags, which it may complete.
+
+    Returns:
+        A function for typer.
+    """
+    own, fields = dict(flags or {}), recipe.config_class.model_fields
+    options = _loss_options(recipe)
 
     def command(**given: Any) -> None:
         file, setting, resume = (given.pop(name) for name in ("config", "setting", "resume"))
+        chosen = {name: given.pop(name) for name in own}
         if given.pop("explain"):
-            _explain(recipe)
+            _explain(recipe, given.get("preset") or "paper", chosen.get("task"))
             return
-        named = {name: value for name, value in given.items() if value}
-        lists = {name: value for name, value in named.items() if isinstance(value, list)}
-        texts = {name: value for name, value in named.items() if isinstance(value, str)}
+        overrides = adjust(recipe, chosen) if adjust else {}
+        named = {name: value for name, value in given.items() if value is not None and value != []}
+        overrides |= {name: value for name, value in named.items() if isinstance(value, list | bool)}
+        texts = {options.get(name, name): value for name, value in named.items() if isinstance(value, str)}
+        assignments = split_settings(setting or ()) | texts
         config = resolve(
-            recipe, file=file, overrides=lists, assignments=split_settings(setting or ()) | texts
+            recipe, task=chosen.get("task"), file=file, overrides=overrides, assignments=assignments
         )
-        act(config, resume)
+        act(config, resume, chosen) if own else act(config, resume)
 
-    parameters = [*_of_fields(recipe), *_COMMON]
+    parameters = [
+        _parameter(name, Annotated[str | None, typer.Option(help=help)]) for name, help in own.items()
+    ]
+    parameters += [_of_field(recipe, name) for name in fields if name not in (*_unseen(recipe), *own)]
+    parameters += [_of_option(recipe, name, key) for name, key in options.items()]
+    parameters += _COMMON
     command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     command.__annotations__ = {one.name: one.annotation for one in parameters}
     return command
 
 
-def _of_fields(recipe: Recipe) -> list[inspect.Parameter]:
-    kind, sources = recipe.config_class, recipe.sources("paper")
-    hidden = {*_HIDDEN, *option_tables(kind)}
-    if all(layer.released is None for layer in recipe.layers):
-        hidden.add("preset")
-    parameters = []
-    for name, field in kind.model_fields.items():
-        if name in hidden:
-            continue
-        told = field.description or ""
-        if name in sources:
-            told += f" [{shown(sources[name].value)}: {sources[name].source}]"
-        elif field.default not in (PydanticUndefined, None, ()):
-            told += f" [{shown(field.default)}]"
-        # Paths may hold commas: a list of texts is an option that is repeated.
-        repeated = get_origin(field.annotation) is tuple and str in getattr(field.annotation, "__args__", ())
-        option = typer.Option(
-            help=f"{told} Repeatable." if repeated else told,
-            metavar=_wanted(field.annotation),
-            show_default=False,
-        )
-        parameters.append(_parameter(name, Annotated[list[str] | None if repeated else str | None, option]))
-    return parameters
+def _unseen(recipe: Recipe) -> list[str]:
+    no_released = all(layer.released is None for layer in recipe.layers)
+    return [*_HIDDEN, *option_tables(recipe.config_class), *(["preset"] if no_released else [])]
+
+
+def _loss_options(recipe: Recipe) -> dict[str, str]:
+    """The options of the recipe's loss that have a flag: name to key."""
+    fields = recipe.config_class.model_fields
+    keys = [key for key in recipe.defaults if key.startswith("loss_options.")]
+    if "loss" in fields:
+        keys.append(_MINI_BATCH)
+    names = {key.partition(".")[2]: key for key in keys}
+    return {name: key for name, key in names.items() if name not in fields}
+
+
+def _of_field(recipe: Recipe, name: str) -> inspect.Parameter:
+    field = recipe.config_class.model_fields[name]
+    told = field.description or ""
+    if name in recipe.defaults:
+        told += _default(recipe, name)
+    elif field.default not in (PydanticUndefined, None, ()):
+        told += f" [{shown(field.default)}]"
+    if field.annotation is bool:
+        flag = name.replace("_", "-")
+        option = typer.Option(f"--{flag}/--no-{flag}", help=told, show_default=False)
+        return _parameter(name, Annotated[bool | None, option])
+    # Paths may hold commas: a list of them is an option that is repeated.
+    repeated = name in ("corpus", "exclude")
+    option = typer.Option(
+        *([f"--{name.replace('_', '-')}", "-o"] if name == "output" else []),
+        help=f"{told} Repeat it." if repeated else told,
+        metavar=_wanted(field.annotation),
+        show_default=False,
+    )
+    return _parameter(name, Annotated[list[str] | None if repeated else str | None, option])
+
+
+def _of_option(recipe: Recipe, name: str, key: str) -> inspect.Parameter:
+    told = "Encode so many rows at a time, with a gradient cache: the same loss in less memory."
+    if key != _MINI_BATCH:
+        told = f"Option of the loss.{_default(recipe, key)}"
+    option = typer.Option(help=told, show_default=False)
+    return _parameter(name, Annotated[str | None, option])
+
+
+def _default(recipe: Recipe, key: str) -> str:
+    default = recipe.defaults[key]
+    return f" [{shown(default.value)}: {default.source}]"
 
 
 def _wanted(kind: Any) -> str:
@@ -69,10 +121,10 @@ def _wanted(kind: Any) -> str:
         return "|".join(get_args(kind))
     kinds = [one for one in get_args(kind) if one not in (NoneType, Ellipsis)]
     if get_origin(kind) is tuple:
-        return _wanted(kinds[0]) + ("" if kinds[0] is str else ",...")
+        return f"{_wanted(kinds[0])},..."
     if kinds:  # an optional or annotated type
         return _wanted(kinds[0])
-    return {int: "NUMBER", float: "NUMBER", bool: "true|false"}.get(kind, "TEXT")
+    return {int: "NUMBER", float: "NUMBER"}.get(kind, "TEXT")
 
 
 def _parameter(name: str, annotation: Any, default: Any = None) -> inspect.Parameter:
@@ -81,19 +133,24 @@ def _parameter(name: str, annotation: Any, default: Any = None) -> inspect.Param
 
 _COMMON = [
     _parameter("config", Annotated[str | None, typer.Option(help="TOML file with any of the settings.")]),
-    _parameter("setting", Annotated[list[str] | None, typer.Option("--set", help="Any setting: KEY=VALUE.")]),
+    _parameter(
+        "setting",
+        Annotated[
+            list[str] | None, typer.Option("--set", help="Any setting: KEY=VALUE, loss_options.KEY=VALUE.")
+        ],
+    ),
     _parameter("resume", Annotated[bool, typer.Option("--resume", help="Resume an interrupted run.")], False),
     _parameter(
         "explain",
-        Annotated[bool, typer.Option("--explain", help="Print every default with its source and leave.")],
+        Annotated[bool, typer.Option("--explain", help="Print every default with its source and exit.")],
         False,
     ),
 ]
 
 
-def _explain(recipe: Recipe) -> None:
-    told = explain(recipe.name)
+def _explain(recipe: Recipe, preset: str, task: str | None) -> None:
+    told = explain(recipe.name, preset=preset, task=task)
     width = max(len(key) for key in told)
-    typer.echo(f"{recipe.name}: {recipe.summary}")
+    typer.echo(f"{recipe.name} ({preset}): {recipe.summary}")
     for key, (value, source) in told.items():
         typer.echo(f"  {key:<{width}}  {value:<22}  {source}")

@@ -1,22 +1,45 @@
-"""`sentemb train RECIPE`: one command per recipe, all with the same flags."""
+"""`sentemb train RECIPE`: one command per recipe, its options made from the recipe's configuration."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated, Any
+import sys
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
 
 import typer
-from typer.core import TyperGroup
+from typer.main import get_command
 
+from sentemb.cli.console import error_line, next_step
+from sentemb.cli.main import LazyGroup, run
 from sentemb.cli.settings import settings_command
-from sentemb.training.recipes import Recipe, get_recipe, recipes_of
+from sentemb.errors import unknown
+from sentemb.training.recipes import PROTOCOLS, RECIPES, Recipe, get_recipe, optimization_of
 
 if TYPE_CHECKING:
     from sentemb.training.outcome import Run
     from sentemb.training.run import SeedSummary
 
+_CLASSIFICATION_FLAGS = {
+    "task": "Data set of a paper, divided as there; --explain and an unknown name list them.",
+    "protocol": f"The paper that divides the task: {', '.join(PROTOCOLS)}; by default the recipe's own.",
+    "train": "In place of a task: table to train on (.csv .tsv .jsonl .parquet).",
+    "validation": "With --train: table to choose the weights by.",
+    "test": "With --train: table to report.",
+    "columns": "With --train: text column, or a,b for pairs; text by default.",
+    "label": "With --train: label column; label by default.",
+    "data_dir": "Folder of local data sets; SENTEMB_DATA by default.",
+}
 
-class RecipeGroup(TyperGroup):
+
+_MULTITASK_FLAGS = {
+    "nli": "NLI triples, where contrast is trained on them: a file or a catalogue name; simcse-nli by default.",
+    "held_out": "Divide quora-dev.csv, and evaluate on this share of it.",
+    "rows": "Use only so many rows of each set, to try things out.",
+    "data_dir": "Folder of local data sets; SENTEMB_DATA by default.",
+}
+
+
+class RecipeGroup(LazyGroup):
     """Names an unknown recipe, and the closest known one, in one line."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
@@ -28,135 +51,135 @@ class RecipeGroup(TyperGroup):
 
 app = typer.Typer(
     cls=RecipeGroup,
-    help="Train an encoder. sentemb train RECIPE --explain shows each default and its source.",
+    help="Train by a recipe. sentemb train RECIPE --help shows each setting, its default and its source.",
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,
 )
 
 
+def program(recipes: Mapping[str, str], *, default: str, option: str = "objective") -> None:
+    """Run a program that trains one of several recipes, which `--objective` names."""
+    arguments = sys.argv[1:]
+    chosen, flag = default, f"--{option}"
+    if flag in arguments and arguments.index(flag) + 1 < len(arguments):
+        at = arguments.index(flag)
+        chosen = arguments[at + 1]
+        del arguments[at : at + 2]
+    if chosen not in recipes:
+        sys.stderr.write(error_line(str(unknown(option, chosen, recipes))))
+        sys.exit(2)
+    run(["train", *recipes[chosen].split(), *arguments])
+
+
+def _stand_in(recipe: Recipe) -> Callable[[], Any]:
+    def load() -> Any:
+        single = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
+        single.command(recipe.name, help=recipe.summary)(_command(recipe))
+        return get_command(single)
+
+    return load
+
+
 def _command(recipe: Recipe) -> Callable[..., None]:
-    def command(
-        base: Annotated[str | None, typer.Option(help="Base model: a folder or a hub id.")] = None,
-        data: Annotated[
-            str | None, typer.Option(help="Training text: file, folder, hub id or catalogue name.")
-        ] = None,
-        output: Annotated[str | None, typer.Option(help="Folder for the model and the run.")] = None,
-        config: Annotated[str | None, typer.Option(help="TOML file with any of the settings.")] = None,
-        column: Annotated[
-            list[str] | None, typer.Option(help="Text column; repeat it in the order of the roles.")
-        ] = None,
-        epochs: Annotated[int | None, typer.Option(help="Passes over the data.")] = None,
-        max_steps: Annotated[int | None, typer.Option(help="Stop after this many steps.")] = None,
-        batch_size: Annotated[int | None, typer.Option(help="Rows per step and process.")] = None,
-        learning_rate: Annotated[float | None, typer.Option(help="Peak learning rate.")] = None,
-        temperature: Annotated[float | None, typer.Option(help="Divides the cosine.")] = None,
-        max_length: Annotated[int | None, typer.Option(help="Longest training input in tokens.")] = None,
-        pooling: Annotated[str | None, typer.Option(help="How a sentence vector is made.")] = None,
-        seeds: Annotated[str | None, typer.Option(help="One run each: 1,2,3.")] = None,
-        precision: Annotated[str | None, typer.Option(help="float32 or bfloat16.")] = None,
-        dev: Annotated[
-            str | None, typer.Option(help="Dev set: stsb, a file of scored pairs, or none.")
-        ] = None,
-        eval_steps: Annotated[int | None, typer.Option(help="Steps between evaluations.")] = None,
-        data_dir: Annotated[str | None, typer.Option(help="Folder of local data sets.")] = None,
-        preset: Annotated[
-            str | None, typer.Option(help="paper, or released for what the published code does.")
-        ] = None,
-        setting: Annotated[
-            list[str] | None, typer.Option("--set", help="Any setting: KEY=VALUE, loss_options.KEY=VALUE.")
-        ] = None,
-        resume: Annotated[bool, typer.Option("--resume", help="Go on with an interrupted run.")] = False,
-        explain: Annotated[
-            bool, typer.Option("--explain", help="Print every default with its source and leave.")
-        ] = False,
-    ) -> None:
-        if explain:
-            _explain(recipe, preset or "paper")
-            return
-        from sentemb.training.settings import split_settings
-
-        assignments = split_settings(setting or ())
-        if seeds is not None:
-            assignments["seeds"] = seeds
-        overrides: dict[str, Any] = {
-            "base": base,
-            "data": data,
-            "output": output,
-            "columns": column or None,
-            "epochs": epochs,
-            "max_steps": max_steps,
-            "batch_size": batch_size,
-            "learning_rate": learning_rate,
-            "loss_options": None if temperature is None else {"temperature": temperature},
-            "max_length": max_length,
-            "pooling": pooling,
-            "precision": precision,
-            "dev": dev,
-            "eval_steps": eval_steps,
-            "data_dir": data_dir,
-            "preset": preset,
-        }
-        _train(recipe.name, config, overrides, assignments, resume=resume)
-
-    return command
+    if recipe.kind == "classification":
+        return settings_command(recipe, _classifier, flags=_CLASSIFICATION_FLAGS, adjust=_by_protocol)
+    if recipe.kind == "multitask":
+        return settings_command(recipe, _multitask, flags=_MULTITASK_FLAGS)
+    return settings_command(recipe, _ACTS[recipe.kind])
 
 
-for _recipe in recipes_of("contrastive").values():
-    app.command(_recipe.name, help=_recipe.summary)(_command(_recipe))
+def _contrastive(config: Any, resume: bool) -> None:
+    from sentemb.training.run import train, train_seeds
+
+    with _interruptible() as progress:
+        if len(config.seeds) > 1:
+            summary = train_seeds(config, resume=resume, progress=progress)
+            for run in summary.runs:
+                _report(run)
+            _report_seeds(summary)
+        else:
+            _report(train(config, resume=resume, progress=progress))
+    next_step(f"sentemb eval sts {config.output} {config.base}")
+
+
+def _classifier(config: Any, resume: bool, flags: dict[str, Any]) -> None:
+    from sentemb.classification.program import train_classifier
+
+    with _interruptible() as progress:
+        for line in train_classifier(config, flags, resume=resume, progress=progress):
+            typer.echo(line)
+
+
+def _by_protocol(recipe: Recipe, flags: dict[str, Any]) -> dict[str, Any]:
+    """What the paper of a task says beside the recipe."""
+    from sentemb.classification.program import check_flags
+
+    flags["protocol"] = flags["protocol"] or recipe.protocol
+    check_flags(flags)
+    if flags["protocol"] is None:
+        return {}
+    if flags["protocol"] not in PROTOCOLS:
+        raise unknown("protocol", flags["protocol"], PROTOCOLS)
+    protocol = PROTOCOLS[flags["protocol"]]
+    of_task = protocol.tasks.get(flags["task"] or "", {})
+    shared = optimization_of(protocol.optimization) if protocol.optimization else {}
+    return shared | {name: value for name, value in of_task.items() if name != "test"}
+
+
+def _transform(config: Any, resume: bool) -> None:
+    from sentemb.transforms.program import fit_transform
+
+    with _interruptible() as progress:
+        typer.echo(str(fit_transform(config, progress=progress)))
 
 
 def _pretrain(config: Any, resume: bool) -> None:
     from sentemb.pretraining import pretrain
-    from sentemb.training.outcome import Interrupted
-    from sentemb.training.progress import ConsoleProgress
 
-    try:
-        _report(pretrain(config, resume=resume, progress=ConsoleProgress()))
-    except Interrupted as interruption:
-        typer.echo(f"{interruption.folder}: {interruption}", err=True)
-        raise
+    with _interruptible() as progress:
+        _report(pretrain(config, resume=resume, progress=progress))
 
 
-for _recipe in recipes_of("pretraining").values():
-    app.command(_recipe.name, help=_recipe.summary)(settings_command(_recipe, _pretrain))
+def _multitask(config: Any, resume: bool, flags: dict[str, Any]) -> None:
+    from sentemb.multitask.program import train_row
+
+    with _interruptible() as progress:
+        for line in train_row(config, flags, resume=resume, progress=progress):
+            typer.echo(line)
 
 
-def _train(
-    recipe: str,
-    file: str | None,
-    overrides: dict[str, Any],
-    assignments: dict[str, str],
-    *,
-    resume: bool,
-) -> None:
-    from sentemb.training.settings import resolve
+class _interruptible:
+    """Progress on the terminal; an interrupted run says how to resume it."""
 
-    config = resolve(recipe, file=file, overrides=overrides, assignments=assignments)
+    def __enter__(self) -> Any:
+        from sentemb.training.progress import ConsoleProgress
 
-    from sentemb.training.outcome import Interrupted
-    from sentemb.training.progress import ConsoleProgress
-    from sentemb.training.run import train, train_seeds
+        return ConsoleProgress()
 
-    progress = ConsoleProgress()
-    try:
-        if len(config.seeds) > 1:
-            _report_seeds(train_seeds(config, resume=resume, progress=progress))
-        else:
-            _report(train(config, resume=resume, progress=progress))
-    except Interrupted as interruption:
-        typer.echo(f"{interruption.folder}: {interruption}", err=True)
-        raise
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        from sentemb.training.outcome import Interrupted
+
+        if isinstance(error, Interrupted):
+            typer.echo(f"{error.folder}: {error}", err=True)
 
 
 def _report(run: Run) -> None:
-    score = "" if run.dev_score is None else f", dev Spearman {100 * run.dev_score:.2f}"
-    typer.echo(f"{run.output}: weights of step {run.step} of {run.steps}{score}")
+    typer.echo(f"{run.output}: weights of step {run.step} of {run.steps}")
+    if run.dev_score is None:
+        return
+    if run.base_score is None:
+        typer.echo(f"dev Spearman {100 * run.dev_score:.2f}")
+        return
+    change = 100 * (run.dev_score - run.base_score)
+    verdict = "better than" if change > 0 else "worse than" if change < 0 else "no better than"
+    typer.echo(
+        f"dev Spearman {100 * run.base_score:.2f} (base) -> {100 * run.dev_score:.2f}, {change:+.2f}: "
+        f"{verdict} the base"
+    )
 
 
 def _report_seeds(summary: SeedSummary) -> None:
-    for run in summary.runs:
-        _report(run)
     values = summary.statistics()
     if values["standard_deviation"] is not None:
         typer.echo(
@@ -166,9 +189,12 @@ def _report_seeds(summary: SeedSummary) -> None:
         )
 
 
-def _explain(recipe: Recipe, preset: str) -> None:
-    sources = recipe.sources(preset)
-    width = max(len(key) for key in sources)
-    typer.echo(f"{recipe.name} ({preset}): {recipe.summary}")
-    for key, default in sources.items():
-        typer.echo(f"  {key:<{width}}  {default.value!s:<22}  {default.source}")
+_ACTS: dict[str, Callable[..., None]] = {
+    "contrastive": _contrastive,
+    "flow": _transform,
+    "whitening": _transform,
+    "pretraining": _pretrain,
+}
+for _recipe in RECIPES.values():
+    # The rows of the multi-task tables are many, and known to who has the paper.
+    app.command(_recipe.name, help=_recipe.summary, hidden=_recipe.kind == "multitask")(_stand_in(_recipe))

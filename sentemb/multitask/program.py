@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from sentemb.errors import InputError
 from sentemb.multitask.data import load_task_sets, read_nli_columns
@@ -11,10 +13,13 @@ from sentemb.multitask.ensemble import TaskEnsemble
 from sentemb.multitask.evaluation import evaluate_tasks
 from sentemb.multitask.fit import fit_multitask
 from sentemb.multitask.stages import uses_nli
+from sentemb.training.config import MultiTaskConfig
+from sentemb.training.config.checks import checked
 from sentemb.training.outcome import Interrupted
 from sentemb.training.progress import ConsoleProgress
 from sentemb.training.recipes import recipes_of
 from sentemb.training.settings import resolve, split_settings
+from sentemb.training.values import parsed
 
 ENSEMBLE = "table2-ensemble"
 
@@ -51,9 +56,9 @@ def main(description: str | None) -> None:
 def _train(options: argparse.Namespace) -> str:
     if (options.row == ENSEMBLE) != (options.runs is not None):
         raise InputError(f"--runs goes with --row {ENSEMBLE}", "give both or none of the two")
-    train, dev = load_task_sets(data_dir=options.data_dir, held_out=options.held_out)
-    train, dev = train.sample(options.rows), dev.sample(options.rows)
     if options.runs is not None:
+        _, dev = load_task_sets(data_dir=options.data_dir, held_out=options.held_out)
+        dev = dev.sample(options.rows)
         ensemble = TaskEnsemble.of_runs(options.runs.split(","))
         ensemble.save(options.output)
         scores = evaluate_tasks(ensemble, dev)
@@ -65,12 +70,31 @@ def _train(options: argparse.Namespace) -> str:
             overrides=named | {"seeds": None if options.seed is None else [options.seed]},
             assignments=split_settings(options.set),
         )
-        nli = (
-            read_nli_columns(options.nli, data_dir=options.data_dir, rows=options.rows)
-            if uses_nli(config)
-            else []
-        )
-        run = fit_multitask(config, train, dev, nli=nli, resume=options.resume, progress=ConsoleProgress())
-        scores = evaluate_tasks(run.model, dev)
-    lines = [f"{name:<20} {100 * score:6.2f}" for name, score in scores.items()]
-    return "\n".join([*lines, f"{options.row:<20} {options.output}"])
+        return "\n".join(train_row(config, vars(options), resume=options.resume, progress=ConsoleProgress()))
+    return "\n".join(_lines(scores, options.row, options.output))
+
+
+def train_row(
+    config: MultiTaskConfig,
+    flags: Mapping[str, Any],
+    *,
+    resume: bool = False,
+    progress: ConsoleProgress | None = None,
+) -> list[str]:
+    """Train a row and score it on the dev sets, a line for each score."""
+    held_out, rows = (
+        checked(name, parsed(str(flags[name]), kind), kind) if flags.get(name) is not None else None
+        for name, kind in (("held_out", float), ("rows", int))
+    )
+    data_dir = flags.get("data_dir")
+    sets = load_task_sets(data_dir=data_dir, held_out=held_out)
+    train, dev = (part.sample(rows) for part in sets)
+    nli = []
+    if uses_nli(config):
+        nli = read_nli_columns(flags.get("nli") or "simcse-nli", data_dir=data_dir, rows=rows)
+    run = fit_multitask(config, train, dev, nli=nli, resume=resume, progress=progress)
+    return _lines(evaluate_tasks(run.model, dev), config.recipe, config.output)
+
+
+def _lines(scores: Mapping[str, float], row: str, output: str) -> list[str]:
+    return [*(f"{name:<20} {100 * score:6.2f}" for name, score in scores.items()), f"{row:<20} {output}"]

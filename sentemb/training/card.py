@@ -119,7 +119,7 @@ def base_terms(base: str) -> dict[str, str]:
     if not text.startswith("---"):
         return {}
     stated = ModelCard(text, ignore_metadata_errors=True).data
-    terms = {"license": stated.license, "language": stated.language}
+    terms = {name: getattr(stated, name, None) for name in ("license", "language")}
     return {name: value for name, value in terms.items() if isinstance(value, str)}
 
 

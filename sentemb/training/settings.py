@@ -10,7 +10,7 @@ from typing import Any, get_origin
 from pydantic_core import PydanticUndefined
 
 from sentemb.errors import InputError, unknown
-from sentemb.training.config import RunConfig
+from sentemb.training.config import CheckedModel
 from sentemb.training.recipes import Recipe, get_recipe
 from sentemb.training.values import parsed, parsed_option, read_toml, to_toml
 
@@ -60,7 +60,8 @@ def resolve(
             values[key] = {**values.get(key, {}), **value} if joined else value
     values["recipe"] = chosen.name
     named = set().union(*layers)
-    if "base" in named and "pooling" not in named and "pooling" in values and _is_finished(values["base"]):
+    own_base = values.get("base") != chosen.values(preset, task).get("base")
+    if own_base and "pooling" not in named and "pooling" in values and _is_finished(values["base"]):
         values["pooling"] = None
     if "loss" in named and ":" in str(values["loss"]):
         # The options of the recipe's loss are not those of the user's own.
@@ -134,7 +135,7 @@ def split_settings(arguments: Iterable[str]) -> dict[str, str]:
     return texts
 
 
-def parse_settings(assignments: Mapping[str, str], kind: type[RunConfig]) -> dict[str, Any]:
+def parse_settings(assignments: Mapping[str, str], kind: type[CheckedModel]) -> dict[str, Any]:
     """Read settings from the command line, where everything is text.
 
     A field has the type of its own. An option may be any value of TOML that options are, lists of numbers
@@ -165,12 +166,12 @@ def parse_settings(assignments: Mapping[str, str], kind: type[RunConfig]) -> dic
     return values
 
 
-def option_tables(kind: type[RunConfig]) -> list[str]:
+def option_tables(kind: type[CheckedModel]) -> list[str]:
     """Fields that hold the options of something."""
     return [name for name, field in kind.model_fields.items() if get_origin(field.annotation) is Mapping]
 
 
-def differing(before: Mapping[str, Any], config: RunConfig, *, but: Iterable[str] = ()) -> list[str]:
+def differing(before: Mapping[str, Any], config: CheckedModel, *, but: Iterable[str] = ()) -> list[str]:
     """Fields in which a configuration departs from the one in a TOML file."""
     # Through TOML, so that both sides say "none" and have lists.
     now = tomllib.loads(to_toml(config.values()))
@@ -189,7 +190,7 @@ def _is_finished(base: Any) -> bool:
         return False
 
 
-def _read(kind: type[RunConfig], file: Path, recipe: str) -> dict[str, Any]:
+def _read(kind: type[CheckedModel], file: Path, recipe: str) -> dict[str, Any]:
     given = read_toml(file)
     for key in given:
         if key not in kind.model_fields:

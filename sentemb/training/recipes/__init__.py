@@ -29,18 +29,22 @@ from typing import Any, NamedTuple
 
 from sentemb.errors import InputError, unknown
 from sentemb.training.config import (
+    CheckedModel,
     ClassifierConfig,
+    FlowRunConfig,
     MultiTaskConfig,
     PretrainConfig,
-    RunConfig,
     TrainConfig,
+    WhiteningRunConfig,
 )
 
-KINDS: dict[str, type[RunConfig]] = {
+KINDS: dict[str, type[CheckedModel]] = {
     "contrastive": TrainConfig,
     "classification": ClassifierConfig,
     "multitask": MultiTaskConfig,
     "pretraining": PretrainConfig,
+    "flow": FlowRunConfig,
+    "whitening": WhiteningRunConfig,
 }
 _OPTIMIZATION = ("base", "batch_size", "epochs", "learning_rate", "weight_decay", "schedule", "warmup")
 
@@ -58,6 +62,22 @@ class Default(NamedTuple):
 
 
 Defaults = Mapping[str, Default]
+
+
+class Protocol(NamedTuple):
+    """A paper's experiments on labelled tasks.
+
+    Args:
+        source: Where the paper says so.
+        split: How it divides a task: `lacon`, `scl`, or `dev` for GLUE's train and dev split.
+        tasks: Task to what differs there: `metric`, `base`, and `test` for the split to test on.
+        optimization: The recipe by whose optimization every method is trained.
+    """
+
+    source: str
+    split: str
+    tasks: Mapping[str, Mapping[str, str]]
+    optimization: str | None = None
 
 
 class Layer(NamedTuple):
@@ -78,15 +98,17 @@ class Recipe:
         kind: What it trains, a key of `KINDS`.
         summary: One line.
         layers: What it inherits, then its own.
+        protocol: The paper whose tasks it trains on, a key of `PROTOCOLS`.
     """
 
     name: str
     kind: str
     summary: str
     layers: tuple[Layer, ...]
+    protocol: str | None = None
 
     @property
-    def config_class(self) -> type[RunConfig]:
+    def config_class(self) -> type[CheckedModel]:
         """The configuration that it fills."""
         return KINDS[self.kind]
 
@@ -189,12 +211,11 @@ def optimization_of(recipe: str) -> dict[str, Any]:
     return {name: values[name] for name in _OPTIMIZATION}
 
 
-def _read_all() -> dict[str, Recipe]:
-    recipes: dict[str, Recipe] = {}
-    for file in sorted(files(__name__).iterdir(), key=lambda file: file.name):
-        if file.name.endswith(".toml"):
-            recipes |= _read(tomllib.loads(file.read_text(encoding="utf-8")))
-    return {name: recipe for name, recipe in recipes.items() if not name.startswith("_")}
+def _contents() -> list[dict[str, Any]]:
+    found = [file for file in files(__name__).iterdir() if file.name.endswith(".toml")]
+    return [
+        tomllib.loads(file.read_text(encoding="utf-8")) for file in sorted(found, key=lambda one: one.name)
+    ]
 
 
 def _read(content: dict[str, Any]) -> dict[str, Recipe]:
@@ -212,8 +233,9 @@ def _read(content: dict[str, Any]) -> dict[str, Recipe]:
         )
         parent = recipes.get(table.get("inherits", ""))
         kind = table.get("kind") or (parent.kind if parent else "")
+        protocol = table.get("protocol") or (parent.protocol if parent else None)
         inherited = parent.layers if parent else ()
-        recipes[name] = Recipe(name, kind, table.get("summary", ""), (*inherited, layer))
+        recipes[name] = Recipe(name, kind, table.get("summary", ""), (*inherited, layer), protocol)
     return recipes
 
 
@@ -228,4 +250,10 @@ def _defaults(
         yield f"{prefix}{key}", Default(value, told.format(**names))
 
 
-RECIPES: dict[str, Recipe] = _read_all()
+_FILES = _contents()
+RECIPES: dict[str, Recipe] = {
+    name: recipe for file in _FILES for name, recipe in _read(file).items() if not name.startswith("_")
+}
+PROTOCOLS: dict[str, Protocol] = {
+    name: Protocol(**table) for file in _FILES for name, table in file.get("protocols", {}).items()
+}
