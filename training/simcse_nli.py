@@ -1,6 +1,6 @@
 """Contrastive learning on NLI triples under a head of two layers (Chen, Stanford CS224N, section 5.1).
 
-SimCSE's objective on SimCSE's triples with the project's optimisation; `training/simcse.py --objective supervised` has
+SimCSE's objective on SimCSE's triples with the project's optimisation; `sentemb train simcse-supervised` has
 SimCSE's own, with batches of 512 and a head that stays in the model:
 
     python training/simcse_nli.py --base bert-base-uncased --output simcse-nli

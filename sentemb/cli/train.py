@@ -32,7 +32,7 @@ _CLASSIFICATION_FLAGS = {
 
 
 _MULTITASK_FLAGS = {
-    "nli": "NLI triples, where contrast is trained on them: a file or a catalogue name; simcse-nli by default.",
+    "nli": "NLI triples for contrast: a file or a catalogue name; simcse-nli by default.",
     "held_out": "Divide quora-dev.csv, and evaluate on this share of it.",
     "rows": "Use only so many rows of each set, to try things out.",
     "data_dir": "Folder of local data sets; SENTEMB_DATA by default.",

@@ -17,12 +17,10 @@ from sentence_transformers import SentenceTransformer
 from transformers import TrainerCallback
 
 from sentemb.classification import (
-    CLASSIFIER_RECIPES,
     Classifier,
     ClassifierEvaluator,
     ClassifierRun,
     fit_classifier,
-    resolve_classifier,
 )
 from sentemb.classification.evaluator import score_classifier
 from sentemb.classification.session import ClassifierSession, start_from_pooler
@@ -30,12 +28,19 @@ from sentemb.data import load_labelled
 from sentemb.data.labelled import LabelledTexts
 from sentemb.data.sampling import stratified_sample
 from sentemb.errors import InputError
+<<<<<<< HEAD
 from sentemb.modules import load
 from sentemb.training import Interrupted
+=======
+from sentemb.modules import build_encoder
+from sentemb.training import Interrupted, recipes_of, resolve
+>>>>>>> f833aff (Options of every recipe come from its configuration, transforms and rows of several tasks among them; tests of the programs)
 from tests.classification.toy import toy_config, toy_set
 
 
-@pytest.mark.parametrize("recipe", [name for name in CLASSIFIER_RECIPES if name != "ce"])
+@pytest.mark.parametrize(
+    "recipe", [name for name in recipes_of("classification") if name not in ("ce", "ce-views")]
+)
 def test_a_separable_set_is_learnt(recipe: str, small_bert: Path, tmp_path: Path) -> None:
     dev = toy_set(24, seed=1, split="dev")
     done = fit_classifier(toy_config(recipe, small_bert, tmp_path / "run"), toy_set(), dev)
@@ -72,8 +77,8 @@ def stop_at(monkeypatch: pytest.MonkeyPatch, step: int) -> None:
 
     build = ClassifierSession._trainer
 
-    def with_stop(self: ClassifierSession, *, fresh: bool) -> Any:
-        trainer = build(self, fresh=fresh)
+    def with_stop(self: ClassifierSession, **options: Any) -> Any:
+        trainer = build(self, **options)
         trainer.add_callback(Stop())
         return trainer
 
@@ -215,17 +220,17 @@ def test_a_wrong_configuration_is_one_clear_error(
     recipe: str, overrides: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(InputError, match=message):
-        resolve_classifier(recipe, overrides={"output": "o"} | overrides)
+        resolve(recipe, overrides={"output": "o"} | overrides)
 
 
-@pytest.mark.parametrize("name", CLASSIFIER_RECIPES)
+@pytest.mark.parametrize("name", recipes_of("classification"))
 def test_every_default_has_a_source(name: str) -> None:
-    assert all(default.source for default in CLASSIFIER_RECIPES[name].sources("paper").values())
-    assert resolve_classifier(name, overrides={"output": "o"}).recipe == name
+    assert all(default.source for default in recipes_of("classification")[name].sources("paper").values())
+    assert resolve(name, overrides={"output": "o"}).recipe == name
 
 
 def test_the_released_preset_of_supcl_seq() -> None:
-    config = resolve_classifier("supcl-seq", overrides={"output": "o", "preset": "released"})
+    config = resolve("supcl-seq", overrides={"output": "o", "preset": "released"})
     assert config.loss_options["preset"] == "released"
     assert (config.batch_size, config.epochs) == (32, 3)
     assert config.probe_options["encoder_dropout"] is True
@@ -270,7 +275,7 @@ def test_questions_are_told_apart_by_the_bundled_model(shared_data: Path, tmp_pa
     trec = load_labelled("trec", split="train", data_dir=shared_data / "senteval")
     test = load_labelled("trec", split="test", data_dir=shared_data / "senteval")
     train = trec.select(stratified_sample(trec.labels, 160, seed=1))
-    config = resolve_classifier(
+    config = resolve(
         "ce",
         overrides={
             "base": "bert-mini",

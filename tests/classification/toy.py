@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from sentemb.classification import ClassifierConfig, resolve_classifier
 from sentemb.data.labelled import LabelledTexts
+from sentemb.training import ClassifierConfig, resolve
 
 TOPICS = {
     "animal": "cat dog birds fly".split(),
@@ -44,7 +44,8 @@ def toy_config(recipe: str, base: Path, output: Path, **overrides: Any) -> Class
     }
     if recipe.startswith("supcl-seq"):
         values["probe_options"] = {"learning_rate": 0.1, "warmup_steps": 0, "epochs": 10}
-    return resolve_classifier(recipe, overrides=values | overrides)
+    config: ClassifierConfig = resolve(recipe, overrides=values | overrides)
+    return config
 
 
 def _sentence(generator: random.Random, words: Sequence[str]) -> str:

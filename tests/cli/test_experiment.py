@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sentemb.classification import fit_classifier, resolve_classifier
+from sentemb.classification import fit_classifier
 from sentemb.cli.main import run
 from sentemb.data.labelled import load_labelled
 from sentemb.evaluation.record import load_predictions, load_records
+from sentemb.training import resolve
 from tests.conftest import build_tiny_bert
 
 SUBJECTS = {"animal": "cat dog birds", "human": "man woman children"}
@@ -140,7 +141,7 @@ def test_a_map_of_a_classifier(
     for recipe in ("ce", "lacon"):
         folder = tmp_path / recipe
         overrides = {"base": str(small_bert), "epochs": 1, "max_length": 16, "output": str(folder)}
-        fit_classifier(resolve_classifier(recipe, overrides=overrides), rte)
+        fit_classifier(resolve(recipe, overrides=overrides), rte)
         folders.append(folder)
     picture = tmp_path / "map.png"
     options = ("--rows", 20, "--data-dir", shared_data, "-o", picture)

@@ -88,6 +88,8 @@ def test_a_file_of_settings_and_flags_over_it(
             ["simcse", "--output", "o", "--set", "loss_options.layers=3"],
             "unknown option of SimCSELoss: layers; choose among temperature",
         ),
+        (["lacon", "--output", "o", "--task", "colla"], "unknown task: colla; did you mean cola?"),
+        (["ce", "--output", "o", "--task", "cola"], "name one with --protocol lacon|scl|supcl-seq"),
     ],
 )
 def test_mistakes_are_one_line(flags: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:

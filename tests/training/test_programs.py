@@ -26,7 +26,10 @@ def run_program(
         monkeypatch.setattr(
             sys, "argv", [name, *common, "--output", str(output), "--max-steps", "1", *arguments]
         )
-        runpy.run_path(str(PROGRAMS / name), run_name="__main__")
+        with pytest.raises(SystemExit) as left:
+            runpy.run_path(str(PROGRAMS / name), run_name="__main__")
+        if left.value.code:
+            raise left.value
         return output
 
     return run
@@ -61,7 +64,7 @@ def test_a_program_trains_its_recipe(
 def test_the_supervised_program(run_program: RunProgram, write_file: Callable[[str, str], Path]) -> None:
     rows = "".join(f"a cat {word},the cat {word},no dog\n" for word in ("sat", "ran", "is red"))
     data = write_file("triples.csv", f"a,b,c\n{rows}")
-    output = run_program("simcse.py", "--supervised", "--data", str(data), "--columns", "a,b,c")
+    output = run_program("simcse.py", "--objective", "supervised", "--data", str(data), "--columns", "a,b,c")
     settings = tomllib.loads((output / "run" / "config.toml").read_text())
     assert (settings["pooling"], settings["batch_size"], settings["learning_rate"]) == ("cls-mlp", 512, 5e-5)
 
@@ -73,4 +76,4 @@ def test_a_mistake_is_one_line(
     with pytest.raises(SystemExit) as caught:
         run_program("sg_opt.py", *mistake)
     assert caught.value.code == 2
-    assert capsys.readouterr().err.splitlines()[-1].startswith("error: ")
+    assert capsys.readouterr().err.splitlines()[-1].startswith("sentemb: error: ")
