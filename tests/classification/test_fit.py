@@ -28,13 +28,8 @@ from sentemb.data import load_labelled
 from sentemb.data.labelled import LabelledTexts
 from sentemb.data.sampling import stratified_sample
 from sentemb.errors import InputError
-<<<<<<< HEAD
 from sentemb.modules import load
-from sentemb.training import Interrupted
-=======
-from sentemb.modules import build_encoder
 from sentemb.training import Interrupted, recipes_of, resolve
->>>>>>> f833aff (Options of every recipe come from its configuration, transforms and rows of several tasks among them; tests of the programs)
 from tests.classification.toy import toy_config, toy_set
 
 
