@@ -52,16 +52,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class SetOverlap:
-    """What a training text has of one test set.
-
-    Attributes:
-        name: The set.
-        split: Its split.
-        texts: Its unique texts; those without any word do not count.
-        rows: Its rows.
-        whole_rows: The rows of which every text was found.
-        findings: The texts found, in the set's order.
-    """
+    """What a training text has of a test set: of its unique texts, and of its rows with every text found."""
 
     name: str
     split: str

@@ -23,15 +23,7 @@ from sentemb.errors import InputError
 
 @dataclass(frozen=True)
 class Count:
-    """Rows of one split of a set that is there.
-
-    Attributes:
-        name: The set.
-        split: The split.
-        rows: Rows found, None where the files could not be read.
-        expected: Rows of the catalogue, None where it has no count.
-        problem: What is wrong, None where nothing is.
-    """
+    """Rows of a split that is there: found (None where unreadable), expected, and what is wrong."""
 
     name: str
     split: str

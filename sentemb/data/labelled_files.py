@@ -22,15 +22,7 @@ logger = logging.getLogger(__name__)
 
 
 class Example(NamedTuple):
-    """One row of a labelled set.
-
-    Attributes:
-        location: Where it stands, such as `glue/RTE/dev.tsv:17`.
-        text: The text, or the first of two.
-        pair: The second text, None in a set of single texts.
-        label: The label as the file has it, None where none was asked for.
-        published: True for a file as its authors published it, False for one of the hub.
-    """
+    """One row of a labelled set, its label as the file has it; from a file as published, or of the hub."""
 
     location: str
     text: str

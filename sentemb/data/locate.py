@@ -70,13 +70,7 @@ def candidates(entry: Entry) -> tuple[str, ...]:
 
 
 class MissingDataError(InputError):
-    """A data set is in no place that was given; it may be left out, other than one that is damaged.
-
-    Args:
-        name: The data set.
-        message: See `InputError`.
-        hint: See `InputError`.
-    """
+    """A data set is in no place that was given; it may be left out, other than one that is damaged."""
 
     def __init__(self, name: str, message: str, hint: str | None = None) -> None:
         super().__init__(message, hint)
