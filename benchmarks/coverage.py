@@ -27,14 +27,15 @@ import numpy.typing as npt
 
 from sentemb._files import write_json
 from sentemb.data.sts import ScoredPairs
-from sentemb.evaluation.comparison import Runs, compare, steiger, sts_runs
-from sentemb.evaluation.comparison.resampling import weighted_scores
-from sentemb.evaluation.comparison.runs import Measure, SetRuns
+from sentemb.evaluation.comparison import compare
 from sentemb.evaluation.environment import library_versions
 from sentemb.evaluation.geometry import Geometry
 from sentemb.evaluation.geometry_intervals import estimate_geometry
-from sentemb.evaluation.records import read_records
+from sentemb.evaluation.measures import measure as measure_of
+from sentemb.evaluation.record import load_records
+from sentemb.evaluation.significance import steiger
 from sentemb.evaluation.sts import EncodedSets
+from sentemb.evaluation.systems import SetRuns, System, system_of
 
 Double = npt.NDArray[np.float64]
 LEVEL = 0.05
@@ -52,11 +53,11 @@ class World:
 
     name: str
     truth: float
-    draw: Callable[[np.random.Generator], tuple[Runs, Runs]]
+    draw: Callable[[np.random.Generator], tuple[System, System]]
 
 
 def normal_world(
-    items: int, noises: tuple[float, float], *, measure: Measure = "spearman", sets: int = 1
+    items: int, noises: tuple[float, float], *, measure: str = "spearman", sets: int = 1
 ) -> World:
     """Normal gold scores; a system's similarities are the gold with noise of its own."""
 
@@ -64,7 +65,7 @@ def normal_world(
         pearson = 1 / math.sqrt(1 + noise**2)
         return 100 * (pearson if measure == "pearson" else 6 / math.pi * math.asin(pearson / 2))
 
-    def draw(generator: np.random.Generator) -> tuple[Runs, Runs]:
+    def draw(generator: np.random.Generator) -> tuple[System, System]:
         golds = generator.normal(size=(sets, items))
         first, second = (
             system(
@@ -81,14 +82,14 @@ def normal_world(
     )
 
 
-def record_world(first: Runs, second: Runs, name: str, items: int) -> World:
+def record_world(first: System, second: System, name: str, items: int) -> World:
     """Items drawn anew from those of a set."""
     whole = first.sets[name], second.sets[name]
 
-    def draw(generator: np.random.Generator) -> tuple[Runs, Runs]:
+    def draw(generator: np.random.Generator) -> tuple[System, System]:
         chosen = generator.integers(0, len(whole[0].gold), size=items)
         drawn = [
-            Runs(
+            System(
                 one.name,
                 one.measure,
                 one.seeds,
@@ -99,15 +100,15 @@ def record_world(first: Runs, second: Runs, name: str, items: int) -> World:
         return drawn[0], drawn[1]
 
     scores = [
-        100 * weighted_scores(one, first.measure, np.ones((len(one.gold), 1)))[0].mean() for one in whole
+        100 * np.mean([measure_of(first.measure, run, one.gold) for run in one.predictions]) for one in whole
     ]
     counts = " and ".join(str(len(one.predictions)) for one in whole)
     title = f"{name}: {second.name} against {first.name}, {counts} runs, {items} items"
     return World(title, float(scores[1] - scores[0]), draw)
 
 
-def system(name: str, sets: list[tuple[Double, Double]], measure: Measure) -> Runs:
-    return Runs(
+def system(name: str, sets: list[tuple[Double, Double]], measure: str) -> System:
+    return System(
         name,
         measure,
         (None,) * len(sets[0][1]),
@@ -136,7 +137,7 @@ def simulate(world: World, trials: int, draws: int) -> dict[str, Any]:
     }
 
 
-def _steiger(first: Runs, second: Runs) -> float:
+def _steiger(first: System, second: System) -> float:
     (one,), (other,) = first.sets.values(), second.sets.values()
     sides = np.stack([one.predictions[0], other.predictions[0], one.gold])
     if first.measure == "spearman":
@@ -177,8 +178,8 @@ def worlds(arguments: argparse.Namespace) -> Iterator[World]:
     yield normal_world(250, (1.0, 1.3), sets=3)
     yield normal_world(250, (1.0, 1.0), sets=3)
     if arguments.records is not None:
-        records = read_records(arguments.records)
-        first, second = (sts_runs(records, name) for name in arguments.systems.split(","))
+        records = load_records(arguments.records, suite="sts")
+        first, second = (system_of(records, name) for name in arguments.systems.split(","))
         for items in (250, 1000):
             yield record_world(first, second, arguments.set, items)
 

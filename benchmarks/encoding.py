@@ -63,7 +63,7 @@ def peer_scores(model: SentenceTransformer, sets: Sequence[ScoredPairs], batch_s
 
 def our_scores(model: SentenceTransformer, sets: Sequence[ScoredPairs], precision: Any) -> Scores:
     report = evaluate_pairs(load_encoder(model, precision=precision), sets)
-    return {pairs.name: report.score(pairs.name).spearman for pairs in sets}
+    return {pairs.name: report.score(pairs.name) for pairs in sets}
 
 
 def linears_of(model: SentenceTransformer) -> list[nn.Linear]:

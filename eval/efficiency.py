@@ -32,7 +32,7 @@ from sentemb.encoding import load_encoder
 from sentemb.errors import InputError, unknown
 from sentemb.evaluation import evaluate_pairs
 from sentemb.evaluation.environment import hardware, library_versions
-from sentemb.evaluation.record_files import prepare_folder
+from sentemb.evaluation.record import prepare_folder
 from sentemb.evaluation.timing import Times, efficiency_table, time_in_turns
 from sentemb.training import resolve, train
 from sentemb.training.program import run_with_options

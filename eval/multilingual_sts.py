@@ -25,26 +25,24 @@ from pathlib import Path
 
 from sentemb.encoding import load_encoder
 from sentemb.evaluation.environment import command_line
-from sentemb.evaluation.judge import judge_sts
-from sentemb.evaluation.records import prepare_folder, read_records, write_record
-from sentemb.evaluation.result import ResultRecord
-from sentemb.evaluation.seed_table import seed_table
-from sentemb.evaluation.sts import load_sets
+from sentemb.evaluation.record import Record, load_records, prepare_folder
+from sentemb.evaluation.sts import evaluate_pairs, load_sets
 from sentemb.evaluation.suites import MULTILINGUAL
+from sentemb.report import sts_table
 from sentemb.training.program import run_with_options
 
 
-def judge(options: argparse.Namespace) -> list[ResultRecord]:
+def judge(options: argparse.Namespace) -> list[Record]:
     """Score every model that is named and write its record; read the records there are where none is."""
     prepare_folder(options.output)
     if not options.models:
-        return read_records(options.output, suite=MULTILINGUAL)
+        return load_records(options.output, suite=MULTILINGUAL.name)
     pairs = load_sets(options.sets.split(","), data_dir=options.data_dir)
     place = {"folder": options.output, "overwrite": options.overwrite}
     records = []
     for model in options.models:
         encoder = load_encoder(model, pooling=options.pooling, data_dir=options.data_dir)
-        record = judge_sts(
+        record = evaluate_pairs(
             encoder,
             pairs,
             **place,
@@ -53,7 +51,6 @@ def judge(options: argparse.Namespace) -> list[ResultRecord]:
             command=command_line(),
             progress=True,
         )
-        write_record(record, **place)
         records.append(record)
     return records
 
@@ -74,7 +71,7 @@ def main() -> None:
     parser.add_argument("--overwrite", action="store_true", help="replace records of the same model")
     records = run_with_options(parser, judge)
     for measure in ("pearson", "spearman"):
-        print(seed_table(records, MULTILINGUAL.protocol, measure=measure).markdown())
+        print(sts_table(records, measure=measure).markdown())
 
 
 if __name__ == "__main__":

@@ -138,7 +138,7 @@ def _configuration(
 
 
 def _spearman(encoder: TextEncoder | Path) -> float:
-    return evaluate_pairs(encoder, [bundled_pairs()]).score("sentemb-pairs").spearman
+    return evaluate_pairs(encoder, [bundled_pairs()]).score("sentemb-pairs")
 
 
 def _page(base: str, model: Path, scores: Sequence[Score], hits: dict[str, list[Hit]], *, seed: int) -> str:

@@ -33,7 +33,7 @@ def layers(
 ) -> None:
     """Score every layer under every pooling, from one forward pass (SG-BERT, figure 1)."""
     from sentemb.evaluation.layers import layer_map
-    from sentemb.evaluation.record_files import prepare_folder
+    from sentemb.evaluation.record import prepare_folder
 
     if output is not None:
         prepare_folder(output)
@@ -61,7 +61,7 @@ def _names(listed: str) -> list[str]:
 def _write(found: LayerMap, folder: Path, split: str) -> None:
     from sentemb._files import write_bytes, write_json
     from sentemb.evaluation.environment import command_line
-    from sentemb.evaluation.record_files import slug
+    from sentemb.evaluation.record import slug
     from sentemb.report.curves import layer_figure
     from sentemb.report.figures import png_of
 

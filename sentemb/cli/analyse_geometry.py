@@ -32,7 +32,7 @@ def geometry(
 ) -> None:
     """Alignment, uniformity, anisotropy and spectrum of encoders, and the way that training took them."""
     from sentemb.data.sts import load_scored_pairs
-    from sentemb.evaluation.record_files import prepare_folder
+    from sentemb.evaluation.record import prepare_folder
     from sentemb.evaluation.spread import geometry_table, measure_spread
     from sentemb.training.trace import read_trace
 

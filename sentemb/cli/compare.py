@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
+from sentemb.cli.console import show
+from sentemb.cli.options import Records
 from sentemb.errors import InputError
 
 
 def compare(
     systems: Annotated[
-        list[str], typer.Argument(help="Names in the records: the first is compared with each of the others.")
+        list[str],
+        typer.Argument(
+            help="Names, paths or fingerprints of evaluated models: the first is compared with the others."
+        ),
     ],
-    records: Annotated[
-        list[Path], typer.Option("--records", "-r", help="Folder of result records; repeat it.")
-    ],
-    suite: Annotated[Literal["sts", "multilingual", "transfer"], typer.Option(help="Which records.")] = "sts",
-    measure: Annotated[
-        Literal["spearman", "pearson"] | None,
-        typer.Option(help="What STS is judged by; Pearson in other languages, else Spearman."),
+    records: Records,
+    suite: Annotated[str | None, typer.Option(help="sts, multilingual or transfer; what is there.")] = None,
+    measure: Annotated[str | None, typer.Option(help="The metric; the suite's by default.")] = None,
+    preset: Annotated[
+        str | None, typer.Option(help="Preset of transfer records, where they have several.")
     ] = None,
-    preset: Annotated[str, typer.Option(help="Preset of the transfer records.")] = "simcse",
     draws: Annotated[int, typer.Option(help="Resamples and exchanges of items.")] = 2000,
     confidence: Annotated[float, typer.Option(help="Of the intervals.")] = 0.95,
 ) -> None:
@@ -32,23 +33,23 @@ def compare(
     """
     if len(systems) < 2:
         raise InputError("one system cannot be compared", "name two or more")
-    from sentemb.evaluation.comparison import Runs, sts_runs, transfer_runs
-    from sentemb.evaluation.comparison import compare as compare_runs
-    from sentemb.evaluation.comparison.table import comparison_table
+    from sentemb.cli.console import progress_bar
+    from sentemb.evaluation.comparison import compare_all
+    from sentemb.evaluation.systems import select_records, system_of
+    from sentemb.report.comparisons import comparison_table
 
-    if suite != "transfer":
-        from sentemb.evaluation.records import read_records
-        from sentemb.evaluation.suites import get_suite
-
-        chosen = get_suite(suite)
-        found = [one for folder in records for one in read_records(folder, suite=chosen)]
-        runs: list[Runs] = [sts_runs(found, name, measure=measure or chosen.measure) for name in systems]
-    else:
-        from sentemb.evaluation.transfer.records import read_transfers
-
-        reports = [one for folder in records for one in read_transfers(folder)]
-        runs = [transfer_runs(reports, name, preset=preset) for name in systems]
-    first, *others = runs
-    for other in others:
-        comparison = compare_runs(first, other, draws=draws, confidence=confidence)
-        typer.echo(comparison_table(comparison).markdown())
+    found = select_records(records, systems, suite=suite, preset=preset)
+    first, *others = (system_of(found, name, measure=measure) for name in systems)
+    with progress_bar() as bar:
+        comparisons = compare_all(
+            first,
+            others,
+            draws=draws,
+            confidence=confidence,
+            progress=lambda done, total: bar("comparing", done, total),
+        )
+    for comparison in comparisons:
+        typer.echo(comparison.sentence() + ".")
+    for comparison in comparisons:
+        typer.echo()
+        show(comparison_table(comparison))

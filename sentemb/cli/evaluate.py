@@ -1,7 +1,8 @@
-"""`sentemb eval`: judge encoders, write result records, export them."""
+"""`sentemb eval sts`: evaluate encoders on scored pairs and write result records."""
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,79 +10,81 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from sentemb.cli.console import next_step, say, show
 from sentemb.cli.options import (
     AllowCountMismatch,
+    CacheDir,
     DataDir,
     Device,
     Markdown,
     MaxLength,
     Models,
+    Output,
+    Overwrite,
     Pooling,
     Precision,
+    split_names,
 )
-from sentemb.cli.print_table import print_table
 
 if TYPE_CHECKING:
-    from sentemb.evaluation.result import ResultRecord
-
-app = typer.Typer(help="Judge encoders.", no_args_is_help=True, rich_markup_mode=None)
+    from sentemb.evaluation.record import Record
 
 
-@app.command()
 def sts(
     models: Models,
     suite: Annotated[
-        Literal["sts", "multilingual"],
-        typer.Option(help="multilingual: the seven tracks of SemEval-2017, Pearson x 100 first."),
+        Literal["sts", "multilingual"], typer.Option(help="multilingual: the seven tracks of SemEval-2017.")
     ] = "sts",
     sets: Annotated[
         str | None,
         typer.Option(
-            help="Instead of the suite's: sts12,...,sts16,stsb,sickr,sickr-mteb; sts14-es, sts17, "
-            "sts22, stsb-multi-mt or some of their members, such as sts22-de-en."
+            help="Your own files of scored pairs, or sets such as sts12, stsb, sickr-mteb, sts14-es, sts17, "
+            "sts22-de-en, separated by commas; the suite's by default."
         ),
     ] = None,
     data_dir: DataDir = None,
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="Folder for result records.")] = None,
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace records of the same model.")
-    ] = False,
+    output: Output = None,
+    overwrite: Overwrite = False,
     protocol: Annotated[
         Literal["all", "mean", "wmean"] | None,
-        typer.Option(help="Show one protocol; by default all three, of the suite multilingual wmean."),
+        typer.Option(help="Subsets of a set: concatenated, averaged, or averaged by size; the suite's."),
+    ] = None,
+    measure: Annotated[
+        Literal["spearman", "pearson"] | None, typer.Option(help="The correlation to show; the suite's.")
     ] = None,
     pooling: Pooling = None,
     precision: Precision = "float32",
     max_length: MaxLength = None,
     device: Device = None,
-    cache_dir: Annotated[Path | None, typer.Option(help="Keep vectors here and take them from here.")] = None,
+    cache_dir: CacheDir = None,
     seed: Annotated[
-        int | None, typer.Option(help="Seed the model was trained with; known of folders called seed-N.")
+        int | None, typer.Option(help="Seed the model was trained with; known of folders called NAME-seed-N.")
     ] = None,
     export_mteb: Annotated[Path | None, typer.Option(help="Folder for result files of MTEB.")] = None,
     markdown: Markdown = False,
     allow_count_mismatch: AllowCountMismatch = False,
 ) -> None:
-    """Score encoders on STS12-16, STS-B and SICK-R, or on other languages: cosine similarity."""
+    """Score encoders by the correlation of cosine similarities with gold scores.
+
+    On STS12-16, STS-B and SICK-R, on other languages, or on your own pairs: two texts and a score a row.
+    """
     from sentemb.encoding import load_encoder
-    from sentemb.evaluation import PROTOCOLS
     from sentemb.evaluation.environment import command_line
-    from sentemb.evaluation.judge import judge_sts
-    from sentemb.evaluation.records import prepare_folder, write_record
-    from sentemb.evaluation.sts import load_sets
-    from sentemb.evaluation.suites import STS, get_suite
+    from sentemb.evaluation.record import prepare_folder
+    from sentemb.evaluation.sts import evaluate_pairs, load_sets
+    from sentemb.evaluation.suites import get_suite
+    from sentemb.report.results import sts_table
 
     for folder in (output, export_mteb):
         if folder is not None:
             prepare_folder(folder)
     chosen = get_suite(suite)
-    names = chosen.sets if sets is None else [name.strip() for name in sets.split(",")]
+    names = chosen.sets if sets is None else split_names(sets)
     pairs = load_sets(names, data_dir=data_dir, check_rows=not allow_count_mismatch)
-    shown = (protocol,) if protocol else PROTOCOLS if chosen is STS else (chosen.protocol,)
-    records: list[ResultRecord] = []
+    records: list[Record] = []
     try:
         for number, model in enumerate(models, start=1):
-            _say(f"[{number}/{len(models)}] {model}")
+            say(f"[{number}/{len(models)}] {model}")
             encoder = load_encoder(
                 model,
                 pooling=pooling,  # type: ignore[arg-type]  # load_encoder refuses what is no pooling
@@ -91,38 +94,31 @@ def sts(
                 data_dir=data_dir,
                 max_length=max_length,
             )
-            record = judge_sts(
+            record = evaluate_pairs(
                 encoder,
                 pairs,
+                suite=chosen,
+                seed=seed,
                 folder=output,
                 overwrite=overwrite,
-                suite=chosen,
-                protocol=shown[0],
-                seed=seed,
                 command=command_line(),
                 progress=sys.stderr.isatty(),
             )
             records.append(record)
-            _say(
-                f"  {record.sentences:,} sentences, {record.unique:,} different ones encoded in "
-                f"{record.seconds['encode']:.1f} s"
-            )
+            counts = f"{record.details['sentences']:,} sentences, {record.details['unique']:,} unique ones"
+            say(f"  {counts} encoded in {record.environment.seconds['encode']:.1f} s")
             if output is not None:
-                _say(f"  {write_record(record, output, overwrite=overwrite)}")
+                say(f"  {output / record.file_name}")
             if export_mteb is not None:
-                _export(record, export_mteb, None)
+                export_record(record, export_mteb)
     finally:
-        # What was measured before a mistake in a later model, or before Ctrl-C, is shown all the same.
+        # What was measured before an error in a later model, or before Ctrl-C, is shown all the same.
         if records:
-            if chosen is STS:
-                _print_tables(records, shown, markdown=markdown)
-            else:
-                _print_tables(records, shown, "pearson", markdown=markdown)
-                typer.echo()
-                _print_tables(records, shown, "spearman", markdown=markdown)
+            table = sts_table(records, protocol=protocol, measure=measure, seeds_apart=True)
+            typer.echo(table.markdown(), nl=False) if markdown else show(table)
+    next_step(_next(records, output))
 
 
-@app.command()
 def export(
     records: Annotated[list[Path], typer.Argument(help="Result records, or folders of them.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the export.")],
@@ -133,50 +129,35 @@ def export(
 ) -> None:
     """Write result records in another program's format."""
     from sentemb.errors import InputError
-    from sentemb.evaluation.mteb import tasks_left_out
-    from sentemb.evaluation.recorded import read_recorded
-    from sentemb.evaluation.records import prepare_folder
+    from sentemb.evaluation.record import load_records, prepare_folder
 
-    found = read_recorded(records)
-    if model_name is not None and len({record.fingerprint for record in found.scored}) > 1:
+    found = load_records(records)
+    if model_name is not None and len({record.fingerprint for record in found}) > 1:
         raise InputError("--model-name names one model, the records are of several", "export them one by one")
     prepare_folder(output)
-    for record in found.scored:
-        _export(record, output, model_name)
-    for report in found.transfers:
-        _say(f"  not exported: {tasks_left_out(report)}")
-    for geometry in found.geometries:
-        _say(f"  not exported: the geometry of {geometry.model}: MTEB has no such task")
+    for record in found:
+        export_record(record, output, model_name)
 
 
-def _export(record: ResultRecord, folder: Path, model_name: str | None) -> None:
-    from sentemb.evaluation.mteb import export_mteb
+def export_record(record: Record, folder: Path, model_name: str | None = None) -> None:
+    """Write the result files of a record, and say what MTEB has no task for."""
+    from sentemb.evaluation.mteb import export_mteb, has_tasks
 
+    if not has_tasks(record):
+        names = ", ".join(one.name for one in record.datasets)
+        say(f"  not exported: {record.suite} of {record.model} ({names}): MTEB has no such task")
+        return
     exported = export_mteb(record, folder, model_name=model_name)
     for path in exported.files:
-        _say(f"  {path}")
+        say(f"  {path}")
     for reason in exported.skipped.values():
-        _say(f"  not exported: {reason}")
+        say(f"  not exported: {reason}")
 
 
-def _print_tables(
-    records: Sequence[ResultRecord],
-    protocols: Sequence[Literal["all", "mean", "wmean"]],
-    measure: Literal["spearman", "pearson"] = "spearman",
-    *,
-    markdown: bool,
-) -> None:
-    from sentemb.evaluation.table import sts_table
-
-    first, *others = [sts_table(records, protocol, measure=measure) for protocol in protocols]
-    print_table(first, markdown=markdown)
-    if others and all(table.rows == first.rows for table in others):
-        typer.echo("mean and wmean: the same, since no set here has subsets")
-        return
-    for table in others:
-        typer.echo()
-        print_table(table, markdown=markdown)
-
-
-def _say(text: str) -> None:
-    typer.echo(text, err=True)
+def _next(records: Sequence[Record], output: Path | None) -> str:
+    if output is None:
+        return "the same with --output FOLDER keeps records, which sentemb compare takes"
+    names = [shlex.quote(record.model) for record in records]
+    if len(names) == 1:
+        return f"sentemb compare OTHER-MODEL {names[0]} --records {shlex.quote(str(output))}"
+    return f"sentemb compare {' '.join(names)} --records {shlex.quote(str(output))}"

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
+from sentemb.cli.console import next_step, progress_bar, say
 from sentemb.errors import InputError
 
 Format = Literal["markdown", "latex", "html"]
@@ -21,7 +22,7 @@ def report(
     output: Annotated[Path | None, typer.Option("--output", "-o", help="The file; else printed.")] = None,
     into: Annotated[
         list[Path] | None,
-        typer.Option(help="Markdown file whose parts between <!-- report:NAME --> marks are made anew."),
+        typer.Option(help="Markdown file whose parts between <!-- report:NAME --> marks are replaced."),
     ] = None,
     run: Annotated[
         list[Path] | None, typer.Option("--run", help="Folder of a run, or of its seeds, for its curve.")
@@ -30,35 +31,52 @@ def report(
         list[str] | None,
         typer.Option(help="Compare the others with this model, those of its base if labels tell; repeat it."),
     ] = None,
-    protocol: Annotated[Literal["all", "mean", "wmean"], typer.Option(help="Of STS.")] = "all",
-    title: Annotated[str, typer.Option(help="Of the report.")] = "Results",
+    protocol: Annotated[Literal["all", "mean", "wmean"], typer.Option(help="Protocol of STS.")] = "all",
+    title: Annotated[str, typer.Option(help="Title of the report.")] = "Results",
+    cache_dir: Annotated[
+        Path | None, typer.Option(help="Keep comparisons here; ~/.cache/sentemb/comparisons by default.")
+    ] = None,
 ) -> None:
     """Make tables of records: STS, transfer tasks, geometry, layers; with figures and comparisons on a page.
 
     `labels.toml` in a folder says what its models are called: a table [MODEL] for each, with base, method and
     pooling, in the order of the rows.
     """
-    from sentemb._files import write_text
-    from sentemb.cli.report_sections import gather
+    from sentemb._files import refuse_output_over_input, write_text
+    from sentemb.report.build import build_report
     from sentemb.report.into import put_into
     from sentemb.report.sections import html_report, latex_report, markdown_report
 
     chosen = format or (_ENDINGS.get(output.suffix.lower(), "markdown") if output else "markdown")
     if into and output is None and chosen != "markdown":
         raise InputError(f"--into takes markdown, not {chosen}", "leave --format out, or add --output")
-    figures, baselines = chosen == "html", baseline or ()
-    sections = gather(folders, runs=run or [], protocol=protocol, baselines=baselines, figures=figures)
+    if output is not None:
+        refuse_output_over_input(output, folders)
+    with progress_bar() as progress:
+        built = build_report(
+            folders,
+            runs=run or [],
+            protocol=protocol,
+            baselines=baseline or [],
+            figures=chosen == "html",
+            cache=cache_dir or Path.home() / ".cache" / "sentemb" / "comparisons",
+            progress=progress,
+        )
     for path in into or []:
-        names = put_into(path, {one.name: one.markdown() for one in sections})
-        typer.echo(f"{path}: {', '.join(names)}")
+        names = put_into(path, {one.name: one.markdown() for one in built.sections})
+        say(f"{path}: {', '.join(names)}")
     if into and output is None:
         return
     if chosen == "html":
-        text = html_report(title, sections)
+        text = html_report(title, built.sections, verdicts=built.verdicts)
     else:
-        text = latex_report(sections) if chosen == "latex" else markdown_report(title, sections)
+        text = latex_report(built.sections) if chosen == "latex" else markdown_report(title, built.sections)
     if output is None:
         typer.echo(text, nl=False)
         return
     write_text(output, text)
-    typer.echo(f"{output}: {', '.join(one.heading for one in sections)}")
+    for verdict in built.verdicts:
+        say(verdict)
+    say(f"{output}: {', '.join(one.heading for one in built.sections)}")
+    if not baseline:
+        next_step(f"sentemb report {' '.join(map(str, folders))} --baseline MODEL -o {output}")

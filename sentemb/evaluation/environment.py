@@ -6,9 +6,13 @@ import os
 import platform
 import re
 import sys
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
 from typing import Any
+
+from sentemb.evaluation.schema import Environment
 
 LIBRARIES = (
     "sentemb",
@@ -32,6 +36,22 @@ def library_versions() -> dict[str, str]:
         except metadata.PackageNotFoundError:
             continue
     return versions
+
+
+def environment(seconds: Mapping[str, float], command: Sequence[str] | None = None) -> Environment:
+    """This machine and this moment, for a record."""
+    return Environment(
+        versions=library_versions(),
+        hardware=hardware(),
+        date=now(),
+        seconds=dict(seconds),
+        command=None if command is None else tuple(command),
+    )
+
+
+def now() -> str:
+    """This moment, as records write it."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def command_line() -> list[str]:

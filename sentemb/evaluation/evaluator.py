@@ -15,13 +15,15 @@ from sentemb.encoding import load_encoder
 from sentemb.errors import InputError
 from sentemb.evaluation.correlation import CorrelationError, spearman
 from sentemb.evaluation.geometry import measure_geometry
-from sentemb.evaluation.scoring import Correlations, UndefinedScoreError
-from sentemb.evaluation.sts import EncodedSets, encode_sets, load_sets, score_sets
+from sentemb.evaluation.scoring import Similarities, UndefinedScoreError, score_pairs
+from sentemb.evaluation.sts import EncodedSets, cosines_of, encode_sets, load_sets
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
 logger = logging.getLogger(__name__)
+
+_METRICS = ("spearman", "pearson")
 
 
 class STSEvaluator(BaseEvaluator):
@@ -108,18 +110,16 @@ class STSEvaluator(BaseEvaluator):
         encoded: EncodedSets | None = None
         try:
             encoded = encode_sets(load_encoder(model), self.pairs)
-            scores = [score.scores["all"] for score in score_sets(encoded)]
+            scores = [_headline(*each) for each in zip(self.pairs, cosines_of(encoded), strict=True)]
         except UndefinedScoreError as error:
             logger.warning("%s: %s; every score of this evaluation is set to 0.0", self.name, error.message)
-            scores = [Correlations(0.0, 0.0)] * len(self.pairs)
+            scores = [dict.fromkeys(_METRICS, 0.0)] * len(self.pairs)
         metrics = {
-            "spearman_cosine": sum(score.spearman for score in scores) / len(scores) / 100,
-            "pearson_cosine": sum(score.pearson for score in scores) / len(scores) / 100,
+            f"{metric}_cosine": sum(one[metric] for one in scores) / len(scores) / 100 for metric in _METRICS
         }
         if len(scores) > 1:
             for one, score in zip(self.pairs, scores, strict=True):
-                metrics[f"{one.name}_spearman_cosine"] = score.spearman / 100
-                metrics[f"{one.name}_pearson_cosine"] = score.pearson / 100
+                metrics |= {f"{one.name}_{metric}_cosine": score[metric] / 100 for metric in _METRICS}
         if self.geometry and encoded is not None:
             metrics |= measure_geometry(encoded)._asdict()
         return metrics
@@ -154,6 +154,11 @@ class STSEvaluator(BaseEvaluator):
             "protocol": "all",
             "pairs": sum(len(one.gold) for one in self.pairs),
         }
+
+
+def _headline(pairs: ScoredPairs, similarities: Similarities) -> dict[str, float]:
+    """Correlations x 100 under the protocol `all`."""
+    return {one.metric: one.value for one in score_pairs(pairs, similarities) if one.protocol == "all"}
 
 
 def _check_gold(pairs: ScoredPairs) -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from sentemb._tables import ABSENT, Table
 from sentemb.data.sts import ScoredPairs
 from sentemb.encoding.layers import LayerEncoder
 from sentemb.evaluation.environment import hardware, library_versions
@@ -23,7 +24,6 @@ from sentemb.evaluation.scoring import (
     score_pairs,
 )
 from sentemb.evaluation.sts import load_sets
-from sentemb.evaluation.table import ABSENT, Table
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
@@ -196,7 +196,7 @@ def _score(pairs: ScoredPairs, cosines: Similarities, encoder: LayerEncoder) -> 
 def _spearman(pairs: ScoredPairs, cosines: Similarities) -> float | None:
     if np.ptp(cosines) < _ROUNDING:
         return None
-    return score_pairs(pairs, cosines).scores["all"].spearman
+    return score_pairs(pairs, cosines)[0].value  # Spearman under the protocol all
 
 
 def _cosines(encoder: LayerEncoder, sets: Sequence[ScoredPairs]) -> tuple[int, list[Similarities]]:

@@ -15,15 +15,13 @@ from typing import Any, NamedTuple
 from sentemb._files import write_json
 from sentemb.data import catalogue
 from sentemb.errors import InputError
-from sentemb.evaluation.record_files import slug
-from sentemb.evaluation.result import ResultRecord
-from sentemb.evaluation.scoring import SetScore
-from sentemb.evaluation.transfer.records import TransferReport
+from sentemb.evaluation.record import DataSet, Record, slug
+from sentemb.evaluation.suites import MULTILINGUAL, STS
 
 _ENGLISH = ("eng-Latn",)
 
 
-class Task(NamedTuple):
+class MtebTask(NamedTuple):
     """A task of MTEB, or one language of it.
 
     Attributes:
@@ -38,19 +36,19 @@ class Task(NamedTuple):
 
 
 TASKS = {
-    "sts12": Task("STS12"),
-    "sts13": Task("STS13"),
-    "sts14": Task("STS14"),
-    "sts15": Task("STS15"),
-    "sts16": Task("STS16"),
-    "stsb": Task("STSBenchmark"),
-    "sickr-mteb": Task("SICK-R"),
-    "sts17-ar-ar": Task("STS17", "ar-ar", ("ara-Arab",)),
-    "sts17-ar-en": Task("STS17", "en-ar", (*_ENGLISH, "ara-Arab")),
-    "sts17-es-es": Task("STS17", "es-es", ("spa-Latn",)),
-    "sts17-es-en": Task("STS17", "es-en", ("spa-Latn", *_ENGLISH)),
-    "sts17-en-en": Task("STS17", "en-en"),
-    "sts17-tr-en": Task("STS17", "en-tr", (*_ENGLISH, "tur-Latn")),
+    "sts12": MtebTask("STS12"),
+    "sts13": MtebTask("STS13"),
+    "sts14": MtebTask("STS14"),
+    "sts15": MtebTask("STS15"),
+    "sts16": MtebTask("STS16"),
+    "stsb": MtebTask("STSBenchmark"),
+    "sickr-mteb": MtebTask("SICK-R"),
+    "sts17-ar-ar": MtebTask("STS17", "ar-ar", ("ara-Arab",)),
+    "sts17-ar-en": MtebTask("STS17", "en-ar", (*_ENGLISH, "ara-Arab")),
+    "sts17-es-es": MtebTask("STS17", "es-es", ("spa-Latn",)),
+    "sts17-es-en": MtebTask("STS17", "es-en", ("spa-Latn", *_ENGLISH)),
+    "sts17-en-en": MtebTask("STS17", "en-en"),
+    "sts17-tr-en": MtebTask("STS17", "en-tr", (*_ENGLISH, "tur-Latn")),
 }
 
 
@@ -67,7 +65,7 @@ class MtebExport:
     skipped: dict[str, str]
 
 
-def export_mteb(record: ResultRecord, folder: Path, *, model_name: str | None = None) -> MtebExport:
+def export_mteb(record: Record, folder: Path, *, model_name: str | None = None) -> MtebExport:
     """Write a record as MTEB result files.
 
     Correlations are fractions under the protocol `all`, which is MTEB's.
@@ -78,9 +76,9 @@ def export_mteb(record: ResultRecord, folder: Path, *, model_name: str | None = 
     organization, _, model = name.partition("/")
     if not organization or not model or "/" in model:
         raise InputError(f"{name!r} is no name for MTEB", "give it as organization/model")
-    reasons = {one.name: _reason_against(one) for one in record.sets}
+    reasons = {one.name: _reason_against(one) for one in record.datasets}
     skipped = {name: reason for name, reason in reasons.items() if reason is not None}
-    exported = [one for one in record.sets if one.name not in skipped]
+    exported = [one for one in record.datasets if one.name not in skipped]
     if not exported:
         raise InputError(f"no set of {record.model} can be exported to MTEB: {'; '.join(skipped.values())}")
     revision = slug(record.fingerprint)[:40]
@@ -88,62 +86,62 @@ def export_mteb(record: ResultRecord, folder: Path, *, model_name: str | None = 
     files = []
     for task in dict.fromkeys(TASKS[one.name].name for one in exported):
         path = target / f"{task}.json"
-        write_json(path, _task_result(task, [one for one in exported if TASKS[one.name].name == task]))
+        parts = [one.name for one in exported if TASKS[one.name].name == task]
+        write_json(path, _task_result(record, task, parts))
         files.append(path)
     write_json(target / "model_meta.json", _model_meta(record, name, revision))
     return MtebExport(files=tuple(files), skipped=skipped)
 
 
-def _reason_against(score: SetScore) -> str | None:
-    if score.name == "sickr":
-        return f"sickr has {score.pairs:,} pairs, MTEB's SICK-R 9,927: evaluate sickr-mteb for it"
-    if score.name not in TASKS:
-        return f"{score.name} is no task of MTEB that is exported"
-    if score.split != "test":
-        return f"{score.name} was scored on the split {score.split}, MTEB's task is on test"
-    expected = catalogue.get(score.name).rows["test"]
-    if score.pairs != expected:
-        return f"{score.name} has {score.pairs:,} pairs, MTEB's {TASKS[score.name].name} {expected:,}"
+def _reason_against(dataset: DataSet) -> str | None:
+    name, items = dataset.name, dataset.items
+    if name == "sickr":
+        return f"sickr has {items:,} pairs, MTEB's SICK-R 9,927: evaluate sickr-mteb for it"
+    if name not in TASKS:
+        return f"{name} is no task of MTEB that is exported"
+    if dataset.split != "test":
+        return f"{name} was scored on the split {dataset.split}, MTEB's task is on test"
+    expected = catalogue.get(name).rows["test"]
+    if items != expected:
+        return f"{name} has {items:,} pairs, MTEB's {TASKS[name].name} {expected:,}"
     return None
 
 
-def tasks_left_out(report: TransferReport) -> str:
-    """Why no transfer task can be exported.
+def has_tasks(record: Record) -> bool:
+    """Whether MTEB has tasks for the suite of a record.
 
     MTEB 2 has none of SentEval's tasks, and where it classifies English texts its classifiers see eight texts
     of a class: an accuracy of SentEval's would be another number under the name of one of its tasks.
     """
-    names = [*(one.task for one in report.results), *(one.task for one in report.relatedness)]
-    return f"{len(names)} transfer tasks of {report.model} ({', '.join(names)}): MTEB has none of them"
+    return record.suite in (STS.name, MULTILINGUAL.name)
 
 
-def _task_result(task: str, scores: Sequence[SetScore]) -> dict[str, Any]:
+def _task_result(record: Record, task: str, names: Sequence[str]) -> dict[str, Any]:
     return {
         # The catalogue pins the revisions that MTEB's task classes pin.
-        "dataset_revision": catalogue.get(scores[0].name).revision,
+        "dataset_revision": catalogue.get(names[0]).revision,
         "task_name": task,
         "mteb_version": None,
-        "scores": {"test": [_subset_result(one) for one in scores]},
+        "scores": {"test": [_subset_result(record, name) for name in names]},
         "evaluation_time": None,
         "kg_co2_emissions": None,
     }
 
 
-def _subset_result(score: SetScore) -> dict[str, Any]:
-    correlations = score.scores["all"]
-    spearman, pearson = correlations.spearman / 100, correlations.pearson / 100
+def _subset_result(record: Record, name: str) -> dict[str, Any]:
+    spearman, pearson = (record.score(name, metric) / 100 for metric in ("spearman", "pearson"))
     return {
         "pearson": pearson,
         "spearman": spearman,
         "cosine_pearson": pearson,
         "cosine_spearman": spearman,
         "main_score": spearman,
-        "hf_subset": TASKS[score.name].subset,
-        "languages": list(TASKS[score.name].languages),
+        "hf_subset": TASKS[name].subset,
+        "languages": list(TASKS[name].languages),
     }
 
 
-def _model_meta(record: ResultRecord, name: str, revision: str) -> dict[str, Any]:
+def _model_meta(record: Record, name: str, revision: str) -> dict[str, Any]:
     native = record.encoder.get("encoder") == "sentence-transformers"
     unknown = (
         "loader",

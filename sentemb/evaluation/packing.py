@@ -1,10 +1,10 @@
 """Predictions and gold values in few bytes.
 
-Real numbers become 16-bit codes between the least and the greatest of them. Different numbers keep different
-codes in the same order, so ranks, and with them Spearman's correlation, stay exactly what they were; values
-are off by some 65,536ths of their range, and Pearson's correlation by less than `PEARSON_WITHIN`. What
-is kept beside the predictions, such as the probabilities of classes, is rounded to 8 bits. Class numbers take
-the smallest integer type. Gold values are kept exactly, each unique one once.
+Real numbers become 16-bit codes (32-bit ones in small sets) between the least and the greatest of them.
+Different numbers keep different codes in the same order, so ranks, and with them Spearman's correlation, stay
+exactly what they were; values are off by some 65,536ths of their range, and Pearson's correlation by less
+than `PEARSON_WITHIN`. What is kept beside the predictions, such as the probabilities of classes, is rounded
+to 8 bits. Class numbers take the smallest integer type. Gold values are kept exactly, each unique one once.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ PEARSON_WITHIN = 1e-4
 """How far compact predictions may move Pearson's correlation, as a fraction; 3e-6 is the most seen."""
 
 _RANGE = ":range"
+_FEW = 1024  # up to so many different values there is room for codes of 32 bits
 
 
 def pack(arrays: Mapping[str, Array]) -> Tensors:
@@ -71,7 +72,7 @@ def unpack_gold(tensors: Mapping[str, Array]) -> Array:
 
 def _codes(array: Array) -> tuple[Array, Array]:
     values, places = np.unique(array, return_inverse=True)
-    kind = np.uint16 if len(values) <= np.iinfo(np.uint16).max + 1 else np.uint32
+    kind = np.uint16 if _FEW < len(values) <= np.iinfo(np.uint16).max + 1 else np.uint32
     low, high, top = values[0], values[-1], np.iinfo(kind).max
     codes = np.rint((values - low) * (top / (high - low or 1.0))).astype(np.int64)
     steps = np.arange(len(codes))

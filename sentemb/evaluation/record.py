@@ -18,7 +18,6 @@ import json
 import tempfile
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +29,7 @@ from safetensors.numpy import load, save
 
 from sentemb._files import locked, sha256_of, write_bytes, write_text
 from sentemb.errors import InputError
+from sentemb.evaluation.environment import now
 from sentemb.evaluation.measures import METRICS, PROTOCOLS, measure
 from sentemb.evaluation.naming import slug
 from sentemb.evaluation.packing import PEARSON_WITHIN, pack, pack_gold, unpack, unpack_gold
@@ -49,6 +49,7 @@ from sentemb.evaluation.schema import (
 from sentemb.evaluation.suites import get_suite
 
 __all__ = [
+    "FORMAT",
     "OVERALL",
     "DataSet",
     "Environment",
@@ -67,7 +68,7 @@ __all__ = [
     "write_record",
 ]
 
-INLINE = 8192
+INLINE = 12_288
 """Bytes of packed and compressed predictions that a JSON file still holds."""
 
 _MOST = 1 << 26  # bytes that compressed predictions may inflate to
@@ -80,11 +81,6 @@ def prepare_folder(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryFile(dir=folder):
         pass
-
-
-def now() -> str:
-    """This moment, as records write it."""
-    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def check_free(path: Path, fingerprint: str, *, overwrite: bool) -> None:

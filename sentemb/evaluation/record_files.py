@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import math
-import re
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -25,19 +23,6 @@ from sentemb.errors import InputError
 Value = TypeVar("Value")
 
 _KINDS = {str: "a string", int: "an integer", float: "a number", list: "a list", dict: "an object"}
-
-
-def prepare_folder(folder: Path) -> None:
-    """Make sure that records can be written, before time is spent on making them."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryFile(dir=folder):
-        pass
-
-
-def slug(name: str) -> str:
-    """A model's name as part of a file name: `org/model` becomes `org__model`."""
-    plain = re.sub(r"[^0-9A-Za-z._-]+", "-", name.strip("/").replace("/", "__")).strip("-.")
-    return plain[:120] or "model"
 
 
 class Fields:

@@ -1,24 +1,18 @@
-"""The score of one set of pairs: cosines, correlations, and the three ways to treat its subsets.
-
-A year of STS is several subsets. `all` concatenates them and takes one correlation (SBERT, SimCSE, SG-BERT),
-`mean` averages the subsets' correlations (SentEval), `wmean` weighs that average by their sizes (BERT-flow).
-A set without subsets has the same score under all three; a copy that does not say which pair belongs to which
-subset, as MTEB's, has `all` alone.
-"""
+"""The score of one set of pairs: cosines and correlations under every protocol (see `measures`)."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
 
-from sentemb.data.sts import ScoredPairs, Subset
+from sentemb.data.sts import ScoredPairs
 from sentemb.errors import InputError
 from sentemb.evaluation.correlation import CorrelationError, pearson, spearman
-from sentemb.evaluation.measures import PROTOCOLS, Protocol
+from sentemb.evaluation.measures import PROTOCOLS, Protocol, combine
+from sentemb.evaluation.schema import DataSet, Score
 
 Similarities = npt.NDArray[np.float64]
 
@@ -31,60 +25,6 @@ _BELOW_ONE = np.nextafter(1.0, 0.0)
 
 class UndefinedScoreError(InputError):
     """A set has no score: its similarities are constant or not finite."""
-
-
-@dataclass(frozen=True)
-class Correlations:
-    """Correlations x 100.
-
-    Attributes:
-        spearman: Spearman's rank correlation x 100, the papers' figure.
-        pearson: Pearson's correlation x 100.
-    """
-
-    spearman: float
-    pearson: float
-
-
-@dataclass(frozen=True, eq=False)
-class Predictions:
-    """What was predicted for each pair, kept so that two encoders can be compared pair by pair.
-
-    Attributes:
-        similarities: Cosines, float64, shape (pairs,).
-        gold: Gold scores, float64, shape (pairs,).
-        subsets: Consecutive ranges that cover all pairs.
-    """
-
-    similarities: Similarities
-    gold: Similarities
-    subsets: tuple[Subset, ...]
-
-
-@dataclass(frozen=True, eq=False)
-class SetScore:
-    """One encoder on one set.
-
-    Attributes:
-        name: The set, such as `sts12`.
-        split: The split, such as `test`.
-        scores: Correlations x 100 by protocol.
-        predictions: The similarity of every pair.
-        checksum: SHA-256 of the pairs, see `checksum_of`.
-        source: Where the pairs were read.
-    """
-
-    name: str
-    split: str
-    scores: Mapping[Protocol, Correlations]
-    predictions: Predictions
-    checksum: str
-    source: str
-
-    @property
-    def pairs(self) -> int:
-        """Number of scored pairs."""
-        return len(self.predictions.gold)
 
 
 def pair_cosines(
@@ -110,17 +50,28 @@ def pair_cosines(
     return cosines
 
 
-def score_pairs(pairs: ScoredPairs, similarities: Similarities) -> SetScore:
-    """Score one set under every protocol."""
-    spearmans = _aggregate(spearman, similarities, pairs)
-    pearsons = _aggregate(pearson, similarities, pairs)
-    return SetScore(
+def score_pairs(pairs: ScoredPairs, similarities: Similarities) -> tuple[Score, ...]:
+    """Score one set under every protocol: correlations x 100.
+
+    A set without subsets has the same score under all three protocols; a copy that does not say which pair
+    belongs to which subset, as MTEB's, has `all` alone.
+    """
+    return tuple(
+        Score(dataset=pairs.name, metric=metric, protocol=protocol, value=value)
+        for metric, correlation in (("spearman", spearman), ("pearson", pearson))
+        for protocol, value in _by_protocol(correlation, similarities, pairs).items()
+    )
+
+
+def dataset_of(pairs: ScoredPairs) -> DataSet:
+    """What a record says of a set of pairs."""
+    return DataSet(
         name=pairs.name,
         split=pairs.split,
-        scores={protocol: Correlations(spearmans[protocol], pearsons[protocol]) for protocol in spearmans},
-        predictions=Predictions(similarities, pairs.gold, pairs.subsets),
-        checksum=checksum_of(pairs),
+        items=len(pairs),
+        sha256=checksum_of(pairs),
         source=pairs.source,
+        subsets=pairs.subsets if len(pairs.subsets) > 1 else (),
     )
 
 
@@ -135,7 +86,7 @@ def checksum_of(pairs: ScoredPairs) -> str:
     return digest.hexdigest()
 
 
-def _aggregate(
+def _by_protocol(
     correlation: Callable[[Similarities, Similarities], float], similarities: Similarities, pairs: ScoredPairs
 ) -> dict[Protocol, float]:
     def correlate(place: str, rows: slice) -> float:
@@ -153,8 +104,4 @@ def _aggregate(
         return dict.fromkeys(PROTOCOLS, whole)
     parts = [correlate(f"{pairs.name}/{part.name}", slice(part.start, part.stop)) for part in pairs.subsets]
     sizes = [part.stop - part.start for part in pairs.subsets]
-    return {
-        "all": whole,
-        "mean": float(np.mean(parts)),
-        "wmean": float(np.average(parts, weights=sizes)),
-    }
+    return {"all": whole, "mean": combine(parts, sizes, "mean"), "wmean": combine(parts, sizes, "wmean")}

@@ -8,11 +8,11 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from sentemb._tables import Table
 from sentemb.data.sts import ScoredPairs
 from sentemb.encoding import TextEncoder
 from sentemb.evaluation.geometry import Geometry, measure_geometry, spectrum
 from sentemb.evaluation.sts import encode_sets
-from sentemb.evaluation.table import Table
 
 
 class Spread(NamedTuple):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,12 +12,22 @@ import numpy as np
 import numpy.typing as npt
 
 from sentemb.data.catalogue import expand
+from sentemb.data.files import names_a_file
 from sentemb.data.sts import STS_SETS, ScoredPairs, load_scored_pairs
 from sentemb.encoding import NonFiniteError, TextEncoder, load_encoder
 from sentemb.encoding.encoder import Vectors
 from sentemb.errors import InputError
-from sentemb.evaluation.measures import Protocol
-from sentemb.evaluation.scoring import Correlations, SetScore, UndefinedScoreError, pair_cosines, score_pairs
+from sentemb.evaluation.environment import environment
+from sentemb.evaluation.naming import record_name, seed_of
+from sentemb.evaluation.record import Record, check_free, load_predictions, write_record
+from sentemb.evaluation.scoring import (
+    Similarities,
+    UndefinedScoreError,
+    dataset_of,
+    pair_cosines,
+    score_pairs,
+)
+from sentemb.evaluation.suites import STS, Suite
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
@@ -27,7 +37,7 @@ Rows = npt.NDArray[np.intp]
 
 @dataclass(frozen=True, eq=False)
 class EncodedSets:
-    """Vectors of sets whose sentences were encoded together, each distinct one once.
+    """Vectors of sets whose sentences were encoded together, each unique one once.
 
     Attributes:
         pairs: The sets.
@@ -40,75 +50,6 @@ class EncodedSets:
     rows: tuple[tuple[Rows, Rows], ...]
 
 
-@dataclass(frozen=True, eq=False)
-class StsReport:
-    """One encoder on one or more sets.
-
-    Attributes:
-        model: The encoder's name.
-        fingerprint: The encoder's fingerprint.
-        dimension: Length of its vectors.
-        encoder: What `TextEncoder.describe()` says: backend, precision, versions.
-        sets: One score per set, in the order asked for.
-        sentences: Sentences in all pairs, repeats counted.
-        unique: Sentences encoded: the distinct ones among them.
-        seconds: Wall time of `encode` and of `score`.
-    """
-
-    model: str
-    fingerprint: str
-    dimension: int
-    encoder: Mapping[str, Any]
-    sets: tuple[SetScore, ...]
-    sentences: int
-    unique: int
-    seconds: Mapping[str, float]
-
-    def score(self, name: str, protocol: Protocol = "all") -> Correlations:
-        """Correlations x 100 of one set.
-
-        Args:
-            name: The set.
-            protocol: How subsets are treated.
-
-        Returns:
-            The correlations.
-
-        Raises:
-            InputError: The set is not in this report, or has no such score.
-        """
-        for score in self.sets:
-            if score.name == name and protocol in score.scores:
-                return score.scores[protocol]
-        present = ", ".join(f"{score.name} ({', '.join(score.scores)})" for score in self.sets)
-        raise InputError(f"{name} under {protocol} is not in this report", f"it holds {present}")
-
-    def average(self, protocol: Protocol = "all") -> Correlations | None:
-        """The papers' "Avg.": the mean over the seven sets.
-
-        Args:
-            protocol: How subsets are treated.
-
-        Returns:
-            The average, or None where one of the seven is missing: an average over fewer sets is another
-            number.
-        """
-        return average(
-            {score.name: score.scores[protocol] for score in self.sets if protocol in score.scores}
-        )
-
-
-def average(scores: Mapping[str, Correlations], sets: Sequence[str] = STS_SETS) -> Correlations | None:
-    """Mean over the seven sets of the papers, or those of another suite, other sets left aside."""
-    if not all(name in scores for name in sets):
-        return None
-    chosen = [scores[name] for name in sets]
-    return Correlations(
-        spearman=float(np.mean([score.spearman for score in chosen])),
-        pearson=float(np.mean([score.pearson for score in chosen])),
-    )
-
-
 def load_sets(
     sets: Sequence[str] = STS_SETS,
     *,
@@ -116,59 +57,89 @@ def load_sets(
     data_dir: str | Path | None = None,
     check_rows: bool = True,
 ) -> list[ScoredPairs]:
-    """Read the sets of a suite."""
+    """Read the sets of a suite, or files of scored pairs."""
     if isinstance(sets, str) or not sets:
         raise InputError("no list of sets was given", f"choose among {', '.join(STS_SETS)}, sickr-mteb")
-    names = expand(sets)
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        raise InputError(f"set {twice[0]} is named twice", "name each set once")
-    return [load_scored_pairs(name, split=split, data_dir=data_dir, check_rows=check_rows) for name in names]
+    pairs = [
+        load_scored_pairs(
+            name, split=None if names_a_file(name) else split, data_dir=data_dir, check_rows=check_rows
+        )
+        for name in _once(expand(sets))
+    ]
+    _once([one.name for one in pairs])
+    return pairs
 
 
 def evaluate_pairs(
     encoder: TextEncoder | SentenceTransformer | str | Path | Any,
     pairs: Sequence[ScoredPairs],
     *,
+    suite: Suite = STS,
+    seed: int | None = None,
+    folder: Path | None = None,
+    overwrite: bool = False,
+    command: Sequence[str] | None = None,
     progress: bool = False,
-) -> StsReport:
-    """Judge an encoder on sets that are already read.
+) -> Record:
+    """Evaluate an encoder on sets that are already read.
 
     Args:
         encoder: Anything that `load_encoder` takes.
         pairs: The sets.
+        suite: The suite whose average and headline the record has.
+        seed: The seed that the encoder was trained with; by default the N of a name that ends in `-seed-N`.
+        folder: Write the record here, once it is sure before encoding that it has a place.
+        overwrite: Replace an earlier record of the same encoder.
+        command: The command line, for the record.
         progress: Show a progress bar.
 
     Returns:
-        The report.
+        The record: Spearman and Pearson x 100 under `all`, `mean` and `wmean`.
 
     Raises:
-        InputError: The encoder cannot be loaded.
+        InputError: The encoder cannot be loaded, or its record has no place.
         UndefinedScoreError: A set has no score: a vector is not finite, or its similarities are constant.
     """
+    _once([one.name for one in pairs])
     loaded = load_encoder(encoder)
+    seed = seed_of(loaded.name) if seed is None else seed
+    if folder is not None:
+        name = record_name(loaded.name, suite.name, protocol=suite.protocol, seed=seed)
+        check_free(folder / name, loaded.fingerprint, overwrite=overwrite)
     began = time.perf_counter()
     encoded = encode_sets(loaded, pairs, progress=progress)
     between = time.perf_counter()
-    scores = score_sets(encoded)
+    similarities = cosines_of(encoded)
+    scores = [
+        score for one, found in zip(pairs, similarities, strict=True) for score in score_pairs(one, found)
+    ]
     seconds = {"encode": between - began, "score": time.perf_counter() - between}
-    return StsReport(
+    record = Record(
+        suite=suite.name,
         model=loaded.name,
         fingerprint=loaded.fingerprint,
         dimension=loaded.dimension,
-        encoder=loaded.describe(),
-        sets=scores,
-        sentences=2 * sum(score.pairs for score in scores),
-        unique=len(encoded.vectors),
-        seconds=seconds,
+        protocol=suite.protocol,
+        seed=seed,
+        datasets=tuple(map(dataset_of, pairs)),
+        scores=tuple(scores),
+        encoder=dict(loaded.describe()),
+        environment=environment(seconds, command),
+        details={"sentences": 2 * sum(map(len, pairs)), "unique": len(encoded.vectors)},
+    ).with_predictions(
+        {one.name: found for one, found in zip(pairs, similarities, strict=True)},
+        {one.name: one.gold for one in pairs},
     )
+    if folder is not None:
+        write_record(record, *load_predictions(record), folder, overwrite=overwrite)
+    return record
 
 
 def encode_sets(encoder: TextEncoder, pairs: Sequence[ScoredPairs], *, progress: bool = False) -> EncodedSets:
     """Encode sets in one call, without asking for the encoder's fingerprint, a pass over all weights."""
     if not pairs:
         raise InputError("there are no pairs to score", "name at least one set")
-    # One row per distinct string, shared by all sets: three quarters of STS-B's test sentences are in
+    # One row per unique string, shared by all sets: three quarters of STS-B's test sentences are in
     # STS12-16.
     known: dict[str, int] = {}
     rows = tuple((_rows_of(one.first, known), _rows_of(one.second, known)) for one in pairs)
@@ -180,12 +151,16 @@ def encode_sets(encoder: TextEncoder, pairs: Sequence[ScoredPairs], *, progress:
     return EncodedSets(tuple(pairs), vectors, rows)
 
 
-def score_sets(encoded: EncodedSets) -> tuple[SetScore, ...]:
-    """Score encoded sets."""
-    return tuple(
-        score_pairs(one, pair_cosines(encoded.vectors, first, second))
-        for one, (first, second) in zip(encoded.pairs, encoded.rows, strict=True)
-    )
+def cosines_of(encoded: EncodedSets) -> list[Similarities]:
+    """The similarity of every pair of each set."""
+    return [pair_cosines(encoded.vectors, first, second) for first, second in encoded.rows]
+
+
+def _once(names: Sequence[str]) -> Sequence[str]:
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise InputError(f"set {twice[0]} is named twice", "name each set once")
+    return names
 
 
 def _rows_of(texts: Sequence[str], known: dict[str, int]) -> Rows:
@@ -199,10 +174,10 @@ def evaluate_sts(
     data_dir: str | Path | None = None,
     progress: bool = False,
     check_rows: bool = True,
-) -> StsReport:
-    """Judge an encoder on the STS suite: cosine similarity, no training, Spearman and Pearson x 100.
+) -> Record:
+    """Evaluate an encoder on the STS suite: cosine similarity, no training, Spearman and Pearson x 100.
 
-    The sentences of all sets are encoded in one call, each distinct one once.
+    The sentences of all sets are encoded in one call, each unique one once.
 
     Args:
         encoder: Anything that `load_encoder` takes: a path, a hub id, a `SentenceTransformer`, a callable, ….
@@ -212,7 +187,8 @@ def evaluate_sts(
         check_rows: Refuse a set whose number of pairs differs from the catalogue's.
 
     Returns:
-        The report, with correlations under `all`, `mean` and `wmean`.
+        The record, with correlations under `all`, `mean` and `wmean`: `record.score("stsb")`,
+        `record.average()`, and `write_record` keeps it.
 
     Raises:
         InputError: Unknown set, unusable data, unknown encoder.

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from statistics import median
 from typing import NamedTuple
 
+from sentemb._tables import ABSENT, Table
 from sentemb.errors import InputError
-from sentemb.evaluation.table import ABSENT, Table
 
 
 class Times(NamedTuple):

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean, stdev
 from typing import TYPE_CHECKING
 
 from sentemb.evaluation.frame import to_frame
+from sentemb.evaluation.naming import without_seed
 from sentemb.evaluation.record import Record
 from sentemb.evaluation.suites import MULTILINGUAL, STS, TRANSFER, Suite, get_suite
+from sentemb.report.labels import Label
 from sentemb.report.table import ABSENT, Table
 
 if TYPE_CHECKING:
@@ -64,11 +66,11 @@ def sts_table(
     """
     suite = get_suite(records[0].suite)
     protocol, measure = protocol or suite.protocol, measure or suite.measure
-    frame = _of(to_frame(records), metric=measure, protocol=protocol)
+    frame = _of(_frame(records), metric=measure, protocol=protocol)
     frame = _with_average(frame, suite)
     names = _sorted(name for record in records for name in (one.name for one in record.datasets))
     columns = [*names, *([AVERAGE] if AVERAGE in set(frame["dataset"]) else [])]
-    key = "model" if seeds_apart else "method"
+    key = "model" if seeds_apart else "system"
     trained = any(record.seed is not None for record in records)
     rows = []
     for name, runs in frame.groupby(key, sort=False):
@@ -91,6 +93,44 @@ def sts_table(
     )
 
 
+def summary_table(records: Sequence[Record], labels: Mapping[str, Label]) -> Table | None:
+    """Methods by base models: the average over the suite, mean ± standard deviation over seeds.
+
+    Args:
+        records: Records of the suite `sts`.
+        labels: What the models are called; those without a label are left out.
+
+    Returns:
+        The table, None where no labelled model has an average.
+    """
+    suite = get_suite(records[0].suite)
+    frame = _with_average(_of(_frame(records), metric=suite.measure, protocol=suite.protocol), suite)
+    frame = frame[(frame["dataset"] == AVERAGE) & frame["system"].isin(labels)]
+    cells = {
+        (labels[str(system)].method, labels[str(system)].pooling, labels[str(system)].base): mean_cell(
+            [*runs]
+        )
+        for system, runs in frame.groupby("system", sort=False)["value"]
+    }
+    bases = [
+        base
+        for base in dict.fromkeys(one.base for one in labels.values())
+        if any(base in key for key in cells)
+    ]
+    rows = dict.fromkeys((one.method, one.pooling) for one in labels.values())
+    shown = [(*row, *(cells.get(Label(base, *row), ABSENT) for base in bases)) for row in rows]
+    shown = [row for row in shown if {*row[2:]} != {ABSENT}]
+    if not shown:
+        return None
+    return Table(
+        title=f"Average of {len(suite.sets)} STS sets, {suite.measure.capitalize()} x 100",
+        header=("method", "pooling", *bases),
+        rows=tuple(shown),
+        notes=(_OVER_SEEDS,),
+        names=2,
+    )
+
+
 def transfer_table(records: Sequence[Record], preset: str) -> Table:
     """Methods by transfer tasks, accuracy x 100 under a preset of the classifiers.
 
@@ -103,11 +143,11 @@ def transfer_table(records: Sequence[Record], preset: str) -> Table:
     Returns:
         The table; it has no rows where no record is of this preset.
     """
-    frame = _of(to_frame(records), preset=preset, metric="accuracy", protocol="all")
+    frame = _of(_frame(records), preset=preset, metric="accuracy", protocol="all")
     frame = _with_average(frame, TRANSFER)
     columns = [*_sorted(set(frame["dataset"]) - {AVERAGE}), AVERAGE]
     rows = []
-    for method, runs in frame.groupby("method", sort=False):
+    for method, runs in frame.groupby("system", sort=False):
         classifiers = [part["seed"].nunique() for _, part in runs.groupby("model")]
         trained = str(len(classifiers)) if (runs["model"] != method).any() else ABSENT
         seeds = f"{trained} x {'-'.join(map(str, sorted(set(classifiers))))}"
@@ -168,9 +208,9 @@ def geometry_table(records: Sequence[Record]) -> Table:
     Returns:
         The table: intervals of single runs, deviations over seeds of others.
     """
-    frame, dataset = to_frame(records), records[0].datasets[0]
+    frame, dataset = _frame(records), records[0].datasets[0]
     rows = []
-    for method, runs in frame.groupby("method", sort=False):
+    for method, runs in frame.groupby("system", sort=False):
         count = runs["model"].nunique()
         trained = str(count) if (runs["model"] != method).any() else ABSENT
         cells = [_geometry_cell(_of(runs, metric=one), digits) for one, digits in _GEOMETRY.items()]
@@ -179,7 +219,7 @@ def geometry_table(records: Sequence[Record]) -> Table:
     notes = ["lower alignment and lower uniformity are better, only both together mean something"]
     if len({one.datasets[0].sha256 for one in records}) > 1:
         notes.append("the rows were measured on different pairs or text, so do not compare them")
-    joined = frame.groupby("method")["model"].nunique()
+    joined = frame.groupby("system")["model"].nunique()
     if (joined == 1).any():
         details = records[0].details
         notes.insert(
@@ -197,6 +237,12 @@ def geometry_table(records: Sequence[Record]) -> Table:
     )
 
 
+def _frame(records: Sequence[Record]) -> pd.DataFrame:
+    """The long table, with the system that each model is a run of."""
+    frame = to_frame(records)
+    return frame.assign(system=[without_seed(model) for model in frame["model"]])
+
+
 def _of(frame: pd.DataFrame, **columns: str) -> pd.DataFrame:
     """The rows of a long table that have some values."""
     for column, value in columns.items():
@@ -209,12 +255,11 @@ def _with_average(frame: pd.DataFrame, suite: Suite) -> pd.DataFrame:
     import pandas as pd
 
     runs = frame[frame["dataset"].isin(suite.sets)].groupby(
-        ["method", "model", "seed"], dropna=False, sort=False
+        ["system", "model", "seed"], dropna=False, sort=False
     )
     averages = runs["value"].mean()[runs.size() == len(suite.sets)].reset_index()
     if averages.empty:
         return frame
-    # A run's rows stay together, so that the order of the models is that of the records.
     return pd.concat([frame, averages.assign(dataset=AVERAGE)], ignore_index=True)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from sentemb.cli.main import run
-from sentemb.evaluation.records import read_record
+from sentemb.evaluation.record import read_record
 
 ROOT = Path(__file__).resolve().parents[2]
 NOUNS = "cat dog man woman birds children".split()
@@ -83,17 +83,17 @@ def test_table_record_and_export(
         tmp_path,
     )
     assert code == 0, err
-    for protocol in ("protocol all", "protocol mean", "protocol wmean"):
-        assert out.count(protocol) == 1
+    assert out.count("protocol all") == 1 and "mean" not in out.splitlines()[0]
     assert "SICK-R 10" in out
     assert "SICK-R (MTEB) 30" in out
     (path,) = tmp_path.glob("*.json")
     record = read_record(path)
     assert path.name.endswith(".sts.all.json")
-    assert f"{record.scores('all')['sts12'].spearman:.2f}" in out
-    assert [one.pairs for one in record.sets] == [40, 10, 30]
-    assert [subset.name for subset in record.sets[0].predictions.subsets] == list(PARTS)
+    assert f"{record.score('sts12'):.2f}" in out
+    assert [one.items for one in record.datasets] == [40, 10, 30]
+    assert [subset.name for subset in record.datasets[0].subsets] == list(PARTS)
     assert str(path) in err
+    assert f"next: sentemb compare OTHER-MODEL {record.model} --records {tmp_path}" in err
 
 
 def test_several_models_progress_and_one_protocol(
@@ -114,19 +114,22 @@ def test_several_models_progress_and_one_protocol(
     assert "[1/2]" in err
     assert "[2/2]" in err
     assert out.startswith("**STS, Spearman x 100 of cosine similarity, protocol wmean")
-    assert "protocol mean" not in out
     assert "| words.txt | 4 |" in out
     names = sorted(path.name for path in (tmp_path / "out").glob("*.json"))
-    assert names == ["saved.sts.wmean.seed-4.json", "words.txt.sts.wmean.seed-4.json"]
+    assert names == ["saved.sts.all.seed-4.json", "words.txt.sts.all.seed-4.json"]
 
 
-def test_sets_without_subsets_are_printed_once(
-    capsys: pytest.CaptureFixture[str], senteval: Path, tiny_bert: Path
+def test_own_pairs_become_a_record(
+    capsys: pytest.CaptureFixture[str], tiny_bert: Path, tmp_path: Path
 ) -> None:
-    code, out, err = sts(capsys, senteval, tiny_bert, "--pooling", "cls", "--sets", "stsb")
+    rows = [f"a {NOUNS[n % 6]} ran,the {NOUNS[n % 4]} sat,{n % 5}" for n in range(12)]
+    (tmp_path / "mine.csv").write_text("\n".join(["sentence1,sentence2,score", *rows]))
+    code, out, err = call(
+        capsys, "sts", tiny_bert, "--pooling", "cls", "--sets", tmp_path / "mine.csv", "-o", tmp_path / "out"
+    )
     assert code == 0, err
-    assert "protocol all" in out
-    assert "mean and wmean: the same" in out
+    (path,) = (tmp_path / "out").glob("*.json")
+    assert f"{read_record(path).score('mine'):.2f}" in out
 
 
 def test_what_was_measured_before_a_mistake_is_shown(
@@ -144,7 +147,7 @@ def test_what_was_measured_before_a_mistake_is_shown(
     ("arguments", "problem"),
     [
         (["--sets", "sts17"], "sts17"),
-        (["--sets", ""], "no data set is called ''"),
+        (["--sets", ""], "no list of sets was given"),
         (["--sets", "stsb,stsb"], "named twice"),
         (["--sets", "sts13"], "sts13"),
         (["--pooling", "median"], "median"),
@@ -194,12 +197,12 @@ def test_an_unwritable_output_and_a_taken_one_fail_before_encoding(
 ) -> None:
     arguments = (tiny_bert, "--pooling", "cls", "--sets", "stsb", "--output", tmp_path)
     assert sts(capsys, senteval, *arguments)[0] == 0
-    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    before = {path.name: path.read_bytes() for path in tmp_path.glob("*.json")}
 
     def refuse(*_: object, **__: object) -> None:
         raise AssertionError("encoded in vain")
 
-    monkeypatch.setattr("sentemb.evaluation.evaluate_pairs", refuse, raising=False)
+    monkeypatch.setattr("sentemb.evaluation.sts.encode_sets", refuse)
     code, _, err = sts(capsys, senteval, *arguments)
     assert code == 2
     assert "already there; add --overwrite" in err
@@ -259,10 +262,10 @@ def test_other_languages_show_pearson_first(
     )  # fmt: skip
     assert code == 0, err
     record = read_record(tmp_path / f"{tiny_bert.name}-mean.multilingual.wmean.json")
-    titles = [line for line in out.splitlines() if line.startswith("**STS, ")]
-    assert [title.split()[1] for title in titles] == ["Pearson", "Spearman"]
+    assert out.startswith("**STS, Pearson")
     first = next(line for line in out.splitlines() if line.startswith(f"| {tiny_bert.name}"))
-    assert first.strip("| ").split(" | ")[1:] == [f"{one.scores['wmean'].pearson:.2f}" for one in record.sets]
+    expected = [f"{record.score(one.name, protocol='wmean'):.2f}" for one in record.datasets]
+    assert first.strip("| ").split(" | ")[-2:] == expected
 
 
 def test_the_program_of_the_papers_table(
@@ -277,4 +280,4 @@ def test_the_program_of_the_papers_table(
     with pytest.raises(SystemExit) as left:
         runpy.run_path(str(ROOT / "eval" / "sts.py"), run_name="__main__")
     assert left.value.code == 2
-    assert capsys.readouterr().err.splitlines()[-1].startswith("error: ")  # has 3 of the 7 sets
+    assert capsys.readouterr().err.splitlines()[-1].startswith("sentemb: error: ")  # has 3 of the 7 sets

@@ -2,31 +2,29 @@
 
 from __future__ import annotations
 
-import dataclasses
+import hashlib
 import json
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from sentemb.cli.main import run
-from sentemb.cli.report_sections import gather
-from sentemb.data.sts import ScoredPairs, Subset
-from sentemb.encoding import load_encoder
 from sentemb.errors import InputError
-from sentemb.evaluation import evaluate_pairs
-from sentemb.evaluation.geometry_records import judge_geometry, write_geometry
-from sentemb.evaluation.records import ResultRecord, record_of, write_record
-from sentemb.evaluation.transfer import TaskResult, TransferReport
-from sentemb.evaluation.transfer.records import write_transfer
+from sentemb.evaluation.measures import measure
+from sentemb.evaluation.record import DataSet, Environment, Record, Score, write_record
+from sentemb.evaluation.suites import get_suite
+from sentemb.report.build import build_report
 from sentemb.report.into import filled
+from sentemb.report.sections import Section
 
 ROOT = Path(__file__).resolve().parents[2]
 NAMES = ("raw", "tuned-seed-1", "tuned-seed-2", "<b>odd_&%|")
-TEXTS = [f"{'a' * (1 + 3 * i % 7)} {'b' * (i % 5)} {'cd' * (i % 4)}" for i in range(80)]
+GOLD = np.linspace(0, 5, 40)
 LABELS = """
 [raw]
 base = "mini <1>"
@@ -40,26 +38,63 @@ pooling = "cls"
 """
 
 
-def scored(name: str) -> ScoredPairs:
-    gold = np.linspace(0, 5, 40)
-    return ScoredPairs(name, "test", TEXTS[:40], TEXTS[40:], gold, (Subset("part", 0, 40),))
-
-
-def judged(name: str, power: float) -> ResultRecord:
-    seed = int(name[-1]) if "seed" in name else None
-    report = evaluate_pairs(
-        lambda texts: np.array([[len(t) ** power, t.count("b"), t.count("c"), 1.0] for t in texts]),
-        [scored("sts12"), scored("stsb")],
+def write(
+    folder: Path,
+    suite: str,
+    model: str,
+    predictions: Mapping[str, np.ndarray],
+    gold: np.ndarray,
+    *,
+    protocol: str | None = None,
+    seed: int | None = None,
+) -> None:
+    """Write a record whose scores follow from its predictions."""
+    known = get_suite(suite)
+    metric = known.measure
+    sets = [
+        DataSet(name=name, split="test", items=len(gold), sha256=hashlib.sha256(name.encode()).hexdigest())
+        for name in predictions
+    ]
+    scores = [
+        Score(dataset=name, metric=metric, protocol=rule, value=100 * measure(metric, values, gold))
+        for name, values in predictions.items()
+        for rule in (("all", "wmean") if suite != "transfer" else ("all",))
+    ]
+    record = Record(
+        suite=suite,
+        model=model,
+        fingerprint=hashlib.sha256(model.encode()).hexdigest(),
+        protocol=protocol or known.protocol,
+        seed=seed,
+        datasets=tuple(sets),
+        scores=tuple(scores),
+        environment=Environment(versions={}, hardware={}, date="2026-01-01T00:00:00+00:00"),
     )
-    return dataclasses.replace(record_of(report, seed=seed), model=name)
+    write_record(record, predictions, {one.name: gold for one in sets}, folder)
 
 
-def transfer(name: str) -> TransferReport:
-    gold = np.arange(40) % 2
-    predictions = np.where(np.arange(40) < len(name), 1 - gold, gold)
-    result = TaskResult("cr", 80.0 - len(name), 79.0, None, (1e-4,), gold, predictions, 0.1)
-    seconds = {"encode": 1.0, "classify": 0.5}
-    return TransferReport(name, "abc", 3, {}, "simcse", 1111, (result,), 40, seconds)
+def similarities(place: int) -> np.ndarray:
+    """The better, the smaller the place."""
+    return GOLD / 5 + (1 + place) * np.random.default_rng(place).normal(scale=0.3, size=len(GOLD))
+
+
+def write_geometry(folder: Path) -> None:
+    values = {"alignment": 0.2, "uniformity": -2.0, "anisotropy": 0.1, "effective_rank": 1.5}
+    record = Record(
+        suite="geometry",
+        model="raw",
+        fingerprint="f",
+        dimension=2,
+        protocol="stsb-test",
+        datasets=(DataSet(name="stsb", split="test", items=40, sha256=64 * "0"),),
+        scores=tuple(
+            Score(dataset="stsb", metric=name, value=value, low=value - 1, high=value + 1)
+            for name, value in values.items()
+        ),
+        environment=Environment(versions={}, hardware={}, date="2026-01-01T00:00:00+00:00"),
+        details={"confidence": 0.95, "sentences": 80, "spectrum": [2.0, 1.0]},
+    )
+    write_record(record, {}, {}, folder)
 
 
 def layers() -> dict[str, object]:
@@ -74,12 +109,6 @@ def geometry() -> dict[str, object]:
     encoders = {name: {**one, "spectrum": [2.0, 1.0]} for name in ("raw", "costs $5, not $6")}
     runs = {"raw": {"steps": [0, 5], "alignment": [0.1, 0.2], "uniformity": [-1.0, -2.0]}}
     return {"data": "stsb", "split": "dev", "encoders": encoders, "runs": runs}
-
-
-def judge_languages(name: str) -> ResultRecord:
-    record = judged(name, 1.0)
-    sets = tuple(dataclasses.replace(one, name=f"sts17-{place}") for place, one in enumerate(record.sets))
-    return dataclasses.replace(record, suite="multilingual", protocol="wmean", sets=sets)
 
 
 def write_runs(folder: Path) -> Path:
@@ -97,12 +126,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Records of every kind."""
     made = tmp_path_factory.mktemp("records")
     for place, name in enumerate(NAMES):
-        write_record(judged(name, 1.0 - place / 4), made)
-        write_transfer(transfer(name), made)
-    for name in ("raw", "tuned-seed-1"):
-        write_record(judge_languages(name), made)
-    encoder = load_encoder(lambda texts: np.array([[len(text), 1.0] for text in texts]))
-    write_geometry(judge_geometry(encoder, scored("stsb")), made)
+        seed = int(name[-1]) if "seed" in name else None
+        write(made, "sts", name, {one: similarities(place) for one in ("sts12", "stsb")}, GOLD, seed=seed)
+        answers = np.where(np.arange(40) < 5 * place, 1 - np.arange(40) % 2, np.arange(40) % 2)
+        write(made, "transfer", name, {"cr": answers}, np.arange(40) % 2, protocol="simcse", seed=1111)
+    for place, name in enumerate(("raw", "tuned-seed-1")):
+        sets = {f"sts17-{one}": similarities(place) for one in ("en-en", "es-es")}
+        write(made, "multilingual", name, sets, GOLD, seed=place or None)
+    write_geometry(made)
     (made / "labels.toml").write_text(LABELS)
     (made / "raw.layers.test.json").write_text(json.dumps(layers()))
     (made / "geometry.json").write_text(json.dumps(geometry()))
@@ -110,12 +141,24 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made
 
 
+def sections_of(folder: Path, **options) -> dict[str, Section]:
+    return {one.name: one for one in build_report([folder], **options).sections}
+
+
 def test_every_kind_of_record_has_its_section(folder: Path) -> None:
-    found = {
-        one.name: one for one in gather([folder], runs=[folder / "my-run"], baselines=["raw"], figures=True)
-    }
+    found = sections_of(folder, runs=[folder / "my-run"], baselines=["raw"], figures=True)
     assert list(found) == [
-        *("sts", "multilingual", "transfer", "significance", "comparisons", "geometry", "layers", "training")
+        *(
+            "summary",
+            "sts",
+            "multilingual",
+            "transfer",
+            "significance",
+            "comparisons",
+            "geometry",
+            "layers",
+            "training",
+        )
     ]
     (sts,) = found["sts"].tables
     assert sts.groups == ("mini <1>", "mini <1>", "")
@@ -133,7 +176,7 @@ def test_every_kind_of_record_has_its_section(folder: Path) -> None:
 
 
 def test_comparisons_are_told_in_words(folder: Path) -> None:
-    section = next(one for one in gather([folder], baselines=["raw"]) if one.name == "comparisons")
+    section = sections_of(folder, baselines=["raw"])["comparisons"]
     assert len(section.sentences) == len(section.tables) == 2 + 1 + 2  # the seeds of a system are one
     assert any("SG-OPT of mini <1> (cls)" in sentence for sentence in section.sentences)
     assert all("95 % interval" in sentence and "p " in sentence for sentence in section.sentences)
@@ -141,29 +184,38 @@ def test_comparisons_are_told_in_words(folder: Path) -> None:
 
 
 def test_a_row_says_whether_a_system_is_better(folder: Path) -> None:
-    found = {one.name: one for one in gather([folder], baselines=["raw"])}
+    found = sections_of(folder, baselines=["raw"])
     (sts, languages, transfers), details = found["significance"].tables, found["comparisons"].tables
     assert sts.title.startswith("Against raw of mini <1> (cls) (") and "the average" in sts.title
     assert [row[:2] for row in sts.rows] == [("<b>odd_&%|", "1"), ("SG-OPT of mini <1> (cls)", "2")]
     assert [row[3:7] for row in sts.rows] == [table.rows[-1][3:7] for table in details[:2]]
     assert "accuracy" in transfers.header and len(languages.rows) == 1
+    assert [len(plot.estimates) for plot in found["significance"].forests] == [2, 1, 2]
+
+
+def test_the_verdict_names_the_best_or_says_that_nothing_is_better(folder: Path) -> None:
+    (against_raw, *_) = build_report([folder], baselines=["raw"]).verdicts
+    assert against_raw.startswith("None of the 2 other systems is significantly better than raw of mini <1>")
+    (against_odd, *_) = build_report([folder], baselines=["<b>odd_&%|"]).verdicts
+    assert against_odd.startswith("raw of mini <1> (cls) is better than <b>odd_&%| by ")
 
 
 def test_bases_are_compared_among_themselves(folder: Path, tmp_path: Path) -> None:
     for path in folder.glob("*.sts.*"):
         shutil.copy(path, tmp_path)
+    shutil.copytree(folder / "gold", tmp_path / "gold")
     labels = LABELS.replace('[tuned]\nbase = "mini <1>"', '[tuned]\nbase = "other"')
     (tmp_path / "labels.toml").write_text(labels)
     assert labels != LABELS
     names = [name for name in NAMES if name not in ("raw", "tuned-seed-1", "tuned-seed-2")]
-    found = {one.name: one for one in gather([tmp_path], baselines=["raw", "tuned"])}
+    found = sections_of(tmp_path, baselines=["raw", "tuned"])
     assert [[row[0] for row in table.rows] for table in found["significance"].tables] == [names, names]
     with pytest.raises(InputError, match="no record of none"):
-        gather([tmp_path], baselines=["none"])
+        build_report([tmp_path], baselines=["none"])
     for path in tmp_path.glob("*odd*"):
         path.unlink()
     with pytest.raises(InputError, match="nothing to compare raw, tuned with"):
-        gather([tmp_path], baselines=["raw", "tuned"])
+        build_report([tmp_path], baselines=["raw", "tuned"])
 
 
 def test_the_ending_of_the_output_chooses_the_format(
@@ -174,7 +226,7 @@ def test_the_ending_of_the_output_chooses_the_format(
         text = (tmp_path / name).read_text()
         assert text.startswith(beginning)
         assert ("odd\\_\\&\\%" in text) == name.endswith("tex")
-    assert "Semantic textual similarity" in capsys.readouterr().out
+    assert "Semantic textual similarity" in capsys.readouterr().err
     run_command("report", folder, "--format", "latex")
     assert "\\multicolumn" in capsys.readouterr().out
 
@@ -206,7 +258,7 @@ def run_command(*arguments: object) -> None:
         (("{folder}", "--format", "html", "--run", "{folder}"), "holds no run"),
     ],
 )
-def test_mistakes_are_one_line(
+def test_user_errors_are_one_line(
     arguments: tuple[str, ...], problem: str, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as caught:
@@ -219,9 +271,9 @@ def test_mistakes_are_one_line(
 @pytest.mark.parametrize(
     ("name", "content", "problem"),
     [
-        ("x.layers.test.json", {"model": "raw", "sets": []}, "field sets: empty"),
-        ("x.layers.test.json", {**layers(), "model": 5}, "field model: 5 is not a string"),
-        ("geometry.json", {**geometry(), "encoders": {}}, "field encoders: empty"),
+        ("x.layers.test.json", {"model": "raw", "sets": []}, "field sets"),
+        ("x.layers.test.json", {**layers(), "model": 5}, "field model: Input should be a valid string"),
+        ("geometry.json", {**geometry(), "encoders": {}}, "field encoders"),
         ("geometry.json", {**geometry(), "encoders": {"a": {"alignment": "b"}}}, "encoders.a.alignment"),
         ("geometry.json", [], "is no record"),
     ],
@@ -238,15 +290,16 @@ def test_a_damaged_record_names_its_field(
 
 def test_the_readme_is_current() -> None:
     """If not: sentemb report eval/results --into README.md."""
-    texts = {one.name: one.markdown() for one in gather([ROOT / "eval" / "results"])}
+    built = build_report([ROOT / "eval" / "results"])
+    texts = {one.name: one.markdown() for one in built.sections}
     new, names = filled(ROOT / "README.md", texts)
-    assert names == ["sts"]
+    assert names == ["summary"]
     assert new == (ROOT / "README.md").read_text(encoding="utf-8")
 
 
 def test_drawing_needs_no_torch() -> None:
     program = (
-        "import sys, sentemb.report.sections, sentemb.report.labels, sentemb.report.into, "
-        "sentemb.report.curves; sys.exit('torch' in sys.modules)"
+        "import sys, sentemb.report.build, sentemb.report.into, sentemb.report.curves; "
+        "sys.exit('torch' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import dataclasses
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -13,7 +12,7 @@ from sentemb.data.sts import ScoredPairs
 from sentemb.errors import InputError
 from sentemb.evaluation import evaluate_pairs
 from sentemb.evaluation.mteb import TASKS, export_mteb
-from sentemb.evaluation.records import ResultRecord, record_of
+from sentemb.evaluation.record import Record
 from sentemb.evaluation.suites import MULTILINGUAL
 
 # Required by MTEB 2's TaskResult, and by its check of every entry of `scores`.
@@ -41,17 +40,17 @@ def lengths(texts: list[str]) -> np.ndarray:
 
 
 @pytest.fixture
-def record(make_pairs: Callable[..., ScoredPairs]) -> ResultRecord:
+def record(make_pairs: Callable[..., ScoredPairs]) -> Record:
     sets = [
         make_pairs("stsb", "test", (1379,)),
         make_pairs("sickr", "test", (4927,)),
         make_pairs("sickr-mteb", "test", (9927,)),
         make_pairs("mine", "test", (20,)),
     ]
-    return record_of(evaluate_pairs(lengths, sets))
+    return evaluate_pairs(lengths, sets)
 
 
-def test_files_are_those_that_mteb_reads(record: ResultRecord, tmp_path: Path) -> None:
+def test_files_are_those_that_mteb_reads(record: Record, tmp_path: Path) -> None:
     exported = export_mteb(record, tmp_path, model_name="org/my model")
     folder = tmp_path / "results" / "org__my-model" / record.fingerprint.replace(":", "-")[:40]
     assert list(exported.files) == [folder / "STSBenchmark.json", folder / "SICK-R.json"]
@@ -64,27 +63,23 @@ def test_files_are_those_that_mteb_reads(record: ResultRecord, tmp_path: Path) -
     assert set(entry) == SCORE_FIELDS
     assert entry["hf_subset"] == "default"
     assert entry["languages"] == ["eng-Latn"]
-    expected = record.scores("all")["stsb"]
-    assert (
-        entry["main_score"] == entry["cosine_spearman"] == pytest.approx(expected.spearman / 100, abs=1e-15)
-    )
-    assert entry["cosine_pearson"] == pytest.approx(expected.pearson / 100, abs=1e-15)
+    spearman, pearson = (record.score("stsb", metric) / 100 for metric in ("spearman", "pearson"))
+    assert entry["main_score"] == entry["cosine_spearman"] == pytest.approx(spearman, abs=1e-15)
+    assert entry["cosine_pearson"] == pytest.approx(pearson, abs=1e-15)
     meta = json.loads((folder / "model_meta.json").read_text())
     assert meta["name"] == "org/my model"
     assert meta["revision"] == folder.name
     assert meta["embed_dim"] == 4
 
 
-def test_only_mtebs_populations_go_under_mtebs_names(record: ResultRecord, tmp_path: Path) -> None:
+def test_only_mtebs_populations_go_under_mtebs_names(record: Record, tmp_path: Path) -> None:
     exported = export_mteb(record, tmp_path)
     assert exported.skipped == {
         "sickr": "sickr has 4,927 pairs, MTEB's SICK-R 9,927: evaluate sickr-mteb for it",
         "mine": "mine is no task of MTEB that is exported",
     }
     sick = json.loads(exported.files[1].read_text())
-    assert sick["scores"]["test"][0]["main_score"] == pytest.approx(
-        record.scores("all")["sickr-mteb"].spearman / 100
-    )
+    assert sick["scores"]["test"][0]["main_score"] == pytest.approx(record.score("sickr-mteb") / 100)
 
 
 def test_truncated_sets_and_other_splits_stay_at_home(
@@ -96,16 +91,16 @@ def test_truncated_sets_and_other_splits_stay_at_home(
         (make_pairs("sickr", "test", (4927,)), "evaluate sickr-mteb"),
     ):
         with pytest.raises(InputError, match=problem):
-            export_mteb(record_of(evaluate_pairs(lengths, [pairs])), tmp_path)
+            export_mteb(evaluate_pairs(lengths, [pairs]), tmp_path)
     assert not (tmp_path / "results").exists()
 
 
-def test_names(record: ResultRecord, tmp_path: Path) -> None:
+def test_names(record: Record, tmp_path: Path) -> None:
     for name in ("model", "/model", "org/", "a/b/c"):
         with pytest.raises(InputError, match="organization/model"):
             export_mteb(record, tmp_path, model_name=name)
     assert "local__lengths" in str(export_mteb(record, tmp_path).files[0])
-    hub = dataclasses.replace(record, model="org/model")
+    hub = record.model_copy(update={"model": "org/model"})
     assert "org__model" in str(export_mteb(hub, tmp_path).files[0])
 
 
@@ -113,8 +108,8 @@ def test_the_tracks_of_2017_are_languages_of_one_task(
     make_pairs: Callable[..., ScoredPairs], tmp_path: Path
 ) -> None:
     names = ["sts17-ar-en", "sts17-es-en-wmt", "sts17-en-en"]
-    report = evaluate_pairs(lengths, [make_pairs(name, "test", (250,)) for name in names])
-    record = record_of(report, suite=MULTILINGUAL)
+    sets = [make_pairs(name, "test", (250,)) for name in names]
+    record = evaluate_pairs(lengths, sets, suite=MULTILINGUAL)
     exported = export_mteb(record, tmp_path)
     (path,) = exported.files
     task = json.loads(path.read_text())
@@ -123,7 +118,7 @@ def test_the_tracks_of_2017_are_languages_of_one_task(
     assert {name: one["languages"] for name, one in entries.items()} == {
         "en-ar": ["eng-Latn", "ara-Arab"], "en-en": ["eng-Latn"]
     }  # fmt: skip
-    assert entries["en-ar"]["main_score"] == record.scores("all")["sts17-ar-en"].spearman / 100
+    assert entries["en-ar"]["main_score"] == record.score("sts17-ar-en", "spearman") / 100
     assert list(exported.skipped) == ["sts17-es-en-wmt"]
     for name, task in TASKS.items():
         config = catalogue.get(name).config

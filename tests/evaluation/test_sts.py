@@ -10,8 +10,7 @@ from sentence_transformers import SentenceTransformer
 from sentemb.data.sts import STS_SETS, ScoredPairs
 from sentemb.errors import InputError
 from sentemb.evaluation import UndefinedScoreError, evaluate_pairs, evaluate_sts
-from sentemb.evaluation.scoring import Correlations
-from sentemb.evaluation.sts import average
+from sentemb.evaluation.record import load_predictions
 
 # all-MiniLM-L6-v2 under "all". STS12 has 61 pairs of identical strings, which tie only when each string is
 # encoded once; programs that encode them twice report 72.3647 to 72.3683.
@@ -44,10 +43,10 @@ def test_one_call_with_each_sentence_once(make_pairs: Callable[..., ScoredPairs]
     two.first[:10] = one.second[:10]
     report = evaluate_pairs(encode, [one, two])
     assert len(calls) == 1
-    assert len(calls[0]) == len(set(calls[0])) == report.unique
+    assert len(calls[0]) == len(set(calls[0])) == report.details["unique"]
     assert set(calls[0]) == {*one.first, *one.second, *two.first, *two.second}
-    assert report.sentences == 120
-    assert [score.name for score in report.sets] == ["one", "two"]
+    assert report.details["sentences"] == 120
+    assert [one.name for one in report.datasets] == ["one", "two"]
 
 
 def test_together_equals_apart(make_pairs: Callable[..., ScoredPairs]) -> None:
@@ -56,7 +55,7 @@ def test_together_equals_apart(make_pairs: Callable[..., ScoredPairs]) -> None:
     for pairs in (one, two):
         alone = evaluate_pairs(letters, [pairs])
         for protocol in ("all", "mean", "wmean"):
-            assert both.score(pairs.name, protocol) == alone.score(pairs.name, protocol)
+            assert both.score(pairs.name, protocol=protocol) == alone.score(pairs.name, protocol=protocol)
 
 
 def test_identical_strings_tie_at_one_for_a_noisy_encoder(pairs: ScoredPairs) -> None:
@@ -66,7 +65,7 @@ def test_identical_strings_tie_at_one_for_a_noisy_encoder(pairs: ScoredPairs) ->
     def noisy(texts: list[str]) -> np.ndarray:
         return letters(texts) + generator.normal(size=(len(texts), 26))
 
-    similarities = evaluate_pairs(noisy, [pairs]).sets[0].predictions.similarities
+    similarities = load_predictions(evaluate_pairs(noisy, [pairs])).values["mine"]
     assert (similarities[:12] == 1.0).all()
     assert (similarities[12:] < 1.0).all()
 
@@ -93,17 +92,27 @@ def test_agrees_with_the_model_itself(tiny_encoder: SentenceTransformer, pairs: 
     report = evaluate_pairs(tiny_encoder, [pairs])
     first, second = (tiny_encoder.encode(side).astype(np.float64) for side in (pairs.first, pairs.second))
     expected = (first * second).sum(1) / np.linalg.norm(first, axis=1) / np.linalg.norm(second, axis=1)
-    np.testing.assert_allclose(report.sets[0].predictions.similarities, expected, atol=1e-5)
+    np.testing.assert_allclose(load_predictions(report).values["mine"], expected, atol=1e-5)
     assert report.dimension == 16
-    assert report.seconds["encode"] > 0
+    assert report.environment.seconds["encode"] > 0
 
 
-def test_average_needs_the_seven() -> None:
-    scores = {name: Correlations(float(index), 2.0 * index) for index, name in enumerate(STS_SETS)}
-    assert average(scores) == Correlations(3.0, 6.0)
-    assert average({**scores, "sickr-mteb": Correlations(100.0, 100.0)}) == Correlations(3.0, 6.0)
-    del scores["sickr"]
-    assert average({**scores, "sickr-mteb": Correlations(100.0, 100.0)}) is None
+def test_average_needs_the_seven(make_pairs: Callable[..., ScoredPairs]) -> None:
+    names = [*STS_SETS, "sickr-mteb"]
+    record = evaluate_pairs(letters, [make_pairs(name, "test", seed=seed) for seed, name in enumerate(names)])
+    for metric in ("spearman", "pearson"):
+        scores = [record.score(name, metric) for name in STS_SETS]
+        assert record.average(metric) == pytest.approx(np.mean(scores))
+    some = [score for score in record.scores if score.dataset != "sickr"]
+    assert record.model_copy(update={"scores": tuple(some)}).average() is None
+
+
+def test_own_files_stand_beside_sets(tmp_path: Path) -> None:
+    rows = ["sentence1,sentence2,score", *(f"cat {'a' * n},dog {'ab' * (n % 5)},{n}" for n in range(12))]
+    (tmp_path / "mine.csv").write_text("\n".join(rows))
+    record = evaluate_sts(letters, [str(tmp_path / "mine.csv")])
+    (dataset,) = record.datasets
+    assert (dataset.name, dataset.items, record.average()) == ("mine", 12, None)
 
 
 def test_mistakes_in_the_list_of_sets(tmp_path: Path, pairs: ScoredPairs) -> None:
@@ -118,24 +127,25 @@ def test_mistakes_in_the_list_of_sets(tmp_path: Path, pairs: ScoredPairs) -> Non
         evaluate_sts(letters, ("sts18",), data_dir=tmp_path)
     with pytest.raises(InputError, match="no pairs"):
         evaluate_pairs(letters, [])
-    with pytest.raises(InputError, match=r"mine \(all, mean, wmean\)"):
+    with pytest.raises(InputError, match="set mine is named twice"):
+        evaluate_pairs(letters, [pairs, pairs])
+    with pytest.raises(InputError, match=r"mine spearman \(all\), mine spearman \(mean\)"):
         evaluate_pairs(letters, [pairs]).score("stsb")
 
 
 def test_minilm_on_the_sts_benchmark(minilm: Path, shared_data: Path) -> None:
     report = evaluate_sts(str(minilm), ("stsb",), data_dir=shared_data)
-    assert report.sets[0].pairs == 1379
-    assert report.score("stsb").spearman == pytest.approx(82.0325, abs=3e-4)
+    assert report.datasets[0].items == 1379
+    assert report.score("stsb") == pytest.approx(82.0325, abs=3e-4)
 
 
 @pytest.mark.slow
 def test_minilm_on_the_seven_sets(minilm: Path, shared_data: Path) -> None:
     report = evaluate_sts(str(minilm), data_dir=shared_data)
-    assert (report.sentences, report.unique) == (37_700, 26_126)
+    assert (report.details["sentences"], report.details["unique"]) == (37_700, 26_126)
     for name, expected in MINILM.items():
-        assert report.score(name).spearman == pytest.approx(expected, abs=1e-3), name
+        assert report.score(name) == pytest.approx(expected, abs=1e-3), name
     mean = report.average()
     assert mean is not None
-    assert mean.spearman == pytest.approx(sum(MINILM.values()) / 7, abs=1e-3)
-    twelve = report.sets[0].predictions
-    assert (twelve.similarities == 1.0).sum() >= 61
+    assert mean == pytest.approx(sum(MINILM.values()) / 7, abs=1e-3)
+    assert (load_predictions(report).values["sts12"] == 1.0).sum() >= 61

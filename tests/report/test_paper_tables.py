@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import runpy
 import sys
@@ -15,10 +14,8 @@ import pytest
 
 from sentemb.data.sts import STS_SETS, ScoredPairs, Subset
 from sentemb.evaluation import evaluate_pairs
-from sentemb.evaluation.records import record_of, write_record
+from sentemb.evaluation.record import DataSet, Environment, Record, Score, load_predictions, write_record
 from sentemb.evaluation.suites import MULTILINGUAL, STS, Suite
-from sentemb.evaluation.transfer import TaskResult, TransferReport
-from sentemb.evaluation.transfer.records import write_transfer
 
 EVAL = Path(__file__).resolve().parents[2] / "eval"
 TEXTS = [f"{'a' * (1 + 3 * i % 7)} {'b' * (i % 5)} {'cd' * (i % 4)}" for i in range(40)]
@@ -29,11 +26,13 @@ def write_scores(folder: Path, name: str, *, power: float, suite: Suite = STS) -
     gold, subset = np.linspace(0, 5, 20), Subset("part", 0, 20)
     names = STS_SETS if suite is STS else suite.sets
     pairs = [ScoredPairs(one, "test", TEXTS[:20], TEXTS[20:], gold, (subset,)) for one in names]
-    report = evaluate_pairs(
-        lambda texts: np.array([[len(t) ** power, t.count("b"), t.count("c"), 1.0] for t in texts]), pairs
+    record = evaluate_pairs(
+        lambda texts: np.array([[len(t) ** power, t.count("b"), t.count("c"), 1.0] for t in texts]),
+        pairs,
+        suite=suite,
+        seed=int(name[-1]) if "seed" in name else None,
     )
-    seed = int(name[-1]) if "seed" in name else None
-    write_record(dataclasses.replace(record_of(report, suite=suite, seed=seed), model=name), folder)
+    write_record(record.model_copy(update={"model": name}), *load_predictions(record), folder)
 
 
 def write_labels(folder: Path, **models: tuple[str, str, str]) -> None:
@@ -101,12 +100,18 @@ def test_the_other_tables_have_folders_of_their_own(tmp_path: Path, run: Run) ->
         write_scores(tmp_path / "ablations", name, power=power)
     ours = {"mine": ("bert-mini", "SG-OPT", "cls"), "bert-mini-sg-opt": ("bert-mini", "SG-OPT here", "cls")}
     write_labels(tmp_path, **ours)
-    gold = np.array([0, 1])
-    result = TaskResult("cr", 87.5, 80.0, None, (1e-4,), gold, gold, 0.1)
-    report = TransferReport(
-        "mine", "abc", 3, {}, "sg-bert", 1, (result,), 2, {"encode": 1.0, "classify": 1.0}
+    gold = np.arange(8)
+    transfer = Record(
+        suite="transfer",
+        model="mine",
+        fingerprint="abc",
+        protocol="sg-bert",
+        seed=1,
+        datasets=(DataSet(name="cr", split="test", items=8, sha256="c" * 64),),
+        scores=(Score(dataset="cr", metric="accuracy", value=87.5),),
+        environment=Environment(versions={}, hardware={}, date=""),
     )
-    write_transfer(report, tmp_path)
+    write_record(transfer, {"cr": 1 - gold // 7}, {"cr": np.ones(8, dtype=int)}, tmp_path)
     (tmp_path / "efficiency").mkdir()
     seconds = {name: {"training": [], "inference": [2.0]} for name in ("mean", "wk")}
     record = {"base": "bert-mini", "sentences": 1000, "seconds": seconds}

@@ -10,10 +10,9 @@ from sentemb.data.locate import MissingDataError
 from sentemb.data.sts import ScoredPairs, load_scored_pairs
 from sentemb.encoding import TextEncoder
 from sentemb.errors import InputError
-from sentemb.evaluation.environment import hardware, library_versions
 from sentemb.evaluation.geometry_intervals import evaluate_geometry
 from sentemb.evaluation.naming import seed_of
-from sentemb.evaluation.record import DataSet, Environment, Record, Score, now
+from sentemb.evaluation.record import Record
 from sentemb.evaluation.runner.suite import Loaded, Options, RunnableSuite, read_available
 from sentemb.evaluation.scoring import checksum_of
 from sentemb.evaluation.sts import evaluate_pairs
@@ -44,7 +43,7 @@ class PairSuite(RunnableSuite):
 
     def evaluate(self, encoder: TextEncoder, names: Sequence[str]) -> Iterator[tuple[Record, str]]:
         """See `RunnableSuite`."""
-        record = _record_of_pairs(encoder, [self.pairs[name] for name in names], get_suite(self.name))
+        record = evaluate_pairs(encoder, [self.pairs[name] for name in names], suite=get_suite(self.name))
         mean = record.average(protocol=self.protocol)
         yield record, f"{len(names)} sets" + ("" if mean is None else f", average {mean:.2f}")
 
@@ -109,43 +108,6 @@ class TransferSuite(RunnableSuite):
             )
             score = record.scores[0]
             yield record, f"{name} {score.metric} {score.value:.2f}, {record.environment.seconds[name]:.0f} s"
-
-
-def _record_of_pairs(encoder: TextEncoder, pairs: Sequence[ScoredPairs], suite: Suite) -> Record:
-    report = evaluate_pairs(encoder, pairs)
-    record = Record(
-        suite=suite.name,
-        model=report.model,
-        fingerprint=report.fingerprint,
-        dimension=report.dimension,
-        protocol=suite.protocol,
-        seed=seed_of(report.model),
-        datasets=tuple(
-            DataSet(
-                name=one.name,
-                split=one.split,
-                items=one.pairs,
-                sha256=one.checksum,
-                source=one.source,
-                subsets=one.predictions.subsets,
-            )
-            for one in report.sets
-        ),
-        scores=tuple(
-            Score(dataset=one.name, metric=metric, protocol=protocol, value=getattr(correlations, metric))
-            for one in report.sets
-            for protocol, correlations in one.scores.items()
-            for metric in ("spearman", "pearson")
-        ),
-        encoder=dict(report.encoder),
-        environment=Environment(
-            versions=library_versions(), hardware=hardware(), date=now(), seconds=dict(report.seconds)
-        ),
-    )
-    return record.with_predictions(
-        {one.name: one.predictions.similarities for one in report.sets},
-        {one.name: one.predictions.gold for one in report.sets},
-    )
 
 
 def _texts_of_pairs(pairs: Iterable[ScoredPairs]) -> Iterator[str]:

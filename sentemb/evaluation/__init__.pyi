@@ -1,0 +1,57 @@
+from .comparison import Comparison, Difference, compare, compare_all
+from .evaluator import STSEvaluator
+from .frame import to_frame
+from .geometry import (
+    Geometry,
+    alignment,
+    anisotropy,
+    effective_rank,
+    measure_geometry,
+    spectrum,
+    uniformity,
+)
+from .geometry_intervals import GeometryEstimate, estimate_geometry
+from .measures import PROTOCOLS, Protocol
+from .record import Record, load_predictions, load_records, read_record, write_record
+from .runner import EvaluationResult, evaluate_all
+from .scoring import UndefinedScoreError
+from .sts import evaluate_pairs, evaluate_sts
+from .suites import MULTILINGUAL, STS, Suite, get_suite
+from .systems import System, resolve_system, system_of
+
+__all__ = [
+    "MULTILINGUAL",
+    "PROTOCOLS",
+    "STS",
+    "Comparison",
+    "Difference",
+    "EvaluationResult",
+    "Geometry",
+    "GeometryEstimate",
+    "Protocol",
+    "Record",
+    "STSEvaluator",
+    "Suite",
+    "System",
+    "UndefinedScoreError",
+    "alignment",
+    "anisotropy",
+    "compare",
+    "compare_all",
+    "effective_rank",
+    "estimate_geometry",
+    "evaluate_all",
+    "evaluate_pairs",
+    "evaluate_sts",
+    "get_suite",
+    "load_predictions",
+    "load_records",
+    "measure_geometry",
+    "read_record",
+    "resolve_system",
+    "spectrum",
+    "system_of",
+    "to_frame",
+    "uniformity",
+    "write_record",
+]

@@ -1,0 +1,279 @@
+"""Two systems on the same items: how far apart, how sure, and in words.
+
+Two things make a difference uncertain, and they are kept apart:
+
+- the items: another sample of sentence pairs would give other scores. The interval is the paired bootstrap's
+  over items, the p-value a permutation test's, both of the mean score over the runs of a system.
+- the seeds: training again would give another encoder. The p-value is a t-test's over the scores of the
+  runs: paired where both systems have the same seeds, Welch's where they have others, and of one sample where
+  one of them has a single run.
+
+A difference is called real only if both say so: its p-value is the larger one. Over the sets of a suite it is
+corrected by Holm's procedure; the average over the sets is one comparison by itself.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from pydantic import TypeAdapter
+
+from sentemb._files import write_bytes
+from sentemb.errors import InputError
+from sentemb.evaluation.sampled import SampledSet, average_of, sample_sets
+from sentemb.evaluation.significance import LEVEL, holm, p_of_exchanges, p_of_runs
+from sentemb.evaluation.systems import System
+
+DRAWS = 2000
+_MOST_DRAWS = 1_000_000
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A system against another on one data set, or on the average of several; scores x 100.
+
+    Attributes:
+        name: The data set.
+        scores: The mean score of each system over its runs.
+        deviations: Standard deviation over the runs; None of a single one.
+        interval: Of the difference, second minus first, over items; None where it was not asked for.
+        p_items: Of the permutation test over items.
+        p_seeds: Of the t-test over runs; None where neither system has two.
+        p_williams: Of Williams' test, where both have one run and are compared by a correlation; else None.
+        p: The larger of `p_items` and `p_seeds`, corrected over the sets.
+        items: Number of items.
+    """
+
+    name: str
+    scores: tuple[float, float]
+    deviations: tuple[float | None, float | None]
+    interval: tuple[float, float] | None
+    p_items: float
+    p_seeds: float | None
+    p_williams: float | None
+    p: float
+    items: int
+
+    @property
+    def size(self) -> float:
+        """Second minus first."""
+        return self.scores[1] - self.scores[0]
+
+    @property
+    def real(self) -> bool:
+        """Whether it is significant at 0.05."""
+        return self.p < LEVEL
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A system against another.
+
+    Attributes:
+        first: The name of the one that is compared with.
+        second: The name of the other.
+        measure: The metric that they are compared by.
+        confidence: Of the intervals.
+        runs: How many runs each has, those of one seed counted once.
+        sets: The data sets that both have, in the order of the first.
+        average: Over these sets; None of a single one.
+    """
+
+    first: str
+    second: str
+    measure: str
+    confidence: float
+    runs: tuple[int, int]
+    sets: tuple[Difference, ...]
+    average: Difference | None
+
+    @property
+    def headline(self) -> Difference:
+        """The average, or the only data set."""
+        return self.average or self.sets[0]
+
+    def sentence(self) -> str:
+        """The outcome in words: of the average, or of the only data set."""
+        one = self.headline
+        where = "on the average" if self.average else f"on {one.name}"
+        interval = ""
+        if one.interval is not None:
+            low, high = one.interval
+            interval = f" ({100 * self.confidence:g} % interval {low:+.2f} to {high:+.2f})"
+        end = f"{interval}, {_written(one.p)}, {self.runs[0]} and {self.runs[1]} runs"
+        if not one.real:
+            return f"{self.second} and {self.first} cannot be told apart {where}: {one.size:+.2f}{end}"
+        word = "better" if one.size > 0 else "worse"
+        return f"{self.second} is {word} than {self.first} by {abs(one.size):.2f} {where}{end}"
+
+
+def compare(
+    first: System,
+    second: System,
+    *,
+    draws: int = DRAWS,
+    confidence: float = 0.95,
+    seed: int = 0,
+    intervals: bool = True,
+) -> Comparison:
+    """Compare a system with another, set by set and on the average.
+
+    Args:
+        first: The one to compare with.
+        second: The other.
+        draws: Resamples and exchanges of items; the smallest p-value is one over them.
+        confidence: Of the intervals.
+        seed: Draws them: the same numbers give the same answer.
+        intervals: Whether the bootstrap, the greater part of the time, is wanted.
+
+    Returns:
+        The comparison on the data sets that both have.
+
+    Raises:
+        InputError: They share no data set, were evaluated on different items or by different metrics, or a
+            number is out of range.
+
+    Example:
+        >>> first, second = system_of(records, "bert-mini"), system_of(records, "simcse")  # doctest: +SKIP
+        >>> compare(first, second).sentence()  # doctest: +SKIP
+    """
+    (found,) = compare_all(
+        first, [second], draws=draws, confidence=confidence, seed=seed, intervals=intervals
+    )
+    return found
+
+
+def compare_all(
+    first: System,
+    others: Sequence[System],
+    *,
+    draws: int = DRAWS,
+    confidence: float = 0.95,
+    seed: int = 0,
+    intervals: bool = True,
+    cache: Path | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> list[Comparison]:
+    """Compare systems with the same one; all share their draws, so this is much faster than one by one.
+
+    Args:
+        first: The one to compare with.
+        others: The others.
+        draws: As in `compare`.
+        confidence: As in `compare`.
+        seed: As in `compare`.
+        intervals: As in `compare`.
+        cache: Keep what was found in this folder, and take it from there.
+        progress: Takes the number of data sets that are done, and of all.
+
+    Returns:
+        What `compare` gives for each of the others.
+
+    Raises:
+        InputError: As in `compare`.
+    """
+    if not 100 <= draws <= _MOST_DRAWS:
+        raise InputError(
+            f"{draws} draws say nothing about a p-value of 0.05, or take too long",
+            f"give 100 to {_MOST_DRAWS:,}",
+        )
+    if not 0 < confidence < 1:
+        raise InputError(f"confidence is {confidence:g}", "give a number between 0 and 1, such as 0.95")
+    shared = [_shared(first, other) for other in others]
+    settings = (draws, confidence, seed, intervals)
+    kept = [
+        None if cache is None else cache / f"{_key(first, other, names, settings)}.json"
+        for other, names in zip(others, shared, strict=True)
+    ]
+    found = [
+        _read(path, first, other) if path is not None and path.is_file() else None
+        for path, other in zip(kept, others, strict=True)
+    ]
+    wanted = {index: names for index, names in enumerate(shared) if found[index] is None}
+    parts = sample_sets(first, others, wanted, draws, seed, intervals=intervals, progress=progress)
+    for index, some in parts.items():
+        comparison = _comparison(first, others[index], some, confidence)
+        if (path := kept[index]) is not None:
+            write_bytes(path, TypeAdapter(Comparison).dump_json(comparison))
+        found[index] = comparison
+    return [one for one in found if one is not None]
+
+
+def _shared(first: System, second: System) -> list[str]:
+    if first.measure != second.measure:
+        raise InputError(f"{first.name} is compared by {first.measure}, {second.name} by {second.measure}")
+    names = [name for name in first.sets if name in second.sets]
+    if not names:
+        raise InputError(
+            f"{first.name} and {second.name} share no data set", "evaluate both on the same sets"
+        )
+    for name in names:
+        if first.sets[name].content != second.sets[name].content:
+            raise InputError(
+                f"{first.name} and {second.name} were evaluated on different items of {name}",
+                "evaluate both on the same files",
+            )
+    return names
+
+
+def _comparison(first: System, second: System, parts: Sequence[SampledSet], confidence: float) -> Comparison:
+    seeds = tuple(dict.fromkeys(first.seeds)), tuple(dict.fromkeys(second.seeds))
+
+    def p_values(part: SampledSet) -> tuple[float, float | None]:
+        p_items, p_seeds = p_of_exchanges(part.observed, part.exchanged), p_of_runs(*part.scores, *seeds)
+        return (p_items if p_seeds is None else max(p_items, p_seeds)), p_seeds
+
+    own = [p_values(part) for part in parts]
+    corrected = holm([p for p, _ in own])
+    sets = [
+        _difference(part, p, p_seeds, confidence)
+        for part, p, (_, p_seeds) in zip(parts, corrected, own, strict=True)
+    ]
+    average = None
+    if len(parts) > 1:
+        whole = average_of(parts)
+        average = _difference(whole, *p_values(whole), confidence)
+    runs = (len(seeds[0]), len(seeds[1]))
+    return Comparison(first.name, second.name, first.measure, confidence, runs, tuple(sets), average)
+
+
+def _difference(part: SampledSet, p: float, p_seeds: float | None, confidence: float) -> Difference:
+    deviations = [float(np.std(side, ddof=1)) if len(side) > 1 else None for side in part.scores]
+    interval = None
+    if len(part.resampled):
+        low, high = np.quantile(part.resampled, [(1 - confidence) / 2, (1 + confidence) / 2])
+        interval = (float(low), float(high))
+    return Difference(
+        name=part.name,
+        scores=(float(part.scores[0].mean()), float(part.scores[1].mean())),
+        deviations=(deviations[0], deviations[1]),
+        interval=interval,
+        p_items=p_of_exchanges(part.observed, part.exchanged),
+        p_seeds=p_seeds,
+        p_williams=part.p_williams,
+        p=p,
+        items=part.items,
+    )
+
+
+def _written(p: float) -> str:
+    return f"p = {p:.2g}" if p >= 0.001 else "p < 0.001"
+
+
+def _key(first: System, second: System, names: Sequence[str], settings: tuple[object, ...]) -> str:
+    """A checksum of everything that decides a comparison but the systems' names."""
+    digest = hashlib.sha256(repr((settings, first.measure, first.seeds, second.seeds)).encode())
+    for name in names:
+        one, other = first.sets[name], second.sets[name]
+        digest.update(f"{name} {one.content} {one.classes}".encode())
+        digest.update(one.predictions.tobytes() + other.predictions.tobytes())
+    return digest.hexdigest()[:32]
+
+
+def _read(path: Path, first: System, second: System) -> Comparison:
+    comparison = TypeAdapter(Comparison).validate_json(path.read_bytes())
+    return replace(comparison, first=first.name, second=second.name)

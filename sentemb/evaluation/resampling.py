@@ -1,0 +1,320 @@
+"""Scores of many resamples, and of many exchanges, of the same items, for many runs at once.
+
+The draws depend on the number of items and the generator alone, so all systems of a comparison share them. A
+resample is written as how often each item is drawn. Then no resample needs sorting: with the items in the
+order of a run's predictions, the rank of an item follows from the number of draws below it, and Spearman's
+correlation from sums over the groups of equal gold values. All these sums are of whole numbers, and exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import numpy.typing as npt
+from scipy import stats
+from scipy.sparse import csr_array
+
+from sentemb.evaluation.measures import scores_of_counts
+
+Double = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.integer]
+
+CORRELATIONS = ("spearman", "pearson")
+# Numbers of a block of draws: 16 MiB of float64. The draws depend on it.
+_BLOCK = 1 << 21
+# Resamples that are ranked at once: a block stays in the processor's cache.
+_RANKED = 32
+
+
+def bootstrap(
+    metric: str,
+    predictions: Double,
+    gold: Double,
+    *,
+    draws: int,
+    generator: np.random.Generator,
+    classes: int = 0,
+) -> Double:
+    """The score of every run on resamples of the items.
+
+    Args:
+        metric: A name of `METRICS`.
+        predictions: Of each run, shape (runs, n).
+        gold: Shape (n,).
+        draws: Number of resamples.
+        generator: Draws them.
+        classes: Number of classes.
+
+    Returns:
+        Fractions, shape (runs, draws); NaN where a resample has no score.
+    """
+    if metric == "spearman":
+        score = _RankedRuns(predictions, gold).scores
+    elif metric == "pearson":
+        score = _Moments(predictions, gold).scores
+    else:
+        score = _Confusions(metric, predictions, gold, classes).resampled
+    return np.concatenate([score(counts) for counts in resamples(len(gold), draws, generator)], axis=1)
+
+
+def exchange(
+    metric: str,
+    predictions: Double,
+    gold: Double,
+    pairs: Sequence[tuple[Integers, Integers]],
+    *,
+    draws: int,
+    generator: np.random.Generator,
+    classes: int = 0,
+) -> tuple[Double, Double]:
+    """Differences of mean scores, and what they become when items are exchanged between two systems.
+
+    Under the null hypothesis it is chance which of the systems gave which answer to an item. The runs of a
+    system are wrong on the same items, so an item is exchanged in all of them at once. Similarities of
+    different encoders have different scales: their ranks are exchanged.
+
+    Args:
+        metric: A name of `METRICS`.
+        predictions: Of each run, shape (runs, n).
+        gold: Shape (n,).
+        pairs: Of each comparison the rows of `predictions` of one system and, in the same order, the rows of
+            the other.
+        draws: Number of exchanges.
+        generator: Draws them.
+        classes: Number of classes.
+
+    Returns:
+        The observed differences, shape (comparisons,), and the exchanged ones, shape (comparisons, draws), as
+        fractions.
+    """
+    kind = _ExchangedCorrelations if metric in CORRELATIONS else _ExchangedClasses
+    differences = kind(metric, predictions, gold, pairs, classes)
+    found = []
+    for size in _sizes(len(gold), draws):
+        drawn = generator.integers(0, 2, size=(size, len(gold)), dtype=np.int8)
+        signs = 2 * drawn.astype(np.float64) - 1
+        found.append(differences.exchanged(signs))
+    return differences.observed, np.concatenate(found, axis=1)
+
+
+def resamples(count: int, draws: int, generator: np.random.Generator) -> Iterator[Integers]:
+    """How often each item is drawn: blocks of shape (n, some draws)."""
+    for size in _sizes(count, draws):
+        drawn = generator.integers(0, count, size=(count, size)) * size + np.arange(size)
+        yield np.bincount(drawn.ravel(), minlength=size * count).reshape(count, size)
+
+
+def _sizes(count: int, draws: int) -> Iterator[int]:
+    size = max(1, _BLOCK // count)
+    for start in range(0, draws, size):
+        yield min(size, draws - start)
+
+
+class _RankedRuns:
+    """Spearman's correlation of every run on resamples.
+
+    Let the copies of a resample be numbered from 0 in the order of a run's predictions. After `cum` draws of
+    an item and all below it, its copies have the numbers up to `cum` - 1: twice their sum is the growth
+    of `cum` (`cum` - 1), so sums of ranks over the items of equal gold are differences of squares.
+    """
+
+    def __init__(self, predictions: Double, gold: Double) -> None:
+        groups = _groups(gold)
+        self.gold = _one_hot(groups)  # (groups, n)
+        self.runs = [_Order(one, groups) for one in predictions]
+
+    def scores(self, counts: Integers) -> Double:
+        small = counts.astype(np.min_scalar_type(int(counts.max())))
+        found = []
+        for start in range(0, counts.shape[1], _RANKED):
+            found.append(self._ranked(np.ascontiguousarray(small[:, start : start + _RANKED])))
+        return np.concatenate(found, axis=1)
+
+    def _ranked(self, counts: Integers) -> Double:
+        n = len(counts)
+        drawn = counts.astype(np.float64)
+        sizes = self.gold @ drawn  # (groups, draws)
+        ranks = np.cumsum(sizes, axis=0) - (sizes + 1) / 2  # of each group's copies, from 0
+        equal = _cubes(drawn)  # copies of an item are equal
+        spread = n**3 - n - _cubes(sizes)
+        cumulated = np.empty(counts.shape, dtype=np.min_scalar_type(n))
+        squares = np.empty(counts.shape)
+        found = np.empty((len(self.runs), counts.shape[1]))
+        for row, run in enumerate(self.runs):
+            ordered = counts.take(run.order, axis=0)
+            np.cumsum(ordered, axis=0, dtype=cumulated.dtype, out=cumulated)
+            np.multiply(cumulated, cumulated, out=squares, dtype=np.float64)
+            doubled, ties = run.tied(ordered, cumulated)
+            sums = (run.growth @ squares - sizes + doubled) / 2  # of the ranks of each gold group
+            product = (ranks * sums).sum(axis=0) - n * ((n - 1) / 2) ** 2
+            both = spread * (n**3 - n - equal - ties)
+            with np.errstate(divide="ignore", invalid="ignore"):
+                found[row] = np.where(both > 0, 12 * product / np.sqrt(both), np.nan)
+        return found
+
+
+class _Order:
+    """The order of the items by the predictions of one run."""
+
+    def __init__(self, predictions: Double, gold: Integers) -> None:
+        groups = _groups(predictions)
+        self.order = np.argsort(groups, kind="stable")
+        sizes = np.bincount(groups)
+        starts = np.cumsum(sizes) - sizes
+        several = np.flatnonzero(sizes > 1)
+        self.first, self.last = starts[several], (starts + sizes)[several] - 1
+        self.place = np.flatnonzero(np.repeat(sizes > 1, sizes))  # of the items in groups of several
+        self.group = np.repeat(np.arange(len(several)), sizes[several])
+        ordered, count = gold[self.order], int(gold.max()) + 1
+        self.gold = _one_hot(ordered[self.place], count)
+        # What an item adds to the sum of its gold group: a figure at its place less that at the place before.
+        here = _one_hot(ordered, count)
+        before = csr_array((here.data[1:], (ordered[1:], np.arange(len(gold) - 1))), shape=here.shape)
+        self.growth = here - before  # (groups, n)
+
+    def tied(self, ordered: Integers, cumulated: Integers) -> tuple[Double | float, Double | float]:
+        """What equal predictions add to the doubled sums of ranks, and to the cubes of tie sizes."""
+        if not len(self.place):
+            return 0.0, 0.0
+        counts, upto = ordered[self.place].astype(np.float64), cumulated[self.place].astype(np.float64)
+        low = cumulated[self.first].astype(np.float64) - ordered[self.first]
+        high = cumulated[self.last].astype(np.float64)
+        apart = upto * (upto - 1) - (upto - counts) * (upto - counts - 1)
+        together = counts * (low + high - 1)[self.group]
+        return self.gold @ (together - apart), _cubes(high - low) - _cubes(counts)
+
+
+class _Moments:
+    """Pearson's correlation of every run on resamples, from weighted sums."""
+
+    def __init__(self, predictions: Double, gold: Double) -> None:
+        first, *runs = _standardised(np.stack([gold, *predictions])) * np.sqrt(len(gold))
+        products = [part for one in runs for part in (one, one**2, one * first)]
+        self.columns = np.stack([first, first**2, *products])  # (2 + 3 runs, n)
+
+    def scores(self, counts: Integers) -> Double:
+        means = self.columns @ counts.astype(np.float64) / len(counts)  # (2 + 3 runs, draws)
+        gold, gold_squares = means[:2]
+        runs, squares, products = (means[2 + place :: 3] for place in range(3))
+        spread = np.maximum(squares - runs**2, 0) * np.maximum(gold_squares - gold**2, 0)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            # Weighted variances of values that are all equal are 0 but for rounding.
+            return np.where(spread > 1e-24, (products - runs * gold) / np.sqrt(spread), np.nan)
+
+
+class _Confusions:
+    """Metrics of classes on resamples, from confusion matrices."""
+
+    def __init__(self, metric: str, predictions: Double, gold: Double, classes: int) -> None:
+        self.metric = metric
+        self.classes = max(classes, int(predictions.max()) + 1, int(gold.max()) + 1, 2)
+        self.cells = (gold.astype(np.intp) * self.classes + predictions.astype(np.intp)).astype(np.intp)
+        self.right = (predictions == gold).astype(np.float64)
+
+    def resampled(self, counts: Integers) -> Double:
+        drawn = counts.astype(np.float64)
+        if self.metric == "accuracy":
+            return np.asarray(self.right @ drawn / len(drawn))
+        return np.stack([self.score((_one_hot(one, self.classes**2) @ drawn).T) for one in self.cells])
+
+    def score(self, matrices: Double) -> Double:
+        """Of confusion matrices, each written as one line."""
+        return scores_of_counts(
+            self.metric, matrices.reshape(*matrices.shape[:-1], self.classes, self.classes)
+        )
+
+
+class _ExchangedCorrelations:
+    """Differences of correlations under exchanges, from sums over the exchanged items."""
+
+    def __init__(
+        self,
+        metric: str,
+        predictions: Double,
+        gold: Double,
+        pairs: Sequence[tuple[Integers, Integers]],
+        classes: int,
+    ) -> None:
+        if metric == "spearman":
+            predictions, gold = stats.rankdata(predictions, axis=1), stats.rankdata(gold)
+        runs, gold = _standardised(predictions), _standardised(gold[None])[0]
+        self.pairs, self.count = pairs, len(gold)
+        self.observed = np.array([np.mean(runs[one] @ gold - runs[other] @ gold) for one, other in pairs])
+        self.columns = np.concatenate([gold * runs, runs, runs**2])  # (3 runs, n)
+        self.whole = self.columns.sum(axis=1)
+
+    def exchanged(self, signs: Double) -> Double:
+        """Of exchanges (draws, n), -1 for an exchange: shape (comparisons, draws)."""
+        moved = self.columns @ signs.T  # (3 runs, draws)
+        found = []
+        for one, other in self.pairs:
+            halves = [
+                ((self.whole[a] + self.whole[b])[:, None] / 2, (moved[a] - moved[b]) / 2)
+                for a, b in zip(self._rows(one), self._rows(other), strict=True)
+            ]
+            found.append((self._correlation(halves, 1) - self._correlation(halves, -1)).mean(axis=0))
+        return np.stack(found)
+
+    def _rows(self, runs: Integers) -> list[Integers]:
+        return [runs + place * (len(self.columns) // 3) for place in range(3)]
+
+    def _correlation(self, halves: Sequence[tuple[Double, Double]], sign: int) -> Double:
+        product, total, square = (middle + sign * half for middle, half in halves)
+        spread = square - total**2 / self.count
+        return product / np.sqrt(np.maximum(spread, np.finfo(np.float64).tiny))
+
+
+class _ExchangedClasses:
+    """Differences of metrics of classes under exchanges."""
+
+    def __init__(
+        self,
+        metric: str,
+        predictions: Double,
+        gold: Double,
+        pairs: Sequence[tuple[Integers, Integers]],
+        classes: int,
+    ) -> None:
+        self.pairs, self.tables = pairs, _Confusions(metric, predictions, gold, classes)
+        right = self.tables.right
+        self.gains = np.stack([(right[one] - right[other]).mean(axis=0) / len(gold) for one, other in pairs])
+        self.cells = [_one_hot(one, self.tables.classes**2).T for one in self.tables.cells]  # (n, cells) each
+        self.observed = self.exchanged(np.ones((1, len(gold))))[:, 0]
+
+    def exchanged(self, signs: Double) -> Double:
+        """Of exchanges (draws, n), -1 for an exchange: shape (comparisons, draws)."""
+        if self.tables.metric == "accuracy":
+            return np.asarray(self.gains @ signs.T)
+        moved = (signs < 0).astype(np.float64)
+        found = []
+        for pair in self.pairs:
+            differences = []
+            for one, other in zip(*pair, strict=True):
+                first, second = self.cells[one], self.cells[other]
+                change = moved @ (second - first)  # (draws, cells)
+                sides = first.sum(axis=0) + change, second.sum(axis=0) - change
+                differences.append(self.tables.score(sides[0]) - self.tables.score(sides[1]))
+            found.append(np.mean(differences, axis=0))
+        return np.stack(found)
+
+
+def _groups(values: Double) -> Integers:
+    """Of each item the number of its value, in ascending order."""
+    return np.unique(values, return_inverse=True)[1]
+
+
+def _cubes(sizes: Double) -> Double:
+    """What groups of equal values take from a variance of ranks."""
+    return np.asarray((sizes * (sizes * sizes - 1)).sum(axis=0))
+
+
+def _one_hot(groups: Integers, count: int = 0) -> csr_array:
+    """Which items are of which group, shape (groups, n)."""
+    rows = count or int(groups.max()) + 1
+    return csr_array((np.ones(len(groups)), (groups, np.arange(len(groups)))), shape=(rows, len(groups)))
+
+
+def _standardised(runs: Double) -> Double:
+    centred = runs - runs.mean(axis=1, keepdims=True)
+    return np.asarray(centred / np.sqrt((centred**2).sum(axis=1, keepdims=True)))

@@ -1,0 +1,144 @@
+"""p-values: of differences between runs, of two correlations, and corrected for several comparisons."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+from scipy import stats
+
+from sentemb.errors import InputError
+
+LEVEL = 0.05
+"""Below this a difference counts as real."""
+
+Seed = int | str | None
+"""What a run differs in from the others of its system; None of an encoder that was not trained with one."""
+
+Double = npt.NDArray[np.float64]
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Holm's correction for several comparisons."""
+    corrected = [0.0] * len(p_values)
+    largest = 0.0
+    for rank, index in enumerate(sorted(range(len(p_values)), key=lambda index: p_values[index])):
+        largest = max(largest, min(1.0, (len(p_values) - rank) * p_values[index]))
+        corrected[index] = largest
+    return corrected
+
+
+def p_of_differences(differences: Sequence[float] | Double) -> float | None:
+    """Student's t-test of the differences between paired runs; None of a single one."""
+    if len(differences) < 2:
+        return None
+    if np.ptp(differences) < 1e-12:
+        # Without any spread there is no t; what is left is that all signs agree.
+        return 1.0 if abs(differences[0]) < 1e-12 else 2.0 ** (1 - len(differences))
+    return float(stats.ttest_1samp(differences, 0.0).pvalue)
+
+
+def p_of_runs(
+    first: Double, second: Double, seeds: Sequence[Seed], other_seeds: Sequence[Seed]
+) -> float | None:
+    """Would other seeds tell the same? A t-test over the scores of the runs.
+
+    Paired where both systems have the same seeds, Welch's where they have others, and of one sample where one
+    of them has a single run; None where both have.
+    """
+    if max(len(first), len(second)) < 2:
+        return None
+    if min(len(first), len(second)) == 1:
+        several, single = (first, second[0]) if len(second) == 1 else (second, first[0])
+        return p_of_differences(several - single)
+    if None not in seeds and {*seeds} == {*other_seeds}:
+        place = {seed: index for index, seed in enumerate(other_seeds)}
+        return p_of_differences(second[[place[seed] for seed in seeds]] - first)
+    return float(stats.ttest_ind(first, second, equal_var=False).pvalue)
+
+
+def p_of_exchanges(observed: float, exchanged: Double) -> float:
+    """The share of exchanges, the observed one counted, with a difference as large as the observed one."""
+    # Equal differences must count as equal whatever their last bits.
+    return float((1 + (np.abs(exchanged) >= abs(observed) - 1e-10).sum()) / (1 + len(exchanged)))
+
+
+def williams(first: float, second: float, between: float, count: int) -> float:
+    """Williams' test, which Steiger (1980) recommends for correlations that share a variable.
+
+    Args:
+        first: Correlation of the first with the gold.
+        second: Correlation of the second with the gold.
+        between: Correlation of the first with the second.
+        count: Number of items.
+
+    Returns:
+        The two-sided p-value, of Student's t with `count` - 3 degrees of freedom; 1 where the two are one and
+        the same.
+
+    Raises:
+        InputError: Fewer than four items, or numbers that are no correlations of three variables.
+
+    Reference:
+        Williams: The Comparison of Regression Variables. Journal of the Royal Statistical Society B, 1959.
+    """
+    _check(first, second, between, count)
+    if first == second:
+        return 1.0
+    determinant = _determinant(first, second, between)
+    mean = (first + second) / 2
+    spread = 2 * (count - 1) / (count - 3) * determinant + mean**2 * (1 - between) ** 3
+    if spread <= 0:
+        return 0.0
+    t = (first - second) * math.sqrt((count - 1) * (1 + between) / spread)
+    return float(2 * stats.t.sf(abs(t), count - 3))
+
+
+def steiger(first: float, second: float, between: float, count: int) -> float:
+    """Steiger's Z of the two correlations after Fisher's transformation, with their pooled mean.
+
+    Args:
+        first: Correlation of the first with the gold.
+        second: Correlation of the second with the gold.
+        between: Correlation of the first with the second.
+        count: Number of items.
+
+    Returns:
+        The two-sided p-value; 1 where the two are one and the same.
+
+    Raises:
+        InputError: Fewer than four items, or numbers that are no correlations of three variables.
+
+    Reference:
+        Steiger: Tests for Comparing Elements of a Correlation Matrix. Psychological Bulletin, 1980.
+    """
+    _check(first, second, between, count)
+    if first == second:
+        return 1.0
+    if max(abs(first), abs(second)) == 1:
+        return 0.0
+    square = ((first + second) / 2) ** 2
+    covariance = between * (1 - 2 * square) - square * (1 - 2 * square - between**2) / 2
+    covariance /= (1 - square) ** 2
+    if covariance >= 1:
+        return 0.0
+    z = (math.atanh(first) - math.atanh(second)) * math.sqrt((count - 3) / (2 - 2 * covariance))
+    return float(2 * stats.norm.sf(abs(z)))
+
+
+def _determinant(first: float, second: float, between: float) -> float:
+    return 1 - first**2 - second**2 - between**2 + 2 * first * second * between
+
+
+def _check(first: float, second: float, between: float, count: int) -> None:
+    if count < 4:
+        raise InputError(f"{count} items are too few to compare correlations", "give four or more")
+    whole = all(-1 <= value <= 1 for value in (first, second, between))
+    # Rounding may take the determinant of a perfect correlation below 0.
+    if not whole or _determinant(first, second, between) < -1e-9:
+        raise InputError(
+            f"{first:g}, {second:g} and {between:g} are no correlations of three variables",
+            "give those of the first, of the second, and between the two",
+        )

@@ -1,0 +1,185 @@
+"""Systems as a comparison needs them: for every data set the predictions of every run."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from sentemb.errors import InputError
+from sentemb.evaluation.naming import check_once, seed_of, slug, without_seed
+from sentemb.evaluation.record import Record, load_predictions, load_records
+from sentemb.evaluation.significance import Seed
+from sentemb.evaluation.suites import SUITES, TRANSFER, get_suite
+
+
+@dataclass(frozen=True, eq=False)
+class SetRuns:
+    """One data set.
+
+    Attributes:
+        gold: Gold scores, or classes, shape (n,).
+        predictions: Similarities, or classes, of each run, shape (runs, n).
+        content: What must agree for two systems to be comparable: a checksum of the items.
+        classes: Number of classes, where it is known.
+    """
+
+    gold: npt.NDArray[np.float64]
+    predictions: npt.NDArray[np.float64]
+    content: str
+    classes: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class System:
+    """One encoder, or the encoders or classifiers that differ in their seed alone.
+
+    Attributes:
+        name: What tables call it.
+        measure: The metric that it is evaluated by.
+        seeds: Of each run. Runs of equal seeds are one where it is asked what another seed would give: the
+            classifiers of one encoder.
+        sets: Predictions by data set.
+    """
+
+    name: str
+    measure: str
+    seeds: tuple[Seed, ...]
+    sets: Mapping[str, SetRuns]
+
+
+def system_of(records: Sequence[Record], name: str, *, measure: str | None = None) -> System:
+    """The runs of a system.
+
+    Args:
+        records: Records of one suite, and of one preset where they are of transfer tasks.
+        name: The system: a model's name, without the `-seed-N` at the end of those of several seeds, or
+            anything that `resolve_system` takes.
+        measure: The metric; that of the suite by default.
+
+    Returns:
+        The runs on the data sets that all of them have this metric of.
+
+    Raises:
+        InputError: There is no such system, a run of it is there twice, its encoders have other numbers of
+            classifiers, or its runs share no data set.
+    """
+    system = resolve_system(name, records)
+    chosen = [record for record in records if method_of(record) == system]
+    suite = get_suite(chosen[0].suite)
+    metric = measure or suite.measure
+    under = f", preset {chosen[0].protocol}" if suite is TRANSFER else ""
+    check_once([(record.model, under, record.seed) for record in chosen])
+    if suite is TRANSFER and len({*Counter(record.model for record in chosen).values()}) > 1:
+        raise InputError(
+            f"the encoders of {system} have other numbers of classifiers{under}",
+            "evaluate all of them with the same seeds of classifiers",
+        )
+    sets = {
+        dataset.name: _runs(chosen, dataset.name)
+        for dataset in chosen[0].datasets
+        if all(record.find(dataset.name, metric) for record in chosen)
+    }
+    if not sets:
+        raise InputError(
+            f"the records of {system} share no data set with {metric}",
+            "evaluate all of its seeds on the same",
+        )
+    return System(system, metric, tuple(map(_seed_of, chosen)), sets)
+
+
+def select_records(
+    paths: Sequence[Path], names: Sequence[str], *, suite: str | None = None, preset: str | None = None
+) -> list[Record]:
+    """The records that systems can be compared by: of one suite, and of one preset of transfer tasks.
+
+    Args:
+        paths: Records, or folders of them.
+        names: The systems, as for `resolve_system`.
+        suite: The suite; by default the first that the records of all systems have.
+        preset: The preset of transfer records; by default the only one there is.
+
+    Returns:
+        The records.
+
+    Raises:
+        InputError: There is no such record, or several presets.
+    """
+    records = load_records(paths, suite=None if suite is None else get_suite(suite).name)
+    chosen = [resolve_system(name, records) for name in names]
+    for name in SUITES:
+        of_suite = [record for record in records if record.suite == name]
+        if not {*chosen} <= {method_of(record) for record in of_suite}:
+            continue
+        if name != TRANSFER.name:
+            return of_suite
+        presets = list(dict.fromkeys(record.protocol for record in of_suite))
+        if preset is None and len(presets) > 1:
+            raise InputError(f"there are records of the presets {', '.join(presets)}", "choose one: --preset")
+        found = [record for record in of_suite if preset in (None, record.protocol)]
+        if not found:
+            raise InputError(f"no record is of the preset {preset}", f"there are {', '.join(presets)}")
+        return found
+    raise InputError(f"{', '.join(chosen)} have no suite in common", "evaluate all of them on one")
+
+
+def resolve_system(name: str | Path, records: Sequence[Record]) -> str:
+    """The system that a name, a path or a fingerprint means among some records.
+
+    Args:
+        name: A system's or model's name, the path or hub id that it was evaluated under, or the beginning of
+            its fingerprint (eight characters or more).
+        records: The records.
+
+    Returns:
+        The system's name.
+
+    Raises:
+        InputError: No record, or those of several systems, are meant.
+    """
+    text = str(name).rstrip("/")
+    last = Path(text).name
+    known = {record.model: method_of(record) for record in records}
+    for matches in (
+        [method for method in known.values() if method == text],
+        [method for model, method in known.items() if model == text],
+        [method for model, method in known.items() if slug(model) in (slug(text), slug(last))],
+        [method for model, method in known.items() if last in (method, model.rpartition("/")[2])],
+        [method_of(one) for one in records if len(text) >= 8 and one.fingerprint.startswith(text)],
+    ):
+        found = list(dict.fromkeys(matches))
+        if len(found) == 1:
+            return found[0]
+        if found:
+            raise InputError(f"{text} may mean {', '.join(found)}", "give a whole name")
+    present = ", ".join(dict.fromkeys(known.values()))
+    raise InputError(f"no record of {text}", f"there are {present or 'none at all'}")
+
+
+def method_of(record: Record) -> str:
+    """What the runs of a system have in common: the trial's method, or the name without `-seed-N`."""
+    return record.trial.method if record.trial else without_seed(record.model)
+
+
+def _runs(records: Sequence[Record], name: str) -> SetRuns:
+    content = {record.dataset(name).sha256 for record in records}
+    if len(content) > 1:
+        raise InputError(f"the seeds of {records[0].model} were evaluated on different items of {name}")
+    predictions = [load_predictions(record) for record in records]
+    return SetRuns(
+        gold=predictions[0].gold[name].astype(np.float64),
+        predictions=np.stack([one.values[name] for one in predictions]).astype(np.float64),
+        content=content.pop(),
+        classes=len(records[0].dataset(name).classes),
+    )
+
+
+def _seed_of(record: Record) -> Seed:
+    if record.suite != TRANSFER.name:
+        return record.seed
+    trained = seed_of(record.model)
+    return f"classifiers {record.seed}" if trained is None else trained

@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+from pathlib import Path
+from shutil import copy2
+
+import pytest
+
+from sentemb.cli.main import run
+
+RESULTS = Path(__file__).resolve().parents[2] / "eval" / "results"
+
+
+def call(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
+    """Run the command in this process: exit code, standard output, standard error."""
+    with pytest.raises(SystemExit) as left:
+        run(["compare", *map(str, arguments)])
+    captured = capsys.readouterr()
+    return int(left.value.code or 0), captured.out, captured.err
+
+
+@pytest.fixture(scope="module")
+def some(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A few of the published records, which are quick to read."""
+    folder = tmp_path_factory.mktemp("records")
+    (folder / "gold").mkdir()
+    for pattern in ("bert-mini-cls.*", "bert-mini-mean.*", "all-MiniLM-L6-v2.transfer.*", "gold/*"):
+        for path in RESULTS.glob(pattern):
+            copy2(path, folder / path.relative_to(RESULTS))
+    return folder
+
+
+def test_the_verdict_comes_first_and_then_a_table(capsys: pytest.CaptureFixture[str], some: Path) -> None:
+    code, out, err = call(capsys, "runs/bert-mini-cls", "bert-mini-mean", "-r", some, "--draws", 100)
+    assert code == 0, err
+    assert out.startswith("bert-mini-mean is better than bert-mini-cls by ")
+    assert "**bert-mini-mean against bert-mini-cls, spearman x 100**" in out
+    assert "Williams" in out
+
+
+def test_records_may_lie_in_several_folders_but_each_in_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], some: Path
+) -> None:
+    (tmp_path / "gold").mkdir()
+    for pattern in ("bert-mini-cls.sts.*", "gold/*"):
+        for path in some.glob(pattern):
+            copy2(path, tmp_path / path.relative_to(some))
+    arguments = ["bert-mini-cls", "bert-mini-mean", "-r", some, "-r", tmp_path, "--draws", 100]
+    code, _, err = call(capsys, *arguments)
+    assert code == 2
+    assert "2 records are of bert-mini-cls; name folders" in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["bert-mini-cls"], "one system cannot be compared"),
+        (["bert-mini-cls", "gpt"], "no record of gpt"),
+        (["bert-mini-cls", "bert-mini-mean", "--draws", "9"], "9 draws say nothing"),
+        (["bert-mini-cls", "bert-mini-mean", "--confidence", "95"], "confidence is 95"),
+        (["bert-mini-cls", "bert-mini-mean", "--suite", "sport"], "no suite is called 'sport'"),
+        (["bert-mini-cls", "all-MiniLM-L6-v2"], "choose one: --preset"),
+        (
+            ["bert-mini-cls", "all-MiniLM-L6-v2", "--suite", "transfer", "--preset", "x"],
+            "no record is of the preset x",
+        ),
+    ],
+)
+def test_errors_are_one_line(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str], some: Path
+) -> None:
+    code, _, err = call(capsys, *arguments, "-r", some)
+    assert code == 2
+    assert message in err

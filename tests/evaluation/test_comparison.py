@@ -1,0 +1,228 @@
+"""Comparisons say what is there: nothing of nothing, and something of what is large."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from zlib import crc32
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from sentemb.errors import InputError
+from sentemb.evaluation.comparison import compare, compare_all
+from sentemb.evaluation.record import DataSet, Environment, Record, Score, load_records
+from sentemb.evaluation.systems import SetRuns, System, resolve_system, system_of
+
+RESULTS = Path(__file__).resolve().parents[2] / "eval" / "results"
+ENVIRONMENT = Environment(versions={}, hardware={}, date="2026-01-01T00:00:00+00:00")
+GOLD = np.random.default_rng(3).normal(size=300)
+
+
+def system(name: str, noise: float, *, seeds: tuple[int | None, ...] = (None,), sets: int = 1) -> System:
+    generator = np.random.default_rng(crc32(name.encode()))
+    predictions = [GOLD + noise * generator.normal(size=(len(seeds), 300)) for _ in range(sets)]
+    return System(
+        name,
+        "spearman",
+        seeds,
+        {f"set{place}": SetRuns(GOLD, one, "gold") for place, one in enumerate(predictions)},
+    )
+
+
+@pytest.mark.parametrize("noise", [0.5, 3.0])
+def test_a_system_against_itself(noise: float) -> None:
+    one = system("a", noise, seeds=(1, 2, 3), sets=2)
+    found = compare(one, replace(one, name="b"), draws=200)
+    assert found.average is not None
+    for line in (*found.sets, found.average):
+        assert (line.size, line.interval, line.p, line.p_items, line.real) == (
+            0.0,
+            (0.0, 0.0),
+            1.0,
+            1.0,
+            False,
+        )
+    assert found.sentence().startswith("b and a cannot be told apart on the average: +0.00")
+
+
+def test_a_large_difference_is_found_in_both_ways() -> None:
+    good, bad = system("good", 0.3, seeds=(1, 2, 3), sets=2), system("bad", 2.0, seeds=(1, 2, 3), sets=2)
+    there, back = compare(bad, good, draws=500), compare(good, bad, draws=500)
+    assert there.average is not None and back.average is not None
+    assert there.average.real and there.average.interval[0] > 0
+    assert there.average.size == pytest.approx(-back.average.size)
+    assert "good is better than bad by" in there.sentence()
+    assert "bad is worse than good by" in back.sentence()
+    assert "3 and 3 runs" in there.sentence()
+
+
+def test_seeds_have_their_say() -> None:
+    """Runs that differ among themselves more than from the other system tell nothing."""
+    generator = np.random.default_rng(0)
+    noise = np.array([0.2, 2.5, 0.2])[:, None]
+    uneven = SetRuns(GOLD, GOLD + noise * generator.normal(size=(3, 300)), "gold")
+    even = SetRuns(GOLD, GOLD + 1.5 * generator.normal(size=(3, 300)), "gold")
+    found = compare(
+        System("even", "spearman", (1, 2, 3), {"one": even}),
+        System("uneven", "spearman", (4, 5, 6), {"one": uneven}),
+        draws=500,
+    )
+    (line,) = found.sets
+    assert line.p_items < 0.01
+    assert line.p_seeds is not None and line.p_seeds > 0.05
+    assert not line.real
+    expected = stats.ttest_ind(
+        *([stats.spearmanr(one, GOLD).statistic for one in side.predictions] for side in (even, uneven)),
+        equal_var=False,
+    ).pvalue
+    assert line.p_seeds == pytest.approx(expected)
+
+
+def test_common_seeds_are_paired_whatever_their_order() -> None:
+    one, other = system("one", 1.0, seeds=(1, 2, 3)), system("other", 1.1, seeds=(3, 1, 2))
+    (line,) = compare(one, other, draws=100).sets
+    scores = [
+        [stats.spearmanr(run_, GOLD).statistic for run_ in side.sets["set0"].predictions]
+        for side in (one, other)
+    ]
+    expected = stats.ttest_rel([scores[1][1], scores[1][2], scores[1][0]], scores[0]).pvalue
+    assert line.p_seeds == pytest.approx(expected)
+
+
+def transfer_record(model: str, classifier: int, share: float, *, preset: str = "simcse") -> Record:
+    """An encoder whose classifier is right on about a share of 300 rows."""
+    generator = np.random.default_rng((crc32(model.encode()), classifier))
+    gold = (GOLD > 0).astype(np.int64)
+    predictions = np.where(generator.random(300) < share, gold, 1 - gold)
+    return Record(
+        suite="transfer",
+        model=model,
+        fingerprint=f"{crc32(model.encode()):08x}" * 2,
+        protocol=preset,
+        seed=classifier,
+        datasets=(DataSet(name="cr", split="test", items=300, sha256="c" * 64),),
+        scores=(Score(dataset="cr", metric="accuracy", value=100 * float(np.mean(predictions == gold))),),
+        environment=ENVIRONMENT,
+    ).with_predictions({"cr": predictions}, {"cr": gold})
+
+
+def test_classifiers_of_an_encoder_are_no_seeds_of_its_training() -> None:
+    records = [
+        *(
+            transfer_record(f"a-seed-{seed}", classifier, 0.7 + seed / 100)
+            for seed in (1, 2, 12)
+            for classifier in (5, 6)
+        ),
+        *(transfer_record("raw", classifier, 0.7) for classifier in (1, 2)),
+    ]
+    accuracies = {(one.model, one.seed): one.score("cr") for one in records}
+    trained, raw = (system_of(records, name) for name in ("a", "raw"))
+    found = compare(raw, trained, draws=100)
+    (line,) = found.sets
+    own = [
+        np.mean([accuracies[f"a-seed-{seed}", classifier] for classifier in (5, 6)]) for seed in (1, 2, 12)
+    ]
+    assert found.runs == (2, 3)
+    assert line.scores[1] == pytest.approx(np.mean(own))
+    assert line.deviations[1] == pytest.approx(np.std(own, ddof=1))
+    both = [accuracies["raw", classifier] for classifier in (1, 2)]
+    # Seeds 1 and 2 of the classifiers are not those of the trainings: nothing to pair.
+    assert line.p_seeds == pytest.approx(stats.ttest_ind(both, own, equal_var=False).pvalue)
+    with pytest.raises(InputError, match="other numbers of classifiers"):
+        system_of(records[1:], "a")
+    with pytest.raises(InputError, match="2 records are of raw, preset simcse, seed 1"):
+        system_of([*records, records[-2]], "raw")
+
+
+def test_all_others_at_once_are_each_alone(tmp_path: Path) -> None:
+    first = system("first", 1.0, seeds=(1, 2), sets=2)
+    others = [
+        system("one", 1.2, seeds=(1, 2), sets=2),
+        system("single", 0.9),
+        system("many", 1.1, seeds=(1, 2, 3)),
+    ]
+    seen: list[tuple[int, int]] = []
+    found = compare_all(
+        first, others, draws=200, cache=tmp_path, progress=lambda done, total: seen.append((done, total))
+    )
+    assert found == [compare(first, other, draws=200) for other in others]
+    assert seen == [(1, 2), (2, 2)]
+    renamed = [replace(other, name=f"the {other.name}") for other in others]
+    again = compare_all(
+        first, renamed, draws=200, cache=tmp_path, progress=lambda *_: pytest.fail("drawn again")
+    )
+    assert again == [replace(one, second=f"the {one.second}") for one in found]
+    assert len(list(tmp_path.iterdir())) == 3
+    assert compare_all(first, others, draws=300, cache=tmp_path) != found
+
+
+def test_without_intervals_the_p_values_stay_those_of_exchanges() -> None:
+    one, other = system("one", 1.0, seeds=(1, 2)), system("other", 1.2, seeds=(1, 2))
+    (line,) = compare(one, other, draws=200, intervals=False).sets
+    assert line.interval is None and line.p >= line.p_items
+    assert "interval" not in compare(one, other, draws=200, intervals=False).sentence()
+
+
+def test_what_a_name_means() -> None:
+    records = [
+        transfer_record(model, 1, 0.7)
+        for model in ("org/large", "bert-mini-seed-1", "bert-mini-seed-2", "words.txt")
+    ]
+    for name in ("bert-mini", "bert-mini-seed-2", "runs/bert-mini-seed-1/", records[1].fingerprint[:8]):
+        assert resolve_system(name, records) == "bert-mini"
+    for name in ("org/large", "large", "models/org__large", "org__large"):
+        assert resolve_system(name, records) == "org/large"
+    assert resolve_system(Path("/data/words.txt"), records) == "words.txt"
+    with pytest.raises(InputError, match="no record of gpt; there are org/large, bert-mini, words"):
+        resolve_system("gpt", records)
+    twins = [transfer_record("one/large", 1, 0.7), *records]
+    with pytest.raises(InputError, match="large may mean one/large, org/large; give a whole name"):
+        resolve_system("large", twins)
+
+
+def test_several_sets_are_corrected() -> None:
+    one, other = system("one", 1.0, sets=3), system("other", 1.15, sets=3)
+    found = compare(one, other, draws=500)
+    assert all(line.p >= line.p_items for line in found.sets)
+    assert any(line.p > line.p_items for line in found.sets)
+    assert found.average is not None and found.average.p == found.average.p_items
+
+
+def test_intervals_hold_the_truth_about_as_often_as_they_say() -> None:
+    covered = 0
+    for trial in range(60):
+        generator = np.random.default_rng(trial)
+        gold = generator.normal(size=150)
+        first, second = (gold + noise * generator.normal(size=150) for noise in (1.0, 1.5))
+        truth = 100 * (6 / np.pi) * (np.arcsin(1 / np.sqrt(3.25) / 2) - np.arcsin(1 / np.sqrt(2) / 2))
+        systems = [
+            System(name, "spearman", (None,), {"one": SetRuns(gold, side[None], "gold")})
+            for name, side in (("first", first), ("second", second))
+        ]
+        low, high = compare(*systems, draws=200, confidence=0.9).sets[0].interval
+        covered += low <= truth <= high
+    assert 48 <= covered <= 60  # 54 of 60 expected
+
+
+def test_real_records_agree_with_their_scores() -> None:
+    records = load_records(RESULTS, suite="sts")
+    found = compare(system_of(records, "bert-mini-mean"), system_of(records, "simcse-bert-mini"), draws=100)
+    assert found.average is not None and found.runs == (1, 8)
+    averages = [one.average() for one in records if one.model.startswith("simcse-bert-mini")]
+    assert found.average.scores[1] == pytest.approx(np.mean([one for one in averages if one]))
+    assert found.average.real and found.average.size > 5
+
+
+def test_other_items_are_refused() -> None:
+    one = system("one", 1.0)
+    other = System("other", "spearman", (None,), {"set0": replace(one.sets["set0"], content="else")})
+    with pytest.raises(InputError, match="evaluated on different items of set0"):
+        compare(one, other)
+    with pytest.raises(InputError, match="share no data set"):
+        compare(one, replace(other, sets={"set9": one.sets["set0"]}))
+    with pytest.raises(InputError, match="1000000000 draws"):
+        compare(one, one, draws=10**9)
+    with pytest.raises(InputError, match="compared by spearman, other by pearson"):
+        compare(one, replace(other, measure="pearson"))
