@@ -41,10 +41,10 @@ def to_frame(records: Iterable[Record]) -> pd.DataFrame:
         records: The records.
 
     Returns:
-        A row for each score, with `COLUMNS`: `method` is the trial's method, or the model's name without
-        `-seed-N`; `seed`, `items` and `base` are missing values where there is none; `setting` is written as
-        `name=value, …`; `value`, `low` and `high` are x 100, but for geometry; `preset` is the record's
-        protocol (of transfer tasks the preset of the classifiers), `protocol` that of the score.
+        A row for each score, with `COLUMNS`: `method` is the model's name without `-seed-N`; `seed`, `items`
+        and `base` are missing values where there is none; `setting` is written as `name=value, …`; `value`,
+        `low` and `high` are x 100, but for geometry; `preset` is the record's protocol (of transfer tasks the
+        preset of the classifiers), `protocol` that of the score.
     """
     import pandas as pd
 
@@ -65,7 +65,7 @@ def _rows(record: Record) -> Iterable[dict[str, Any]]:
         yield {
             "suite": record.suite,
             "model": record.model,
-            "method": trial.method if trial else without_seed(record.model),
+            "method": without_seed(record.model),
             "base": record.base,
             "seed": record.seed,
             "experiment": trial.experiment if trial else "",

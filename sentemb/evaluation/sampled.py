@@ -1,4 +1,4 @@
-"""The samples of a comparison: scores of every run, differences on resamples and under exchanges, set by set."""
+"""The samples of a comparison, set by set: scores, and differences on resamples and under exchanges."""
 
 from __future__ import annotations
 
@@ -124,6 +124,7 @@ def _scores(system: System, name: str) -> Double:
 
 
 def average_of(parts: Sequence[SampledSet]) -> SampledSet:
+    """The mean over several sets, as a set by itself."""
     shortest = min(len(part.resampled) for part in parts)
     return SampledSet(
         name="average",

@@ -161,8 +161,8 @@ def resolve_system(name: str | Path, records: Sequence[Record]) -> str:
 
 
 def method_of(record: Record) -> str:
-    """What the runs of a system have in common: the trial's method, or the name without `-seed-N`."""
-    return record.trial.method if record.trial else without_seed(record.model)
+    """What the runs of a system have in common: the model's name without `-seed-N`."""
+    return without_seed(record.model)
 
 
 def _runs(records: Sequence[Record], name: str) -> SetRuns:

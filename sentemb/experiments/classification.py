@@ -25,11 +25,12 @@ from sentemb.data.labelled import LabelledTexts
 from sentemb.encoding.fingerprint import fingerprint_of
 from sentemb.errors import InputError
 from sentemb.evaluation.classification import TASKS, Metric, Paper, headline_of, paper_of, task_of
+from sentemb.evaluation.environment import command_line, environment
 from sentemb.evaluation.naming import slug
 from sentemb.evaluation.record import DataSet, Record, Score
 from sentemb.experiments.experiment import Experiment, Method, PlannedTrial, Setting, grid, joined
 from sentemb.experiments.labelled_sets import LabelledSets
-from sentemb.experiments.runner import Outcome, Planned, Prepared, TrialKind, environment_here, short_key
+from sentemb.experiments.runner import Outcome, Planned, Prepared, TrialKind, short_key
 from sentemb.experiments.samplers import Rule, Splits
 from sentemb.modules import build_head, load
 from sentemb.training import resolve
@@ -300,7 +301,7 @@ def outcome_of(
             ),
             Score(dataset=fit.data, metric=fit.metric, protocol="validation", value=float(validation_score)),
         ),
-        environment=environment_here(seconds),
+        environment=environment(seconds, command_line()),
         details={
             "metric": fit.metric,
             "sizes": splits.sizes,
@@ -309,7 +310,7 @@ def outcome_of(
             "minority": None if splits.minority is None else splits.train.label_names[splits.minority],
         },
     )
-    found = {fit.data: predictions, f"{fit.data}.probabilities": probabilities}
+    found = {fit.data: predictions, f"{fit.data}:probabilities": probabilities}
     return Outcome(record, found, {fit.data: test.labels})
 
 

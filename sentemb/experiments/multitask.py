@@ -13,9 +13,10 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from sentemb._files import read_json
 from sentemb.encoding.fingerprint import fingerprint_of
+from sentemb.evaluation.environment import command_line, environment
 from sentemb.evaluation.record import OVERALL, DataSet, Record, Score
 from sentemb.experiments.experiment import Experiment, PlannedTrial, Setting, grid, joined
-from sentemb.experiments.runner import Outcome, Planned, Prepared, TrialKind, environment_here, short_key
+from sentemb.experiments.runner import Outcome, Planned, Prepared, TrialKind, short_key
 from sentemb.modules import load
 from sentemb.multitask import (
     MultiTaskModel,
@@ -174,7 +175,7 @@ def run_row(fit: _Fit) -> Outcome:
             for protocol, scores in found.items()
             for name, dataset, metric in _SCORES
         ),
-        environment=environment_here({}),
+        environment=environment({}, command_line()),
         details={
             "sizes": {
                 split: {task: len(data) for task, data in sets}

@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sentemb.evaluation.record import Record
+from sentemb.evaluation.significance import LEVEL
 from sentemb.experiments.experiment import Experiment
 from sentemb.experiments.summary import Summary
-from sentemb.experiments.verdicts import LEVEL, Key, Verdict
+from sentemb.experiments.verdicts import Key, Verdict
 
 _RULE = (
     f"↑ ↓: better or worse than {{baseline}} at {LEVEL:g}, by the larger p-value of a permutation over test "

@@ -16,13 +16,10 @@ from typing import Any, ClassVar, NamedTuple
 import numpy.typing as npt
 
 from sentemb.errors import InputError
-from sentemb.evaluation.environment import command_line, hardware, library_versions
 from sentemb.evaluation.record import (
-    Environment,
     Record,
     Trial,
     load_records,
-    now,
     prepare_folder,
     read_record,
     write_record,
@@ -184,17 +181,6 @@ def _key(experiment: str, trial: PlannedTrial, one: Planned) -> tuple[Any, ...]:
     setting = tuple(trial.setting.as_dict().items())
     decided = _deciding(one.settings), _written(one.checksums)
     return experiment, trial.method.name, setting, trial.seed, *decided
-
-
-def environment_here(seconds: Mapping[str, float]) -> Environment:
-    """This machine and this moment."""
-    return Environment(
-        versions=library_versions(),
-        hardware=hardware(),
-        date=now(),
-        seconds=dict(seconds),
-        command=tuple(command_line()),
-    )
 
 
 def short_key(values: Any) -> str:

@@ -18,12 +18,12 @@ from sentemb.data.sts import ScoredPairs
 from sentemb.encoding import TextEncoder, encode_together, load_encoder
 from sentemb.encoding.resolve import name_of
 from sentemb.errors import InputError
-from sentemb.evaluation.record import DataSet, Record, Score
+from sentemb.evaluation.record import Record, load_predictions
 from sentemb.evaluation.scoring import checksum_of
 from sentemb.evaluation.sts import evaluate_pairs, load_sets
 from sentemb.evaluation.suites import get_suite
 from sentemb.experiments.experiment import Experiment, Method, PlannedTrial, Setting, grid, joined
-from sentemb.experiments.runner import Outcome, Planned, Prepared, TrialKind, differing, environment_here
+from sentemb.experiments.runner import Outcome, Planned, Prepared, TrialKind, differing
 from sentemb.losses import ViewCache
 from sentemb.modules import load
 from sentemb.training import resolve, train
@@ -289,41 +289,8 @@ def run_sts(run: _Run) -> Outcome:
 
 def _evaluate(argument: tuple[TextEncoder, Sequence[ScoredPairs], str, int | None]) -> Outcome:
     encoder, pairs, suite, seed = argument
-    report = evaluate_pairs(encoder, pairs)
-    record = Record(
-        suite=suite,
-        model=report.model,
-        fingerprint=report.fingerprint,
-        dimension=report.dimension,
-        protocol=get_suite(suite).protocol,
-        seed=seed,
-        datasets=tuple(
-            DataSet(
-                name=one.name,
-                split=one.split,
-                items=one.pairs,
-                sha256=one.checksum,
-                source=one.source,
-                subsets=one.predictions.subsets if len(one.predictions.subsets) > 1 else (),
-            )
-            for one in report.sets
-        ),
-        scores=tuple(
-            Score(dataset=one.name, metric=metric, protocol=protocol, value=getattr(found, metric))
-            for one in report.sets
-            for metric in ("spearman", "pearson")
-            for protocol, found in one.scores.items()
-        ),
-        encoder=dict(report.encoder),
-        environment=environment_here(report.seconds),
-        details={"sentences": report.sentences, "unique": report.unique},
-    )
-    found = {one.name: one.predictions for one in report.sets}
-    return Outcome(
-        record,
-        {name: one.similarities for name, one in found.items()},
-        {name: one.gold for name, one in found.items()},
-    )
+    record = evaluate_pairs(encoder, pairs, suite=get_suite(suite), seed=seed)
+    return Outcome(record, *load_predictions(record))
 
 
 def _transformed(

@@ -158,9 +158,9 @@ def comparison_table(summaries: Sequence[Summary], verdicts: Mapping[Key, Verdic
                 one.data,
                 str(one.setting),
                 str(found.seeds),
-                f"{one.factor * found.difference:+.1f}",
-                f"{found.p_rows:.4f}",
-                ABSENT if found.p_seeds is None else f"{found.p_seeds:.4f}",
+                f"{one.factor * found.size:+.1f}",
+                f"{found.difference.p_items:.4f}",
+                ABSENT if found.difference.p_seeds is None else f"{found.difference.p_seeds:.4f}",
                 ABSENT if verdict.p is None else f"{verdict.p:.4f}",
             )
         )

@@ -11,8 +11,7 @@ from typing import Any
 
 import pytest
 
-from sentemb.evaluation.records import read_records
-from sentemb.evaluation.suites import MULTILINGUAL
+from sentemb.evaluation.record import load_records
 
 PROGRAMS = Path(__file__).resolve().parents[2] / "eval"
 RunProgram = Callable[..., str]
@@ -88,5 +87,5 @@ def test_models_are_judged_in_other_languages(
     judged = run(tiny_bert, "--pooling", "mean", "--sets", "sts17-en-en,stsb-de", *place)
     assert f"| {tiny_bert.name}-mean | – |" in judged and "| sts17-en-en | stsb-de |" in judged
     assert run(*place) == judged  # from the record
-    (record,) = read_records(tmp_path, suite=MULTILINGUAL)
+    (record,) = load_records(tmp_path, suite="multilingual")
     assert [one.name for one in record.sets] == ["sts17-en-en", "stsb-de"]
