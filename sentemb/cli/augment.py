@@ -142,7 +142,7 @@ def noisy_copies(
         str | None, typer.Option(help="Only rows that the experiment noise draws with these seeds.")
     ] = None,
 ) -> None:
-    """Sample noisy copies of labelled rows (SCL): for `sentemb eval classify noise --copies SET=FILE`.
+    """Sample noisy copies of labelled rows (SCL): for `sentemb experiment noise --data copies.SET=FILE`.
 
     With --seeds 0,1,2,3,4,5,6,7,8,9 only the rows of the experiment's own seeds are translated, about 1,000
     of a large set's. Run it again to resume after Ctrl-C.

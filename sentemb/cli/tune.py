@@ -64,12 +64,13 @@ def tune(
     )
     options = checked_model(ClassificationData, assigned("data", data or ()), "--data")
     kind = ClassificationTrials(experiment, options, data_dir=data_dir, work=output, announce=say)
-    method, splits, metric = kind.tuned(kind.trials()[0])
+    trial = kind.trials()[0]
+    splits = kind.prepare(trial).argument.splits
     prepare_folder(output)
     tuned = search(
         validate,
         describe,
-        method,
+        trial.method,
         splits,
         _grid(grid),
         journal=output / "tuning.log",
@@ -78,7 +79,9 @@ def tune(
         announce=say,
     )
     stem = f"{slug(recipe)}.{slug(data_set)}"
-    table = _table(tuned, f"{recipe} on {data_set}, {metric} x 100 on validation rows").markdown()
+    table = _table(
+        tuned, f"{recipe} on {data_set}, {trial.method.options['metric']} x 100 on validation rows"
+    ).markdown()
     write_text(output / f"{stem}.md", table)
     write_text(output / f"{stem}.toml", _toml(recipe, tuned.tried[0].settings))
     typer.echo(table, nl=False)

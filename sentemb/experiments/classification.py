@@ -28,7 +28,7 @@ from sentemb.evaluation.classification import TASKS, Metric, Paper, headline_of,
 from sentemb.evaluation.environment import command_line, environment
 from sentemb.evaluation.naming import slug
 from sentemb.evaluation.record import DataSet, Record, Score
-from sentemb.experiments.experiment import Experiment, Method, PlannedTrial, Setting, grid, joined
+from sentemb.experiments.experiment import Experiment, Method, PlannedTrial, Setting, grid, joined, portable
 from sentemb.experiments.labelled_sets import LabelledSets
 from sentemb.experiments.runner import Outcome, Planned, Prepared, TrialKind, short_key
 from sentemb.experiments.samplers import Rule, Splits
@@ -85,20 +85,11 @@ class _Fit(NamedTuple):
     setting: Setting
     splits: Splits
     seed: int
-    metric: Metric
     fingerprint: str
 
 
 class ClassificationTrials(TrialKind):
-    """Methods by labelled sets by settings by seeds; all methods share the optimization of a paper.
-
-    Args:
-        experiment: The experiment.
-        data: How its rows are made.
-        data_dir: Folder of local data sets; `SENTEMB_DATA` by default.
-        work: Where models are kept that trials start from.
-        announce: Takes a line on each of those.
-    """
+    """Methods by labelled sets by settings by seeds; all methods share the optimization of a paper."""
 
     suite = "classification"
 
@@ -143,10 +134,10 @@ class ClassificationTrials(TrialKind):
 
     def settings(self, trial: PlannedTrial) -> dict[str, Any]:
         """All settings of the training, and the fingerprint of its base, which is loaded for it once."""
-        options = self._options(trial)
-        key = json.dumps([trial.method.recipe, options], sort_keys=True)
+        method = trial.method
+        key = json.dumps([method.recipe, method.options], sort_keys=True)
         if key not in self._described:
-            self._described[key] = describe(trial.method.recipe, options)
+            self._described[key] = describe(method.recipe, method.options)
         return self._described[key]
 
     def prepare(self, trial: PlannedTrial) -> Prepared:
@@ -154,22 +145,10 @@ class ClassificationTrials(TrialKind):
         (name,), setting, seed = trial.datasets, trial.setting, trial.seed or 0
         if self._latest is None or self._latest[0] != (name, setting, seed):
             self._latest = (name, setting, seed), self._sets.splits(name, setting, seed)
-        splits, options = self._latest[1], self._options(trial)
-        fit = _Fit(
-            replace(trial.method, options=options),
-            name,
-            setting,
-            splits,
-            seed,
-            options["metric"],
-            self.settings(trial)["start_fingerprint"],
+        splits, fingerprint = self._latest[1], self.settings(trial)["start_fingerprint"]
+        return Prepared(
+            run_fit, _Fit(trial.method, name, setting, splits, seed, fingerprint), splits.checksums
         )
-        return Prepared(run_fit, fit, splits.checksums)
-
-    def tuned(self, trial: PlannedTrial) -> tuple[Method, Splits, Metric]:
-        """What a search for better options starts from: a method, rows and the metric to choose by."""
-        fit: _Fit = self.prepare(trial).argument
-        return fit.method, fit.splits, fit.metric
 
     def headline(self, record: Record) -> str:
         """The metric of the set."""
@@ -199,9 +178,6 @@ class ClassificationTrials(TrialKind):
                     "take another --output folder",
                 )
 
-    def _options(self, trial: PlannedTrial) -> dict[str, Any]:
-        return {"metric": self._metric(trial.datasets[0]), **trial.method.options}
-
     def _metric(self, data: str) -> Metric:
         name = data.partition("/")[0]
         return headline_of(name, self._paper) if name in TASKS else "accuracy"
@@ -215,18 +191,19 @@ class ClassificationTrials(TrialKind):
         below = joined(_SCL if self._paper == "scl" else _LACON, experiment.options)
         below |= {} if experiment.base is None else {"base": experiment.base}
         below |= {"base": experiment.bases[data]} if data in experiment.bases else {}
+        below["metric"] = self._metric(data)
         made = []
         for method in experiment.chosen:
             options = joined(below, method.options)
             if self._data.source is not None and data != self._data.source:
                 options["base"] = self._tuned_on_source(method, options)
-            made.append(replace(method, options={**options, "base": _portable(options["base"])}))
+            made.append(replace(method, options={**options, "base": portable(options["base"])}))
         return made
 
     def _tuned_on_source(self, method: Method, options: Mapping[str, Any]) -> str:
         """Train a method on the source task, once; an interrupted run resumes. Gives the model's folder."""
         source, rows, seed = str(self._data.source), self._data.source_rows, self.experiment.seeds[0]
-        options = {"metric": self._metric(source), **options}
+        options = {**options, "metric": self._metric(source)}
         splits = self._sets.splits(source, Setting("train", rows) if rows else Setting("full"), seed)
         decided = {**describe(method.recipe, options), "base": None}
         key = short_key([method.recipe, decided, splits.checksums])
@@ -272,7 +249,7 @@ def outcome_of(
     fit: _Fit, predictions: Any, probabilities: Any, validation_score: float, seconds: Mapping[str, float]
 ) -> Outcome:
     """The record of a trial, once it is sure that its predictions are some."""
-    splits, test = fit.splits, fit.splits.test
+    splits, test, metric = fit.splits, fit.splits.test, fit.method.options["metric"]
     for values in (predictions, probabilities, validation_score):
         if not np.isfinite(values).all():
             raise ValueError("predictions, probabilities or a validation score that are not finite")
@@ -296,14 +273,14 @@ def outcome_of(
         ),
         scores=(
             *(
-                Score(dataset=fit.data, metric=metric, value=value)
-                for metric, value in task.scores(test.labels, predictions).items()
+                Score(dataset=fit.data, metric=name, value=value)
+                for name, value in task.scores(test.labels, predictions).items()
             ),
-            Score(dataset=fit.data, metric=fit.metric, protocol="validation", value=float(validation_score)),
+            Score(dataset=fit.data, metric=metric, protocol="validation", value=float(validation_score)),
         ),
         environment=environment(seconds, command_line()),
         details={
-            "metric": fit.metric,
+            "metric": metric,
             "sizes": splits.sizes,
             "class_counts": splits.train.class_counts,
             "left_out": dict(splits.left_out),
@@ -360,11 +337,6 @@ def own_sets(data: ClassificationData) -> dict[str, dict[str, LabelledTexts]]:
 def _copies(name: str, path: Path) -> Any:
     pair = "augmented_pair" if name in TASKS and TASKS[name].pair else None
     return read_copies(path, pair=pair, temperature="temperature")
-
-
-def _portable(base: str) -> str:
-    """A path of a base relative to this folder: a record names no machine's folders."""
-    return os.path.relpath(base) if Path(base).is_absolute() else base
 
 
 def _setting_key(setting: Mapping[str, Any]) -> tuple[Any, ...]:

@@ -10,11 +10,7 @@ from sentemb.experiments.experiment import PlannedTrial
 
 
 class Eta:
-    """Expects of a trial what others of its method, data and setting took, else what others of its data took.
-
-    Args:
-        jobs: How many processes run trials.
-    """
+    """Expects of a trial what others of its method, data and setting took, else others of its data."""
 
     def __init__(self, jobs: int) -> None:
         self._jobs = jobs

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -62,14 +63,7 @@ class Setting(NamedTuple):
 
 @dataclass(frozen=True)
 class PlannedTrial:
-    """One run that an experiment needs.
-
-    Attributes:
-        method: How to train, with the options that all methods share.
-        datasets: What is evaluated: one labelled set, or all sets that one model is evaluated on.
-        setting: What is varied.
-        seed: Of the run; None where nothing is drawn.
-    """
+    """One run that an experiment needs."""
 
     method: Method
     datasets: tuple[str, ...]
@@ -210,6 +204,11 @@ def joined(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]
         tables = isinstance(value, Mapping) and isinstance(both.get(key), Mapping)
         both[key] = joined(both[key], value) if tables else value
     return both
+
+
+def portable(base: str) -> str:
+    """A path of a base relative to this folder: a record names no machine's folders."""
+    return os.path.relpath(base) if Path(base).is_absolute() else base
 
 
 def nested(settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -67,14 +67,7 @@ class _Fit(NamedTuple):
 
 
 class MultiTaskTrials(TrialKind):
-    """Rows by seeds, each trained on the three tasks and evaluated on their dev sets.
-
-    Args:
-        experiment: The experiment.
-        data: How its sets are made.
-        data_dir: Folder that holds `cs224n/`; `SENTEMB_DATA` by default.
-        work: Where runs are, until they have a record.
-    """
+    """Rows by seeds, each trained on the three tasks and evaluated on their dev sets."""
 
     suite = "multitask"
 

@@ -27,17 +27,11 @@ BySeed = Mapping[int, Mapping[str, Record]]
 
 @dataclass(frozen=True)
 class PaperRow:
-    """A row of a table.
-
-    Attributes:
-        label: What the paper calls it.
-        figures: What it reports, by `COLUMNS`, as fractions; None where it reports nothing.
-        runs: The methods that it is made of: one; or one for each task, where a task's score is that of its
-            own run; or none, where each task has the best of all runs.
-    """
+    """A row of a table."""
 
     label: str
-    figures: tuple[float | None, ...]
+    figures: tuple[float | None, ...]  # by COLUMNS, as fractions; None where the paper reports nothing
+    # One; or one for each task, where a score is that of the task's own run; or none: the best of all runs.
     runs: tuple[str, ...]
 
 
@@ -72,18 +66,7 @@ def paper_tables() -> tuple[PaperTable, ...]:
 
 
 def multitask_tables(records: Sequence[Record]) -> list[Table]:
-    """Make the tables of the paper of which some row was run.
-
-    Args:
-        records: Records of one experiment: the same base, data and options beside those of the rows.
-
-    Returns:
-        Mean ± sample standard deviation over seeds x 100 and the paper's figure beside it, with notes on
-        where the paper's order holds. A row that was not run is dashes.
-
-    Raises:
-        InputError: Two records are of the same row and seed, of different options or data.
-    """
+    """Make the tables of the paper of which some row was run."""
     seeds: dict[int, dict[str, Record]] = {}
     for record in records:
         rows = seeds.setdefault(record.seed or 0, {})

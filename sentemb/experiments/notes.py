@@ -72,7 +72,7 @@ def _missing(
         if len(one.records) < runs:
             notes.append(f"{one.label} on {one.data} at {one.setting}: {len(one.records)} seeds")
         verdict = verdicts.get(one.key)
-        if verdict and verdict.comparison is None:
+        if verdict and verdict.difference is None:
             notes.append(f"{one.label} on {one.data} at {one.setting}: not compared with {baseline}")
     with_baseline = {(one.data, one.setting) for one in summaries if one.label == baseline}
     for data, setting in dict.fromkeys((one.data, one.setting) for one in summaries):

@@ -43,13 +43,7 @@ class Outcome(NamedTuple):
 
 
 class Prepared(NamedTuple):
-    """A trial that can be run, in this process or another.
-
-    Attributes:
-        run: A function of a module.
-        argument: What it takes.
-        checksums: SHA-256 of each part of the data.
-    """
+    """A trial that can be run, in this process or another."""
 
     run: Callable[[Any], Outcome]
     argument: Any
@@ -57,11 +51,7 @@ class Prepared(NamedTuple):
 
 
 class TrialKind(ABC):
-    """What differs between kinds of experiments: which trials there are, and how one is run.
-
-    Args:
-        experiment: The experiment.
-    """
+    """What differs between kinds of experiments: which trials there are, and how one is run."""
 
     suite: ClassVar[str]
     parallel: ClassVar[bool] = True
@@ -240,7 +230,8 @@ def _complete(record: Record, experiment: str, trial: PlannedTrial, one: Planned
     details = {**record.details, "checksums": dict(one.checksums)}
     taken = {**record.environment.seconds, "total": seconds}
     environment = record.environment.model_copy(update={"seconds": taken})
-    return record.model_copy(update={"trial": recorded, "details": details, "environment": environment})
+    changes = {"trial": recorded, "details": details, "environment": environment}
+    return record.model_copy(update={**changes, "base": recorded.options.get("base", record.base)})
 
 
 def differing(one: Mapping[str, Any], other: Mapping[str, Any]) -> Iterator[str]:

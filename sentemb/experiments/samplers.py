@@ -39,18 +39,7 @@ class ImpossibleDraw(InputError):
 
 @dataclass(frozen=True, eq=False)
 class Splits:
-    """What a trial trains on, chooses by and is evaluated on.
-
-    Attributes:
-        train: Rows to train on.
-        validation: Rows to choose by.
-        test: Rows to report.
-        left_out: Training rows that could not be drawn, by reason.
-        minority: The class that is made rare on purpose, where one is.
-
-    Raises:
-        InputError: The three have different classes.
-    """
+    """What a trial trains on, chooses by and is evaluated on."""
 
     train: LabelledTexts
     validation: LabelledTexts
@@ -76,18 +65,7 @@ class Splits:
 
 @dataclass(frozen=True, eq=False)
 class Pool:
-    """A set before a trial's rows are drawn from it.
-
-    Attributes:
-        name: The set.
-        rule: Where validation and test rows come from.
-        train: The split to train on, as published.
-        usable: Its rows that may be drawn: each text once, none that is a validation or test row too.
-        validation: Rows to choose by; None where they are drawn from the usable ones.
-        test: Rows to report.
-        left_out: Rows of the split that may not be drawn, by reason.
-        copies: Noisy copies of the split's rows.
-    """
+    """A set before a trial's rows are drawn from it."""
 
     name: str
     rule: Rule

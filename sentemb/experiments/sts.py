@@ -18,11 +18,12 @@ from sentemb.data.sts import ScoredPairs
 from sentemb.encoding import TextEncoder, encode_together, load_encoder
 from sentemb.encoding.resolve import name_of
 from sentemb.errors import InputError
+from sentemb.evaluation.environment import command_line
 from sentemb.evaluation.record import Record, load_predictions
 from sentemb.evaluation.scoring import checksum_of
 from sentemb.evaluation.sts import evaluate_pairs, load_sets
 from sentemb.evaluation.suites import get_suite
-from sentemb.experiments.experiment import Experiment, Method, PlannedTrial, Setting, grid, joined
+from sentemb.experiments.experiment import Experiment, Method, PlannedTrial, Setting, grid, joined, portable
 from sentemb.experiments.runner import Outcome, Planned, Prepared, TrialKind, differing
 from sentemb.losses import ViewCache
 from sentemb.modules import load
@@ -73,14 +74,6 @@ class StsTrials(TrialKind):
 
     A method's recipe is one of `sentemb train`, or `flow` or `whitening`, which is fitted on a frozen
     encoder. A loss of your own is the option `loss = "FILE.py:CLASS"` of a recipe.
-
-    Args:
-        experiment: The experiment.
-        data: What it is evaluated on.
-        data_dir: Folder of local data sets; `SENTEMB_DATA` by default.
-        work: Where models are trained.
-        keep_models: Do not remove evaluated models.
-        progress: Where to show the progress of trainings in this process.
     """
 
     suite = "sts"
@@ -122,6 +115,7 @@ class StsTrials(TrialKind):
         else:
             config = self._config(trial.method, 1)
             described = {name: value for name, value in config.values().items() if name not in _NO_SETTING}
+        described["base"] = portable(described["base"])
         return {**described, **self._sample_source()} if options.get("data") == "sample" else described
 
     def prepare(self, trial: PlannedTrial) -> Prepared:
@@ -254,7 +248,7 @@ class FrozenTrials(StsTrials):
         """Base and pooling, and what is fitted."""
         if trial.method.recipe in TRANSFORMS:
             return super().settings(trial)
-        return {"base": self._base(trial.method), "pooling": trial.method.recipe}
+        return {"base": portable(self._base(trial.method)), "pooling": trial.method.recipe}
 
     def prepare(self, trial: PlannedTrial) -> Prepared:
         """Take the encoder that `begin` made."""
@@ -289,7 +283,7 @@ def run_sts(run: _Run) -> Outcome:
 
 def _evaluate(argument: tuple[TextEncoder, Sequence[ScoredPairs], str, int | None]) -> Outcome:
     encoder, pairs, suite, seed = argument
-    record = evaluate_pairs(encoder, pairs, suite=get_suite(suite), seed=seed)
+    record = evaluate_pairs(encoder, pairs, suite=get_suite(suite), seed=seed, command=command_line())
     return Outcome(record, *load_predictions(record))
 
 

@@ -59,7 +59,7 @@ def experiment_tables(experiment: Experiment, records: Sequence[Record]) -> list
     for metric in experiment.tables:
         if metric in METRIC_NAMES:
             tables.append(results_table(experiment, summarize(own, metric=metric), {}))
-    if any(one.comparison is not None for one in verdicts.values()):
+    if any(one.difference is not None for one in verdicts.values()):
         tables.append(comparison_table(summaries, verdicts, str(experiment.baseline)))
     if "classes" in experiment.tables:
         tables.append(class_table(summaries))
@@ -80,16 +80,7 @@ def write_tables(experiment: Experiment, folder: Path) -> Path:
 def results_table(
     experiment: Experiment, summaries: Sequence[Summary], verdicts: Mapping[Key, Verdict]
 ) -> Table:
-    """Methods by data sets: mean ± standard deviation x 100, the best of each column in bold.
-
-    Args:
-        experiment: The experiment.
-        summaries: The summaries; an experiment with several values has a row for each.
-        verdicts: From `verdicts_of`.
-
-    Returns:
-        The table; what was not run is a dash.
-    """
+    """Methods by data sets: mean ± standard deviation x 100, the best of each column in bold."""
     cells = {one.key: one for one in summaries}
     sets = list(dict.fromkeys(one.data for one in summaries))
     settings = sorted({one.setting for one in summaries}, key=lambda one: (one.name, one.value or 0.0))
@@ -136,31 +127,22 @@ def results_table(
 
 
 def comparison_table(summaries: Sequence[Summary], verdicts: Mapping[Key, Verdict], baseline: str) -> Table:
-    """Every comparison with the baseline and its p-values.
-
-    Args:
-        summaries: The summaries, for the order.
-        verdicts: From `verdicts_of`.
-        baseline: Label of the baseline.
-
-    Returns:
-        The table.
-    """
+    """Every comparison with the baseline and its p-values."""
     rows = []
     for one in summaries:
         verdict = verdicts.get(one.key)
-        if verdict is None or verdict.comparison is None:
+        if verdict is None or verdict.difference is None:
             continue
-        found = verdict.comparison
+        found = verdict.difference
         rows.append(
             (
                 one.label,
                 one.data,
                 str(one.setting),
-                str(found.seeds),
-                f"{one.factor * found.size:+.1f}",
-                f"{found.difference.p_items:.4f}",
-                ABSENT if found.difference.p_seeds is None else f"{found.difference.p_seeds:.4f}",
+                str(verdict.seeds),
+                f"{found.size:+.1f}",
+                f"{found.p_items:.4f}",
+                ABSENT if found.p_seeds is None else f"{found.p_seeds:.4f}",
                 ABSENT if verdict.p is None else f"{verdict.p:.4f}",
             )
         )
@@ -173,14 +155,7 @@ def comparison_table(summaries: Sequence[Summary], verdicts: Mapping[Key, Verdic
 
 
 def class_table(summaries: Sequence[Summary]) -> Table:
-    """F1 x 100 of the rarest and of the other classes, mean over seeds (LaCon, table 5).
-
-    Args:
-        summaries: The summaries of sets with classes.
-
-    Returns:
-        The table; the rarest is the class that was made rare, else that with the fewest training rows.
-    """
+    """F1 x 100 of the rarest and of the other classes, mean over seeds (LaCon, table 5)."""
     rows = []
     for one in summaries:
         names = one.records[0].datasets[0].classes

@@ -30,12 +30,7 @@ Grid = Mapping[str, Sequence[Value]]
 
 @dataclass(frozen=True)
 class Tried:
-    """A point of the grid.
-
-    Attributes:
-        settings: The value of each option.
-        score: Mean over the seeds on the validation rows, as a fraction.
-    """
+    """A point of the grid."""
 
     settings: Mapping[str, Value]
     score: float
@@ -43,12 +38,7 @@ class Tried:
 
 @dataclass(frozen=True)
 class Tuned:
-    """What a search found.
-
-    Attributes:
-        method: The method with the best settings.
-        tried: All points that were tried, the best first.
-    """
+    """What a search found."""
 
     method: Method
     tried: tuple[Tried, ...]

@@ -63,7 +63,7 @@ def test_two_methods_on_ones_own_rows(
     assert lacon.trial is not None
     assert lacon.trial.options["loss"] == "LaConLoss" and lacon.trial.options["epochs"] == 8
     predicted = load_predictions(lacon).values
-    np.testing.assert_array_equal(predicted["train.probabilities"].argmax(1), predicted["train"])
+    np.testing.assert_array_equal(predicted["train:probabilities"].argmax(1), predicted["train"])
     assert 0.8 < lacon.score("train", "accuracy", "validation") <= 1
     # A second call finds everything finished, and tables can be made again.
     dates = [one.environment.date for one in records]

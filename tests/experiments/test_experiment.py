@@ -124,8 +124,8 @@ def test_a_whole_seed_comes_before_the_next_and_sets_have_their_metrics() -> Non
         "ce rte full seed 1",
     ]
     assert len(made) == 8 and {one.seed for one in made[:4]} == {1}
-    assert trials(full)._options(made[0])["metric"] == "f1"
-    assert trials(full, rule="scl")._options(made[0])["metric"] == "accuracy"
+    assert made[0].method.options["metric"] == "f1"
+    assert trials(full, rule="scl").trials()[0].method.options["metric"] == "accuracy"
     with pytest.raises(InputError, match="no labelled set"):
         trials(load_experiment("full")).trials()
 

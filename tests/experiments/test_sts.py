@@ -143,3 +143,58 @@ def test_zero_shot_is_evaluated_in_other_languages(make: Callable[..., Experimen
     assert pearson.title.endswith("Pearson x 100") and spearman.title.endswith("Spearman x 100")
     assert pearson.rows[0][-1].startswith("Spanish 2014 82.74")
     assert f"{record.score('sts17-es-es', 'pearson', 'wmean'):.2f}" == pearson.rows[0][2]
+
+
+MINE = """
+import torch
+from torch import nn
+
+
+class Closer(nn.Module):
+    def __init__(self, model: nn.Module, *, temperature: float = 0.1) -> None:
+        super().__init__()
+        self.model, self.temperature = model, temperature
+
+    def forward(self, sentence_features, labels=None):
+        (column,) = sentence_features
+        first, second = (self.model(dict(column))["sentence_embedding"] for _ in range(2))
+        cosines = nn.functional.normalize(first) @ nn.functional.normalize(second).T
+        return nn.functional.cross_entropy(cosines / self.temperature, torch.arange(len(cosines)))
+"""
+
+
+def test_a_loss_of_ones_own_is_a_method_like_any_recipe(
+    run: Run, write_file: Callable[[str, str], Path], small_bert: Path, sentences_file: Path
+) -> None:
+    loss = write_file("my_losses.py", MINE)
+    own = load_experiment(
+        write_file(
+            "mine.toml",
+            f"""
+title = "My loss against SimCSE"
+kind = "sts"
+base = "{small_bert}"
+datasets = ["stsb"]
+seeds = [1, 2]
+baseline = "simcse"
+options = {{ data = "{sentences_file}", dev = "none", max_steps = 2, batch_size = 8, learning_rate = 1e-3 }}
+
+[methods.simcse]
+pooling = "cls"
+
+[methods.closer]
+recipe = "simcse"
+pooling = "cls"
+loss = "{loss}:Closer"
+loss_options = {{ temperature = 0.2 }}
+""",
+        )
+    )
+    records = run(own)
+    assert [one.model for one in records] == [
+        f"{small_bert.name}-{name}-seed-{seed}" for seed in (1, 2) for name in ("simcse", "closer")
+    ]
+    assert len({one.fingerprint for one in records}) == 4
+    scores, differences = experiment_tables(own, records)
+    assert [row[:2] for row in scores.rows] == [("simcse", "2"), ("closer", "2")]
+    assert differences.rows[0][:4] == ("closer", "stsb", "full", "2")

@@ -162,8 +162,8 @@ def test_every_comparison_has_its_p_values() -> None:
     made = comparison_table(summaries, verdicts, "ce")
     assert [row[0] for row in made.rows] == ["a", "b"]
     a = verdicts["a", "toy", summaries[1].setting]
-    assert a.comparison is not None and a.comparison.p is not None and a.p is not None
-    assert a.p == pytest.approx(2 * a.comparison.p)
+    assert a.difference is not None and a.p is not None
+    assert a.p == pytest.approx(2 * max(a.difference.p_items, a.difference.p_seeds or 0))
 
 
 def test_an_experiment_from_trials_to_files(tmp_path: Path) -> None:
