@@ -74,6 +74,7 @@ def load(
         transformer.model.config.output_hidden_states = needs_hidden_states(pooling)
         modules = [transformer, *_pooled_by(pooling, transformer, own, source)]
         model = SentenceTransformer(modules=modules, device=device, **options)
+    _check_tokenizer(model, source)
     if max_length is not None:
         _limit_length(model, max_length)
     return model
@@ -138,6 +139,16 @@ def _load_modules(source: ModelSource, *, needs_pooler: bool) -> tuple[list[Any]
             "leave the pooling out to use the model as it is",
         )
     return list(model), {"prompts": model.prompts, "default_prompt_name": model.default_prompt_name}
+
+
+def _check_tokenizer(model: SentenceTransformer, source: ModelSource) -> None:
+    """Refuse a folder without vocabulary: upstream makes an empty tokenizer, to which all texts are alike."""
+    folder = Path(source.address)
+    names = getattr(getattr(model[0], "tokenizer", None), "vocab_files_names", {}).values()
+    if folder.is_dir() and names and not any(True for name in names for _ in folder.rglob(name)):
+        raise InputError(
+            f"{source.address} holds no tokenizer ({' or '.join(names)})", "save or download the model again"
+        )
 
 
 def _limit_length(model: SentenceTransformer, max_length: int) -> None:

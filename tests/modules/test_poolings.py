@@ -207,6 +207,11 @@ def damage_config(folder: Path) -> None:
     (folder / "config.json").write_text("{")
 
 
+def drop_tokenizer(folder: Path) -> None:
+    (folder / "tokenizer.json").unlink()
+    (folder / "tokenizer_config.json").write_text('{"tokenizer_class": "BertTokenizer"}')
+
+
 def unknown_architecture(folder: Path) -> None:
     (folder / "config.json").write_text('{"model_type": "no-such-model"}')
 
@@ -216,6 +221,7 @@ def unknown_architecture(folder: Path) -> None:
     [
         (damage_weights, "cannot load .*broken"),
         (drop_weights, "cannot load .*broken"),
+        (drop_tokenizer, "broken holds no tokenizer .*tokenizer.json"),
         (damage_config, "config.json is not valid JSON"),
         (unknown_architecture, "cannot load .*broken"),
         (lambda folder: (folder / "config.json").unlink(), "neither config.json nor modules.json"),
