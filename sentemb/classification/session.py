@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -82,7 +80,7 @@ class ClassifierSession(EncoderSession):
     def describe(self) -> dict[str, Any]:
         """Say for the record what the run is trained on."""
         sets = {"train": self.train, "validation": self.validation}
-        data: dict[str, Any] = {name: None if one is None else _described(one) for name, one in sets.items()}
+        data: dict[str, Any] = {name: None if one is None else one.describe() for name, one in sets.items()}
         data["source"] = self.train.source or self.train.name
         return {"data": data, "head": self.head.config(), **super().describe()}
 
@@ -168,15 +166,3 @@ def _rows(data: LabelledTexts, *, labels: bool) -> Dataset:
     # Upstream's collator hands a pair over as it is, and the tokenizer joins its two texts.
     texts: list[Any] = [list(one) if isinstance(one, tuple) else one for one in inputs_of(data)]
     return Dataset.from_dict({"text": texts} | ({LABEL: data.labels.tolist()} if labels else {}))
-
-
-def _described(data: LabelledTexts) -> dict[str, Any]:
-    content = json.dumps([data.texts, data.pairs, data.labels.tolist()], ensure_ascii=False)
-    return {
-        "set": data.name,
-        "split": data.split,
-        "source": data.source,
-        "rows": len(data),
-        "classes": data.class_counts,
-        "sha256": hashlib.sha256(content.encode()).hexdigest(),
-    }

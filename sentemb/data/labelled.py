@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -86,6 +89,22 @@ class LabelledTexts:
         """Rows of each class, also of those without any; nothing where labels are scores."""
         counts = np.bincount(self.labels.astype(np.int64), minlength=len(self.label_names))
         return dict(zip(self.label_names, counts.tolist(), strict=True)) if self.label_names else {}
+
+    def describe(self) -> dict[str, Any]:
+        """What the record of a run says of the set.
+
+        Returns:
+            Name, split, source, rows, classes and the checksum of texts and labels.
+        """
+        content = json.dumps([self.texts, self.pairs, self.labels.tolist()], ensure_ascii=False)
+        return {
+            "set": self.name,
+            "split": self.split,
+            "source": self.source,
+            "rows": len(self),
+            "classes": self.class_counts,
+            "sha256": hashlib.sha256(content.encode()).hexdigest(),
+        }
 
     def select(
         self, rows: npt.NDArray[np.integer] | Sequence[int], *, split: str | None = None

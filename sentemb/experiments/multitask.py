@@ -25,7 +25,7 @@ from sentemb.multitask import (
     read_nli_columns,
 )
 from sentemb.multitask.evaluation import METRICS, predict_tasks, score_tasks
-from sentemb.multitask.session import checksum, describe_set
+from sentemb.multitask.session import checksum
 from sentemb.multitask.stages import uses_nli
 from sentemb.multitask.tasks import TaskSets
 from sentemb.training import resolve
@@ -105,7 +105,7 @@ class MultiTaskTrials(TrialKind):
             self._nli = read_nli_columns(self._data.nli, data_dir=self._data_dir, rows=self._data.rows)
         nli = self._nli if uses_nli(config) else ()
         sums = {
-            f"{split}.{task}": describe_set(data)["sha256"]
+            f"{split}.{task}": data.describe()["sha256"]
             for split, sets in (("train", self._train), ("dev", self._dev))
             for task, data in sets
         }

@@ -13,7 +13,6 @@ from sentence_transformers import SentenceTransformer, SentenceTransformerTraini
 from transformers import TrainerCallback
 
 from sentemb._compat import BaseEvaluator
-from sentemb.data.labelled import LabelledTexts
 from sentemb.losses import ParaphraseContrastLoss
 from sentemb.multitask.card import model_card
 from sentemb.multitask.evaluation import OVERALL, evaluate_tasks
@@ -95,8 +94,8 @@ class MultiTaskSession(EncoderSession):
         """Say for the record what the run is trained on."""
         data = {
             "source": "the data",
-            "train": {task: describe_set(one) for task, one in self.train},
-            "dev": {task: describe_set(one) for task, one in self.dev},
+            "train": {task: one.describe() for task, one in self.train},
+            "dev": {task: one.describe() for task, one in self.dev},
             "nli": {"rows": len(self.nli[0]), "sha256": checksum(self.nli)} if self.nli else None,
         }
         stages = [stage.name for stage in self.plan.stages]
@@ -150,19 +149,6 @@ class MultiTaskSession(EncoderSession):
         super()._publish(trainer, kept)
         for _, path in checkpoints(self.folder.checkpoints):
             keep_model(path)
-
-
-def describe_set(data: LabelledTexts) -> dict[str, Any]:
-    """What a run's record says of a set."""
-    content = [data.texts, data.pairs, data.labels.tolist()]
-    return {
-        "set": data.name,
-        "split": data.split,
-        "source": data.source,
-        "rows": len(data),
-        "classes": data.class_counts,
-        "sha256": checksum(content),
-    }
 
 
 def checksum(content: Any) -> str:

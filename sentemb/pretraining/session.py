@@ -16,12 +16,12 @@ from sentemb.pretraining.prepare import paths, prepare_model, prepare_stores, pr
 from sentemb.pretraining.rows import DocumentRows, PackedRows, Rows, Visits
 from sentemb.pretraining.store import TokenStore
 from sentemb.pretraining.throughput import choose_dtype, throughput_record
-from sentemb.pretraining.trainer import CLOCK_FILE, ENDLESS, MaskedTrainer, training_arguments
+from sentemb.pretraining.trainer import CLOCK_FILE, MaskedTrainer, training_arguments
 from sentemb.training.callbacks import SpeedCallback
 from sentemb.training.checkpoints import checkpoints
 from sentemb.training.config import PretrainConfig
 from sentemb.training.outcome import Run
-from sentemb.training.progress import ConsoleProgress
+from sentemb.training.progress import ENDLESS, ConsoleProgress
 from sentemb.training.session import Session
 
 

@@ -13,10 +13,9 @@ from sentemb._files import write_json
 from sentemb.pretraining.budget import Budget, learning_rate_factor
 from sentemb.pretraining.model import masked_loss
 from sentemb.training.config import PretrainConfig
+from sentemb.training.progress import ENDLESS
 from sentemb.training.resumable import ResumableTrainer
 
-# More steps than any run takes, where the clock alone ends it.
-ENDLESS = 10**8
 CLOCK_FILE = "clock.json"
 
 
@@ -117,9 +116,11 @@ class MaskedTrainer(ResumableTrainer):
         return self.lr_scheduler
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
-        """Log with the seconds and tokens so far."""
-        tokens = round(self.state.global_step * self.tokens_per_step)
-        super().log(logs | {"seconds": round(self.budget.seconds(), 1), "tokens": tokens}, start_time)
+        """Log losses with the seconds and tokens so far."""
+        if "loss" in logs or "eval_loss" in logs:
+            tokens = round(self.state.global_step * self.tokens_per_step)
+            logs = logs | {"seconds": round(self.budget.seconds(), 1), "tokens": tokens}
+        super().log(logs, start_time)
 
     def save_weights(self, folder: Path) -> None:
         """Write the model, its tokenizer and the clock."""

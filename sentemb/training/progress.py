@@ -22,6 +22,10 @@ _HIDDEN = frozenset(
 )
 
 
+ENDLESS = 10**8
+"""More steps than any run takes, where the clock alone ends it."""
+
+
 class ConsoleProgress(TrainerCallback):
     """Shows steps, losses, dev score and speed, as a callback of transformers' trainer or driven by hand.
 
@@ -32,7 +36,7 @@ class ConsoleProgress(TrainerCallback):
     def __init__(self, console: Console | None = None) -> None:
         self.console = console or Console(stderr=True)
         self.speed: SpeedCallback | None = None
-        self._total = 0
+        self._total: int | None = None
         self._live: Progress | None = None
         self._task: Any = None
 
@@ -40,8 +44,8 @@ class ConsoleProgress(TrainerCallback):
         """Print a line above the live one."""
         self.console.print(text, markup=False, highlight=False, soft_wrap=True)
 
-    def begin(self, total: int, done: int = 0) -> None:
-        """Open the live line."""
+    def begin(self, total: int | None, done: int = 0) -> None:
+        """Open the live line; a run that ends by the clock has no total."""
         self._total = total
         if self.console.is_terminal:
             columns = (
@@ -65,7 +69,8 @@ class ConsoleProgress(TrainerCallback):
         if self._live is not None:
             self._live.update(self._task, description=speed)
         shown = [f"{_short(name)}\xa0{value:.4g}" for name, value in values.items()]
-        line = "  ".join([f"step\xa0{done}/{self._total}", *shown, *([speed] if self._live is None else [])])
+        step = f"step\xa0{done}" if self._total is None else f"step\xa0{done}/{self._total}"
+        line = "  ".join([step, *shown, *([speed] if self._live is None else [])])
         for part in textwrap.wrap(line, _WIDTH, subsequent_indent="  ", break_on_hyphens=False):
             self.announce(part.replace("\xa0", " "))
 
@@ -79,7 +84,7 @@ class ConsoleProgress(TrainerCallback):
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
         """Open the live line."""
-        self.begin(state.max_steps, state.global_step)
+        self.begin(state.max_steps if state.max_steps < ENDLESS else None, state.global_step)
 
     def on_step_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
@@ -109,7 +114,7 @@ class ConsoleProgress(TrainerCallback):
 
 
 def _short(name: str) -> str:
-    return name.removeprefix("eval_").removesuffix("_cosine")
+    return "dev loss" if name == "eval_loss" else name.removeprefix("eval_").removesuffix("_cosine")
 
 
 @contextlib.contextmanager
