@@ -23,7 +23,18 @@ def test_a_base_is_adapted_to_a_text(
     corpus_file: Path, tiny_bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     files = ("--corpus", corpus_file, "--corpus", corpus_file, "--output", tmp_path / "run")
-    sizes = ("--length", 16, "--validation-share", 0.1, "--max-steps", 1, "--set", "batch_size=4")
+    sizes = (
+        "--length",
+        16,
+        "--validation-share",
+        0.1,
+        "--precision",
+        "float32",
+        "--max-steps",
+        1,
+        "--set",
+        "batch_size=4",
+    )
     assert start(monkeypatch, *files, *sizes, "--base", tiny_bert) == 0
     assert SentenceTransformer(str(tmp_path / "run"), device="cpu").encode("a cat").shape == (16,)
 
