@@ -19,15 +19,7 @@ from sentemb.training.config import MultiTaskConfig
 
 
 class MultiTaskLoss(nn.Module):
-    """Owns the heads of the tasks and of contrast, so that every checkpoint holds them.
-
-    Args:
-        model: The model to train.
-        pairs: The contrastive loss of labelled pairs on its encoder.
-        sets: The training sets.
-        config: The configuration.
-        nli: Columns of NLI triples, where contrast is trained on them.
-    """
+    """Owns the heads of the tasks and of contrast, so that every checkpoint holds them."""
 
     def __init__(
         self,

@@ -14,12 +14,7 @@ from sentemb.training.config import MultiTaskConfig
 
 
 class StepPlan(Dataset[Step]):
-    """The steps of all stages, laid out epoch by epoch; a resumed run reads on where it was interrupted.
-
-    Args:
-        stages: The stages, in order.
-        config: The configuration, with one seed.
-    """
+    """The steps of all stages, laid out epoch by epoch; a resumed run reads on where it was interrupted."""
 
     def __init__(self, stages: Sequence[Stage], config: MultiTaskConfig) -> None:
         self.stages, self.config = stages, config

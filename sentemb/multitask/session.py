@@ -33,12 +33,7 @@ from sentemb.training.progress import ConsoleProgress
 
 
 class TaskEvaluator(BaseEvaluator):
-    """Scores the model that is being trained on the dev sets.
-
-    Args:
-        model: The model.
-        dev: The dev sets.
-    """
+    """Scores the model that is being trained on the dev sets."""
 
     primary_metric = OVERALL
     best_metric_key = f"eval_{OVERALL}"
@@ -53,18 +48,7 @@ class TaskEvaluator(BaseEvaluator):
 
 
 class MultiTaskSession(EncoderSession):
-    """A run that trains one encoder and the heads of several tasks.
-
-    Args:
-        config: The configuration, with one seed.
-        train: Sets to train on.
-        dev: Sets to choose the weights by.
-        nli: Columns of NLI triples, where contrast is trained on them.
-        progress: Where to show progress.
-
-    Raises:
-        InputError: Something in the configuration cannot be used.
-    """
+    """A run that trains one encoder and the heads of several tasks."""
 
     config: MultiTaskConfig
 

@@ -29,15 +29,7 @@ LOG_STEPS = 50
 
 
 class MultiTaskTrainer(RunTrainer):
-    """Takes the steps of a plan, each stage with a fresh optimizer.
-
-    Args:
-        model: The model to train.
-        arguments: Of the trainer.
-        plan: The steps.
-        loss: Their losses.
-        **kwargs: Evaluator and callbacks, see `SentembTrainer`.
-    """
+    """Takes the steps of a plan, each stage with a fresh optimizer."""
 
     loss: MultiTaskLoss
     optimizer: torch.optim.Optimizer
@@ -93,16 +85,7 @@ class MultiTaskTrainer(RunTrainer):
     def training_step(
         self, model: nn.Module, inputs: dict[str, Any], num_items_in_batch: Any = None
     ) -> Tensor:
-        """The gradients of one step.
-
-        Args:
-            model: Not used, the loss has it.
-            inputs: The step.
-            num_items_in_batch: Not used.
-
-        Returns:
-            Mean or sum of the losses.
-        """
+        """The gradients of one step, and the mean or sum of its losses."""
         step: Step = inputs["step"]
         number, config = self.state.global_step, self.loss.config
         if self.plan.begins_stage(number):
@@ -122,30 +105,14 @@ class MultiTaskTrainer(RunTrainer):
         return total.detach()
 
     def evaluate(self, *args: Any, **kwargs: Any) -> dict[str, float]:
-        """Evaluate without touching the random state that dropout draws from.
-
-        Args:
-            *args: As upstream.
-            **kwargs: As upstream.
-
-        Returns:
-            The metrics.
-        """
+        """Evaluate without touching the random state that dropout draws from."""
         state = random_state()
         metrics: dict[str, float] = super().evaluate(*args, **kwargs)
         set_random_state(state)
         return metrics
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
-        """Log with the stage and the mean loss of each kind of batch.
-
-        Args:
-            logs: What to log.
-            start_time: Start of the training, for the speed.
-
-        Raises:
-            InputError: A loss is NaN or infinite.
-        """
+        """Log with the stage and the mean loss of each kind of batch."""
         if "loss" in logs:
             means = {name: torch.stack(losses).mean().item() for name, losses in self._parts.items()}
             self._parts = {}

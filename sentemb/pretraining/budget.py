@@ -13,13 +13,7 @@ from sentemb.errors import InputError
 class Budget(TrainerCallback):
     """Ends a run by steps, by the clock, or by whichever comes first, and saves and validates by the clock.
 
-    Args:
-        max_steps: Optimizer steps.
-        max_minutes: Wall time of training, earlier parts of a resumed run counted in.
-        save_minutes: Time between checkpoints, each with a validation before it.
-
-    Raises:
-        InputError: Neither end is given.
+    The clock counts earlier parts of a resumed run in.
     """
 
     def __init__(

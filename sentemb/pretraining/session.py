@@ -26,15 +26,7 @@ from sentemb.training.session import Session
 
 
 class PretrainSession(Session):
-    """A run that trains a masked language model; its tokenizer and tokenised text lie in the run folder.
-
-    Args:
-        config: The configuration, with one seed.
-        progress: Where to show progress.
-
-    Raises:
-        InputError: Something in the configuration or the corpus cannot be used.
-    """
+    """A run that trains a masked language model; its tokenizer and tokenised text lie in the run folder."""
 
     config: PretrainConfig
     model: PreTrainedModel

@@ -20,17 +20,7 @@ CLOCK_FILE = "clock.json"
 
 
 class MaskedTrainer(ResumableTrainer):
-    """Follows a budget, and decodes at hidden positions only.
-
-    Args:
-        model: A masked language model.
-        config: The configuration.
-        arguments: Of the trainer; `training_arguments` makes them.
-        budget: Where the run ends.
-        tokens_per_step: Tokens in a batch, for the log.
-        dtype: To multiply in; weights stay float32.
-        **kwargs: Rows in the order of their visits, collator, tokenizer and callbacks, as upstream.
-    """
+    """Follows a budget, and decodes at hidden positions only; multiplies in `dtype`, weights stay float32."""
 
     optimizer: torch.optim.Optimizer
     lr_scheduler: torch.optim.lr_scheduler.LRScheduler

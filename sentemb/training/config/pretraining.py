@@ -51,6 +51,8 @@ class PretrainConfig(RunConfig):
     )
     masking_rate: float = Field(
         0.15,
+        gt=0,
+        lt=1,
         description="Share of pieces to predict; BERT's is 0.15. Efficient recipes take up to 0.4 (Wettig et "
         "al., Should You Mask 15% in Masked Language Modeling?, EACL 2023).",
     )
