@@ -14,7 +14,7 @@ from sentence_transformers.sentence_transformer.modules import Pooling, Transfor
 from transformers import BertForMaskedLM
 
 from sentemb.errors import InputError
-from sentemb.losses import SimCSELoss
+from sentemb.losses import GradientCache, SimCSELoss
 from tests.losses import loops
 
 
@@ -290,3 +290,8 @@ def test_masked_language_term_survives_a_batch_without_masks(masked_encoder) -> 
 def test_masked_language_term_needs_a_pretrained_head(tiny_encoder) -> None:
     with pytest.raises(InputError, match="holds no masked-language-model head"):
         SimCSELoss(tiny_encoder, mlm_weight=0.1)
+
+
+def test_a_gradient_cache_is_refused_with_the_masked_language_model_term(masked_encoder) -> None:
+    with pytest.raises(InputError, match="SimCSELoss has no gradient cache: its masked-language-model term"):
+        GradientCache(SimCSELoss(masked_encoder, mlm_weight=0.1))
