@@ -20,59 +20,13 @@ SG-BERT's tables 2 and 3, which train, are `eval/zero_shot.py`.
 
 from __future__ import annotations
 
-import argparse
-from pathlib import Path
-
-from sentemb.encoding import load_encoder
-from sentemb.evaluation.environment import command_line
-from sentemb.evaluation.record import Record, load_records, prepare_folder
-from sentemb.evaluation.sts import evaluate_pairs, load_sets
-from sentemb.evaluation.suites import MULTILINGUAL
+from sentemb.cli.programs import evaluate_or_show
 from sentemb.report import sts_table
-from sentemb.training.program import run_with_options
-
-
-def judge(options: argparse.Namespace) -> list[Record]:
-    """Score every model that is named and write its record; read the records there are where none is."""
-    prepare_folder(options.output)
-    if not options.models:
-        return load_records(options.output, suite=MULTILINGUAL.name)
-    pairs = load_sets(options.sets.split(","), data_dir=options.data_dir)
-    place = {"folder": options.output, "overwrite": options.overwrite}
-    records = []
-    for model in options.models:
-        encoder = load_encoder(model, pooling=options.pooling, data_dir=options.data_dir)
-        record = evaluate_pairs(
-            encoder,
-            pairs,
-            **place,
-            suite=MULTILINGUAL,
-            seed=options.seed,
-            command=command_line(),
-            progress=True,
-        )
-        records.append(record)
-    return records
-
-
-def main() -> None:
-    """Read the command line, judge and print the tables in markdown."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("models", nargs="*", help="folder, hub id or word-vector file")
-    parser.add_argument("--sets", default="sts17", help="data sets or families of these")
-    parser.add_argument("--data-dir", type=Path, help="folder with the data (default: SENTEMB_DATA, the hub)")
-    parser.add_argument("--output", type=Path, required=True, help="folder for result records")
-    parser.add_argument("--pooling", help="for a raw transformer: cls, mean, first-last, ...")
-    parser.add_argument(
-        "--seed", type=int, help="seed the models were trained with; known of folders called seed-N"
-    )
-    parser.add_argument("--overwrite", action="store_true", help="replace records of the same model")
-    records = run_with_options(parser, judge)
-    for measure in ("pearson", "spearman"):
-        print(sts_table(records, measure=measure).markdown())
-
 
 if __name__ == "__main__":
-    main()
+    evaluate_or_show(
+        __doc__,
+        ["eval", "sts", "--suite", "multilingual"],
+        suite="multilingual",
+        tables=lambda records: [sts_table(records, measure=measure) for measure in ("pearson", "spearman")],
+    )

@@ -11,14 +11,13 @@ simcse and simcse-fast (SimCSE's tables: logistic regression in two settings), a
 Accuracies under different presets do not compare. Besides the seven tasks of the papers there are sst5 and
 sick-e; `probing`, the ten probing tasks, or their names; and stsb-trained and sickr-trained, the regression
 that SentEval trains on these sets, which no preset changes. Every model leaves a record with its prediction
-for every row. This is `sentemb eval transfer`; `sentemb report FOLDER` makes the tables of all records.
+for every row; without a model the tables are made of all records in the output folder.
 """
 
 from __future__ import annotations
 
-import sys
-
-from sentemb.cli.main import run
+from sentemb.cli.programs import evaluate_or_show
+from sentemb.cli.tables import tables_of
 
 if __name__ == "__main__":
-    run(["eval", "transfer", *sys.argv[1:]])
+    evaluate_or_show(__doc__, ["eval", "transfer"], suite="transfer", tables=tables_of)

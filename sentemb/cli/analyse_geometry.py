@@ -4,36 +4,38 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from sentemb.cli.analyse_encoders import load_named
-from sentemb.cli.options import DataDir
+from sentemb.cli.console import next_step, show
+from sentemb.cli.options import DataDir, Models, OutputFolder, Pooling
 from sentemb.errors import InputError
 
 if TYPE_CHECKING:
     from sentemb.data.sts import ScoredPairs
-    from sentemb.evaluation.spread import Spread
+    from sentemb.encoding import TextEncoder
     from sentemb.training.trace import Trace
 
 
 def geometry(
-    models: Annotated[
-        list[str], typer.Argument(help="Folders of runs, whose way is drawn as well, or any other models.")
-    ],
-    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the figures and the numbers.")],
+    models: Models,
+    output: OutputFolder,
     data: Annotated[
         str | None,
         typer.Option("--data", help="Scored pairs: a set's name or a file; the runs' dev set, or stsb."),
     ] = None,
-    pooling: Annotated[str | None, typer.Option(help="For raw transformers: cls, mean, ...")] = None,
+    pooling: Pooling = None,
     data_dir: DataDir = None,
 ) -> None:
-    """Alignment, uniformity, anisotropy and spectrum of encoders, and the way that training took them."""
+    """Alignment, uniformity, anisotropy and spectrum of encoders, and the way that training took them.
+
+    The folders of runs show how alignment and uniformity went over the steps; other models stand beside them.
+    """
     from sentemb.data.sts import load_scored_pairs
     from sentemb.evaluation.record import prepare_folder
-    from sentemb.evaluation.spread import geometry_table, measure_spread
+    from sentemb.report.analyses import GeometryFile
     from sentemb.training.trace import read_trace
 
     prepare_folder(output)
@@ -45,10 +47,16 @@ def geometry(
     traces = {name: trace for name, trace in found.items() if trace is not None}
     recorded = next((trace.data_dir for trace in traces.values()), None)
     pairs = load_scored_pairs(_source(data, traces), split="dev", data_dir=data_dir or recorded)
-    spreads = {name: measure_spread(encoder, pairs) for name, encoder in encoders.items()}
-    _write(output, pairs, spreads, traces)
-    typer.echo(geometry_table(spreads, pairs).markdown())
+    measured = {
+        "data": pairs.name,
+        "split": pairs.split,
+        "encoders": {name: _measure(encoder, pairs) for name, encoder in encoders.items()},
+        "runs": {name: {"steps": trace.steps, **trace.values} for name, trace in traces.items()},
+    }
+    _write(output, measured)
+    show(GeometryFile.model_validate(measured).table())
     typer.echo(f"{output}: alignment-uniformity.png, spectrum.png, geometry.json")
+    next_step(f"sentemb report {output}")
 
 
 def _source(data: str | None, traces: Mapping[str, Trace]) -> str:
@@ -64,25 +72,29 @@ def _source(data: str | None, traces: Mapping[str, Trace]) -> str:
     return data or next(iter(sources.values()), "stsb")
 
 
-def _write(
-    folder: Path, pairs: ScoredPairs, spreads: Mapping[str, Spread], traces: Mapping[str, Trace]
-) -> None:
+def _measure(encoder: TextEncoder, pairs: ScoredPairs) -> dict[str, Any]:
+    from sentemb.evaluation.geometry import measure_geometry, spectrum
+    from sentemb.evaluation.sts import encode_sets
+
+    encoded = encode_sets(encoder, [pairs])
+    return {**measure_geometry(encoded)._asdict(), "spectrum": spectrum(encoded.vectors).tolist()}
+
+
+def _write(folder: Path, measured: Mapping[str, Any]) -> None:
+    import numpy as np
+
     from sentemb._files import write_bytes, write_json
     from sentemb.report.figures import png_of
     from sentemb.report.geometry import alignment_figure, spectrum_figure
 
-    numbers = {
-        name: {**one.geometry._asdict(), "spectrum": one.spectrum.tolist()} for name, one in spreads.items()
-    }
-    runs = {name: {"steps": trace.steps, **trace.values} for name, trace in traces.items()}
-    described = {"data": pairs.name, "split": pairs.split, "encoders": numbers, "runs": runs}
-    write_json(folder / "geometry.json", described)
-    points = {name: (one.geometry.uniformity, one.geometry.alignment) for name, one in spreads.items()}
+    write_json(folder / "geometry.json", measured)
+    encoders = measured["encoders"]
+    points = {name: (one["uniformity"], one["alignment"]) for name, one in encoders.items()}
     paths = {
-        name: list(zip(trace.values["uniformity"], trace.values["alignment"], strict=True))
-        for name, trace in traces.items()
+        name: list(zip(run["uniformity"], run["alignment"], strict=True))
+        for name, run in measured["runs"].items()
     }
     write_bytes(folder / "alignment-uniformity.png", png_of(alignment_figure(points, paths)))
-    spectra = {name: one.spectrum for name, one in spreads.items()}
-    ranks = {name: one.geometry.effective_rank for name, one in spreads.items()}
+    spectra = {name: np.array(one["spectrum"]) for name, one in encoders.items()}
+    ranks = {name: one["effective_rank"] for name, one in encoders.items()}
     write_bytes(folder / "spectrum.png", png_of(spectrum_figure(spectra, ranks)))

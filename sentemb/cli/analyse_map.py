@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from sentemb.cli.analyse_encoders import load_named
-from sentemb.cli.options import DataDir
+from sentemb.cli.console import next_step
+from sentemb.cli.options import DataDir, Models, OutputPicture, Pooling, Seed
 from sentemb.errors import InputError
 
 
 def pair_map(
-    models: Annotated[list[str], typer.Argument(help="Encoders, a panel for each: before, after, ...")],
-    output: Annotated[Path, typer.Option("--output", "-o", help="The picture, a .png file.")],
+    models: Models,
+    output: OutputPicture,
     data: Annotated[str, typer.Option("--data", help="Scored pairs: a set's name or a file.")] = "stsb",
     split: Annotated[str, typer.Option(help="The set's split.")] = "dev",
     pairs: Annotated[int, typer.Option(min=1, help="Pairs of the highest and of the lowest scores.")] = 20,
-    seed: Annotated[int, typer.Option(min=0, help="Of the draw of pairs and of the projection.")] = 0,
-    pooling: Annotated[str | None, typer.Option(help="For raw transformers: cls, mean, ...")] = None,
+    seed: Seed = 0,
+    pooling: Pooling = None,
     data_dir: DataDir = None,
 ) -> None:
     """Map the most and the least similar pairs to the plane by t-SNE (SG-BERT, figures 5 and 6)."""
@@ -31,6 +31,8 @@ def pair_map(
 
     if output.suffix != ".png":
         raise InputError(f"{output} is no .png file", "give --output NAME.png")
+    if seed >= 2**32:
+        raise InputError(f"--seed {seed} is too large for t-SNE", "give a number below 2**32")
     scored = load_scored_pairs(data, split=split, data_dir=data_dir)
     drawn = draw_extremes(scored.gold, count=pairs, seed=seed)
     texts = [side[row] for rows in drawn for row in rows for side in (scored.first, scored.second)]
@@ -38,3 +40,4 @@ def pair_map(
     vectors = {name: encoder.encode(texts) for name, encoder in encoders.items()}
     write_bytes(output, png_of(pair_map_figure(vectors, positives=pairs, seed=seed)))
     typer.echo(str(output))
+    next_step(f"sentemb analyse geometry {' '.join(models)} --data {data} --output FOLDER")

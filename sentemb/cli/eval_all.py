@@ -199,12 +199,11 @@ def _evaluate(
 
 def _show(results: Sequence[EvaluationResult], output: Path | None) -> None:
     from sentemb.cli.tables import tables_of
-    from sentemb.evaluation.runner.run import summary_lines
 
     for table in tables_of([record for result in results for record in result.records.values()]):
         show(table)
         typer.echo()
-    for line in summary_lines(results):
+    for line in _summary(results):
         say(line)
     if output is None:
         next_step("the same command with --output FOLDER keeps records to compare and to report")
@@ -212,3 +211,16 @@ def _show(results: Sequence[EvaluationResult], output: Path | None) -> None:
         next_step(f"sentemb compare {results[0].model} {results[1].model} --records {output}")
     else:
         next_step(f"sentemb report {output}")
+
+
+def _summary(results: Sequence[EvaluationResult]) -> list[str]:
+    """What was skipped, and how long the rest took."""
+    missing = list(dict.fromkeys(error.name for error in results[0].missing))
+    lines = [f"skipped, since they are missing: {', '.join(missing)}"] if missing else []
+    for one in results:
+        if one.reused:
+            lines.append(f"{one.model}: {', '.join(one.reused)} recorded already, not evaluated again")
+        if one.seconds:
+            took = ", ".join(f"{name} {seconds:.0f} s" for name, seconds in one.seconds.items())
+            lines.append(f"{one.model}: {one.sentences:,} unique sentences; {took}")
+    return lines

@@ -51,7 +51,9 @@ VERBS: dict[str, Verb | Group] = {
     "analyse": Group(
         "Look into encoders.",
         {
-            "layers": Verb("analyse:layers", "Score every layer under every pooling, from one forward pass."),
+            "layers": Verb(
+                "analyse_layers:layers", "Score every layer under every pooling, from one forward pass."
+            ),
             "geometry": Verb(
                 "analyse_geometry:geometry", "Alignment, uniformity, anisotropy and spectrum of encoders."
             ),

@@ -153,7 +153,7 @@ def _metadata(path: Path, yaml: str) -> dict[str, Any]:
 
 
 def _merged(path: Path, index: Any, name: str, results: Sequence[EvalResult]) -> list[dict[str, Any]]:
-    """The entries of others, without the measures that are given anew, and the given ones."""
+    """The entries of others, without the measures that are replaced, and the new ones."""
     new: list[dict[str, Any]] = eval_results_to_model_index(name, list(results))[0]["results"]
     replaced = {_key(one, metric) for one in new for metric in one["metrics"]}
     merged = []

@@ -30,7 +30,7 @@ from scipy.stats import t as student
 from sentemb.data.sts import ScoredPairs
 from sentemb.encoding import TextEncoder
 from sentemb.errors import InputError
-from sentemb.evaluation.environment import hardware, library_versions
+from sentemb.evaluation.environment import environment
 from sentemb.evaluation.geometry import (
     Double,
     Geometry,
@@ -42,8 +42,8 @@ from sentemb.evaluation.geometry import (
     spectrum_of,
     unit_rows,
 )
-from sentemb.evaluation.record import DataSet, Environment, Record, Score, now
-from sentemb.evaluation.scoring import checksum_of
+from sentemb.evaluation.record import Record, Score
+from sentemb.evaluation.scoring import dataset_of
 from sentemb.evaluation.sts import EncodedSets, Rows, encode_sets
 
 GROUPS = 20
@@ -145,7 +145,7 @@ def evaluate_geometry(encoder: TextEncoder, pairs: ScoredPairs, *, confidence: f
         fingerprint=encoder.fingerprint,
         dimension=encoder.dimension,
         protocol=f"{pairs.name}-{pairs.split}",
-        datasets=(DataSet(name=pairs.name, split=pairs.split, items=len(pairs), sha256=checksum_of(pairs)),),
+        datasets=(dataset_of(pairs),),
         scores=tuple(
             Score(dataset=pairs.name, metric=metric, value=value, low=low, high=high)
             for metric, value, low, high in zip(
@@ -153,12 +153,7 @@ def evaluate_geometry(encoder: TextEncoder, pairs: ScoredPairs, *, confidence: f
             )
         ),
         encoder=encoder.describe(),
-        environment=Environment(
-            versions=library_versions(),
-            hardware=hardware(),
-            date=now(),
-            seconds={"geometry": time.perf_counter() - began},
-        ),
+        environment=environment({"geometry": time.perf_counter() - began}),
         details={
             "confidence": confidence,
             "positives": estimate.positives,

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from sentemb._tables import ABSENT, Table
 from sentemb.data.sts import ScoredPairs
 from sentemb.encoding.layers import LayerEncoder
 from sentemb.evaluation.environment import hardware, library_versions
@@ -66,23 +65,6 @@ class LayerScores:
         score, layer, pooling = max(found, key=lambda one: one[:2])
         return -layer, pooling, score
 
-    def table(self) -> Table:
-        """The scores, a row per layer, the best one in bold."""
-        poolings = list(self.spearman)
-        columns = [self.spearman[pooling] for pooling in poolings]
-        layer, pooling, _ = self.best()
-        return Table(
-            title=f"{self.name} {self.split}, {self.pairs:,} pairs, Spearman x 100 of cosines by layer and "
-            "pooling, protocol all",
-            header=("layer", *poolings),
-            rows=tuple(
-                (str(number), *(ABSENT if score is None else f"{score:.2f}" for score in scores))
-                for number, scores in enumerate(zip(*columns, strict=True))
-            ),
-            notes=("layer 0 is the embedding output",),
-            best=frozenset({(layer, 1 + poolings.index(pooling))}),
-        )
-
 
 @dataclass(frozen=True, eq=False)
 class LayerMap:
@@ -93,7 +75,7 @@ class LayerMap:
         fingerprint: Of its transformer with the poolings.
         encoder: How vectors were made.
         sets: Scores by set, in the order asked for.
-        unique: Sentences encoded: the different ones of all sets.
+        unique: Unique sentences of all sets, each encoded once.
         seconds: Wall time of encoding and scoring.
     """
 
@@ -142,7 +124,7 @@ def layer_map(
 ) -> LayerMap:
     """Score every layer of a model under every pooling (SG-BERT, figure 1).
 
-    Each different sentence goes through the model once, whatever the number of layers, poolings and sets.
+    Each unique sentence goes through the model once, whatever the number of layers, poolings and sets.
 
     Args:
         model: Folder, hub id, name of a bundled model, or a `SentenceTransformer`. What its model does after
@@ -196,11 +178,11 @@ def _score(pairs: ScoredPairs, cosines: Similarities, encoder: LayerEncoder) -> 
 def _spearman(pairs: ScoredPairs, cosines: Similarities) -> float | None:
     if np.ptp(cosines) < _ROUNDING:
         return None
-    return score_pairs(pairs, cosines)[0].value  # Spearman under the protocol all
+    return next(one.value for one in score_pairs(pairs, cosines) if one.metric == "spearman")
 
 
 def _cosines(encoder: LayerEncoder, sets: Sequence[ScoredPairs]) -> tuple[int, list[Similarities]]:
-    """Cosines of all pairs, (layers, poolings, pairs) for each set, and the number of different texts."""
+    """Cosines of all pairs, (layers, poolings, pairs) for each set, and the number of unique texts."""
     known: dict[str, int] = {}
     sides = ((text for one in sets for text in one.first), (text for one in sets for text in one.second))
     rows = np.array([[known.setdefault(text, len(known)) for text in side] for side in sides], dtype=np.intp)

@@ -44,7 +44,7 @@ def test_a_run_and_its_base_in_one_command(
     output = tmp_path / "figures"
     code, out, err = call(capsys, "geometry", tiny_bert, trained, "--pooling", "mean", "-o", output)
     assert code == 0, err
-    assert "Geometry on dev dev, 36 pairs" in out
+    assert "**Geometry on dev dev**" in out
     found = json.loads((output / "geometry.json").read_text())
     assert list(found["encoders"]) == [f"{tiny_bert.name}-mean", "sg-tiny"]
     assert found["runs"]["sg-tiny"]["steps"] == [0, 10, 20]

@@ -52,13 +52,13 @@ def model(tiny_bert: Path, tmp_path: Path) -> Path:
 def test_from_data_to_a_card(
     capsys: pytest.CaptureFixture[str], data: Path, model: Path, tmp_path: Path
 ) -> None:
-    everything = ("eval", "all", model, "--data-dir", data, "-o", tmp_path / "out", *OPTIONS)
-    code, out, err = call(capsys, *everything)
+    command = ("eval", "all", model, "--data-dir", data, "-o", tmp_path / "out", *OPTIONS)
+    code, out, err = call(capsys, *command)
     assert (code, out) == (2, "")
     assert "holds no sts12" in err
     assert "nor sts13, sts14, sts15, sts16, sickr, sickr-mteb; add --allow-missing" in err
     assert not list((tmp_path / "out").iterdir())
-    code, out, err = call(capsys, *everything, "--allow-missing")
+    code, out, err = call(capsys, *command, "--allow-missing")
     assert code == 0, err
     assert "| tiny | " in out
     for title in ("**STS, Spearman x 100", "**Geometry on stsb dev**"):
@@ -67,7 +67,7 @@ def test_from_data_to_a_card(
     assert "unique sentences; encode" in err
     assert "encoded" in err
     assert err.splitlines()[-1] == f"next: sentemb report {tmp_path / 'out'}"
-    code, out, err = call(capsys, *everything, "--allow-missing")
+    code, out, err = call(capsys, *command, "--allow-missing")
     assert "tiny: sts, geometry recorded already, not evaluated again" in err
     assert "encoded" not in err
     readme = model / "README.md"
@@ -98,6 +98,9 @@ def test_transfer_is_a_program_and_a_verb(
     assert left.value.code == 0, captured.err
     assert "| model | seeds | MRPC |" in captured.out
     assert "transfer seed 2: mrpc accuracy" in captured.err
+    monkeypatch.setattr(sys, "argv", ["senteval.py", "--output", str(tmp_path)])
+    runpy.run_path(str(PROGRAM), run_name="__main__")
+    assert "| – x 2 |" in capsys.readouterr().out
     records = load_records(tmp_path)
     assert [(one.seed, one.protocol) for one in records] == [(1, "logreg"), (2, "logreg")]
     assert records[0].score("mrpc", "f1") > records[0].score("mrpc") > 60

@@ -10,13 +10,14 @@ import numpy as np
 import pytest
 from sentence_transformers import SentenceTransformer
 
-from sentemb._tables import ABSENT
 from sentemb.cli.main import run
 from sentemb.encoding import load_encoder
 from sentemb.encoding.layers import LayerEncoder
 from sentemb.errors import InputError
 from sentemb.evaluation.layers import layer_map
 from sentemb.evaluation.sts import evaluate_pairs, load_sets
+from sentemb.report.analyses import LayerMapFile
+from sentemb.report.table import ABSENT
 
 TEXTS = [
     "a cat sat on the mat",
@@ -60,8 +61,8 @@ def test_the_last_layer_scores_what_the_poolings_score(tiny_bert: Path, data_dir
     (scores,) = found.sets
     assert (found.unique, scores.pairs, [len(curve) for curve in scores.spearman.values()]) == (6, 9, [4] * 3)
     for pooling in ("cls", "mean", "max"):
-        report = evaluate_pairs(load_encoder(tiny_bert, pooling=pooling, device="cpu"), pairs)
-        assert scores.spearman[pooling][-1] == pytest.approx(report.score("stsb"), abs=1e-9)
+        record = evaluate_pairs(load_encoder(tiny_bert, pooling=pooling, device="cpu"), pairs)
+        assert scores.spearman[pooling][-1] == pytest.approx(record.score("stsb"), abs=1e-9)
 
 
 @pytest.mark.parametrize("at_once", [1, 2**26])
@@ -77,13 +78,14 @@ def test_every_sentence_is_encoded_once_and_little_is_held(
 
 
 def test_cls_of_the_embedding_output_has_no_score(tiny_bert: Path, data_dir: Path) -> None:
-    (scores,) = layer_map(tiny_bert, data_dir=data_dir, check_rows=False, device="cpu").sets
+    found = layer_map(tiny_bert, data_dir=data_dir, check_rows=False, device="cpu")
+    (scores,) = found.sets
     assert scores.spearman["cls"][0] is None
-    table = scores.table()
-    assert table.rows[0][:2] == ("0", ABSENT)
     layer, pooling, best = scores.best()
     values = [value for curve in scores.spearman.values() for value in curve if value is not None]
     assert best == max(values) == scores.spearman[pooling][layer]
+    table = LayerMapFile.model_validate(found.record()).sets[0].table()
+    assert table.rows[0][:2] == ("0", ABSENT)
     assert f"**{best:.2f}**" in table.markdown()
 
 

@@ -5,7 +5,8 @@ import time
 import pytest
 
 from sentemb.errors import InputError
-from sentemb.evaluation.timing import Times, efficiency_table, time_in_turns
+from sentemb.evaluation.timing import Times, time_in_turns
+from sentemb.report.efficiency import efficiency_table
 
 
 def test_every_round_has_every_action_and_begins_with_another() -> None:

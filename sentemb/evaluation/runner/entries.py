@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from sentemb.data.labelled import LabelledTexts
-from sentemb.data.locate import MissingDataError
 from sentemb.data.sts import ScoredPairs, load_scored_pairs
 from sentemb.encoding import TextEncoder
 from sentemb.errors import InputError
@@ -53,10 +52,6 @@ class GeometrySuite(RunnableSuite):
     """How the vectors of one set of pairs lie."""
 
     pairs: ScoredPairs
-
-    def seed(self, model: str) -> int | None:
-        """See `RunnableSuite`."""
-        return None
 
     @property
     def checksums(self) -> Mapping[str, str]:
@@ -195,14 +190,9 @@ def load_suites(names: Sequence[str], options: Options, *, allow_missing: bool =
     missing = tuple(error for one in loaded for error in one.missing)
     suites = tuple(suite for one in loaded for suite in one.suites)
     if missing and not (suites and allow_missing):
-        others = [name for name in missing_names(missing) if name != missing[0].name]
+        others = list(dict.fromkeys(error.name for error in missing if error.name != missing[0].name))
         message = f"{missing[0].message}{', nor ' if others else ''}{', '.join(others)}"
         if not suites:
             raise InputError(message, "name the folder of the data, or other --suites")
         raise InputError(message, "add --allow-missing (allow_missing=True) to skip them")
     return Loaded(suites, missing)
-
-
-def missing_names(missing: Sequence[MissingDataError]) -> list[str]:
-    """The data sets that are missing."""
-    return list(dict.fromkeys(error.name for error in missing))

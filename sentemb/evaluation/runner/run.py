@@ -27,7 +27,7 @@ from sentemb.evaluation.record import (
     read_record,
     write_record,
 )
-from sentemb.evaluation.runner.entries import LOADERS, load_suites, missing_names
+from sentemb.evaluation.runner.entries import LOADERS, load_suites
 from sentemb.evaluation.runner.suite import Loaded, Options, RunnableSuite
 
 # Texts between two lines on the progress; vectors are kept on disk as often.
@@ -232,16 +232,3 @@ def _encode(encoder: TextEncoder, texts: Sequence[str], tell: Announce) -> float
         done = min(start + _TEXTS_PER_LINE, len(texts))
         tell(f"  encoded {done:,} of {len(texts):,}, {time.perf_counter() - began:.0f} s")
     return time.perf_counter() - began
-
-
-def summary_lines(results: Sequence[EvaluationResult]) -> list[str]:
-    """What was skipped, and how long the rest took."""
-    missing = missing_names(results[0].missing)
-    lines = [f"skipped, since they are missing: {', '.join(missing)}"] if missing else []
-    for one in results:
-        if one.reused:
-            lines.append(f"{one.model}: {', '.join(one.reused)} recorded already, not evaluated again")
-        if one.seconds:
-            took = ", ".join(f"{name} {seconds:.0f} s" for name, seconds in one.seconds.items())
-            lines.append(f"{one.model}: {one.sentences:,} unique sentences; {took}")
-    return lines

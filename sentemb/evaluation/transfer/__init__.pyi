@@ -1,8 +1,6 @@
 from .adapter import senteval_adapter as senteval_adapter
 from .evaluate import evaluate_transfer as evaluate_transfer
 from .presets import PRESETS as PRESETS
-from .records import TaskResult as TaskResult
-from .records import TransferReport as TransferReport
 from .tasks import PROBING_TASKS as PROBING_TASKS
 from .tasks import RELATEDNESS_TASKS as RELATEDNESS_TASKS
 from .tasks import TASKS as TASKS

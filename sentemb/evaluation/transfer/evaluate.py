@@ -15,8 +15,8 @@ import torch
 
 from sentemb.data.labelled import LabelledTexts
 from sentemb.encoding import TextEncoder, load_encoder
-from sentemb.evaluation.environment import hardware, library_versions
-from sentemb.evaluation.record import DataSet, Environment, Record, Score, now
+from sentemb.evaluation.environment import environment
+from sentemb.evaluation.record import DataSet, Record, Score
 from sentemb.evaluation.transfer.presets import NeuralPreset, Preset, get_preset
 from sentemb.evaluation.transfer.protocols import (
     Examples,
@@ -208,12 +208,7 @@ def _record(
         ),
         scores=tuple(scores),
         encoder=encoder.describe(),
-        environment=Environment(
-            versions=library_versions(),
-            hardware=hardware(),
-            date=now(),
-            seconds={"encode": encoded, **{one.task: one.seconds for one in results}},
-        ),
+        environment=environment({"encode": encoded, **{one.task: one.seconds for one in results}}),
         details={
             "unique": unique,
             "penalties": {one.task: list(one.outcome.penalties) for one in results if one.outcome.penalties},

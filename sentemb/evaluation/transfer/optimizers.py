@@ -45,7 +45,7 @@ class Optimizer:
         weights.addcdiv_(gradients, square.sqrt().add_(_RMSPROP_EPSILON), value=-rate)
 
     def select(self, folds: Tensor, members: Tensor) -> None:
-        """Go on with some of the classifiers."""
+        """Continue with some of the classifiers."""
         self.network, self._mean, self._square, self._decay = (
             network.select(folds, members)
             for network in (self.network, self._mean, self._square, self._decay)

@@ -51,7 +51,7 @@ Train = Callable[[Sequence[Fold]], list[Trained]]
 
 
 def nested_folds(data: Examples, *, preset: Preset, seed: int) -> Outcome:
-    """Cross-validation inside of cross-validation: MR, CR, SUBJ and MPQA."""
+    """Nested cross-validation: MR, CR, SUBJ and MPQA."""
     train = _trainer(data, preset, seed)
     outer = stratified_folds(np.arange(len(data.labels)), data.labels, preset.folds, OUTER_SEED)
     inner = [stratified_folds(rows, data.labels, preset.folds, OUTER_SEED) for rows, _ in outer]

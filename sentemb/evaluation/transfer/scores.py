@@ -32,16 +32,19 @@ def task_scores(
             "spearman": percent(correlation_or_zero(spearman, predictions, gold)),
             "mse": round(float(np.mean((predictions - gold) ** 2)), 4),
         }
-    right = predictions == gold
-    if task.validation == "nested":  # the mean over the outer folds, each of which is rounded
-        parts = stratified_folds(np.arange(len(gold)), gold, folds, OUTER_SEED)
-        accuracy = round(float(np.mean([percent(np.mean(right[test])) for _, test in parts])), 2)
-    else:
-        accuracy = percent(np.mean(right))
+    nested = task.validation == "nested"
+    accuracy = nested_accuracy(gold, predictions, folds) if nested else percent(np.mean(predictions == gold))
     scores = {"accuracy": accuracy}
     if task.f1:
         scores["f1"] = percent(f1_score(gold, predictions))
     return scores
+
+
+def nested_accuracy(gold: npt.NDArray[Any], predictions: npt.NDArray[Any], folds: int) -> float:
+    """The mean accuracy of the outer folds, each of which is rounded."""
+    right = predictions == gold
+    parts = stratified_folds(np.arange(len(gold)), gold, folds, OUTER_SEED)
+    return round(float(np.mean([percent(np.mean(right[test])) for _, test in parts])), 2)
 
 
 def stratified_folds(

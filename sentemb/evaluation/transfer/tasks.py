@@ -15,7 +15,7 @@ from sentemb.data.sts import load_scored_pairs
 from sentemb.errors import InputError
 
 Validation = Literal["nested", "folds", "split", "regression"]
-"""Folds inside of folds, folds on the training split, a dev split, or a dev split that stops a regression."""
+"""Nested folds, folds on the training split, a dev split, or a dev split that stops a regression."""
 
 
 @dataclass(frozen=True)

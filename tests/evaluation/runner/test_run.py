@@ -67,7 +67,7 @@ def loaded(make_pairs: Callable[..., ScoredPairs]) -> Loaded:
     )
 
 
-def everything(loaded: Loaded) -> set[str]:
+def all_texts(loaded: Loaded) -> set[str]:
     return {text for suite in loaded.suites for text in suite.texts([*suite.checksums])}
 
 
@@ -79,7 +79,7 @@ def test_every_unique_sentence_is_encoded_once_for_all_suites(loaded: Loaded) ->
     encoder = Letters()
     told: list[str] = []
     result = run_suites(encoder, loaded, announce=told.append)
-    assert sorted(encoder.asked) == sorted(everything(loaded))
+    assert sorted(encoder.asked) == sorted(all_texts(loaded))
     assert result.sentences == len(encoder.asked)
     assert list(result.records) == ["sts", "geometry", "transfer"]
     assert [line.split()[:2] for line in told[-4:]] == [

@@ -95,7 +95,7 @@ def test_a_single_wide_fold_is_divided_by_its_penalties() -> None:
 
 
 @pytest.mark.parametrize("name", SMALL)
-def test_cross_validation_inside_of_cross_validation(name: str) -> None:
+def test_nested_cross_validation(name: str) -> None:
     preset = SMALL[name]
     x, y = examples(90)
     outcome = nested_folds(Examples(x, y.numpy()), preset=preset, seed=3)
