@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from sentemb._tables import ABSENT, Table
 from sentemb.errors import InputError
 
 
