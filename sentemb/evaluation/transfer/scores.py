@@ -11,7 +11,8 @@ from sklearn.metrics import f1_score
 from sklearn.model_selection import StratifiedKFold
 
 from sentemb.evaluation.correlation import CorrelationError, pearson, spearman
-from sentemb.evaluation.transfer.tasks import TransferTask
+from sentemb.evaluation.transfer.presets import PRESETS
+from sentemb.evaluation.transfer.tasks import TASKS, TransferTask
 
 Rows = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -38,6 +39,15 @@ def task_scores(
     if task.f1:
         scores["f1"] = percent(f1_score(gold, predictions))
     return scores
+
+
+def accuracy_of_folds(
+    task: str, preset: str, gold: npt.NDArray[Any], predictions: npt.NDArray[Any]
+) -> float | None:
+    """The accuracy of a task that is reported as a mean over folds; None of other tasks."""
+    if task not in TASKS or TASKS[task].validation != "nested" or preset not in PRESETS:
+        return None
+    return nested_accuracy(gold, predictions, PRESETS[preset].folds)
 
 
 def nested_accuracy(gold: npt.NDArray[Any], predictions: npt.NDArray[Any], folds: int) -> float:

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from sentemb.data.labelled import LabelledTexts, load_labelled
+from sentemb.encoding import load_encoder
 from sentemb.errors import InputError
 from sentemb.evaluation.record import load_predictions, read_record, write_record
 from sentemb.evaluation.transfer import (
@@ -120,6 +121,24 @@ def test_scores_are_those_of_senteval() -> None:
     hits = int(np.sum(predictions * gold))
     assert scores == {"accuracy": 85.0, "f1": round(200 * hits / (predictions.sum() + gold.sum()), 2)}
     assert task_scores(TASKS["mr"], gold, predictions, folds=5)["accuracy"] == 100 * np.mean(~wrong)
+
+
+def test_a_mean_over_folds_of_different_sizes_is_kept_and_another_number_refused(
+    tmp_path: Path,
+) -> None:
+    random = np.random.default_rng(0)
+    texts = [f"{'a b c'[: random.integers(1, 6)]} {row}" for row in range(33)]
+    data = LabelledTexts("mr", "train", texts, None, random.integers(2, size=33), ("no", "yes"))
+    (record,) = transfer.evaluate_tasks(
+        load_encoder(counting), {"mr": {"train": data}}, preset="logreg", seeds=[1]
+    )
+    predicted, gold = load_predictions(record)
+    assert abs(record.score("mr") - 100 * np.mean(predicted["mr"] == gold["mr"])) > 0.05
+    path = write_record(record, predicted, gold, tmp_path)
+    assert read_record(path).score("mr") == record.score("mr")
+    other = record.scores[0].model_copy(update={"value": record.score("mr") + 0.02})
+    with pytest.raises(InputError, match=r"scores\[0\].value: .* is not the accuracy"):
+        write_record(record.model_copy(update={"scores": (other,)}), predicted, gold, tmp_path / "other")
 
 
 def test_a_pair_is_its_difference_and_its_product() -> None:
