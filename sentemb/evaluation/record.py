@@ -30,9 +30,9 @@ from safetensors.numpy import load, save
 from sentemb._files import locked, sha256_of, write_bytes, write_text
 from sentemb.errors import InputError
 from sentemb.evaluation.environment import now
-from sentemb.evaluation.measures import METRICS, PROTOCOLS, measure
 from sentemb.evaluation.naming import slug
-from sentemb.evaluation.packing import PEARSON_WITHIN, pack, pack_gold, unpack, unpack_gold
+from sentemb.evaluation.packing import pack, pack_gold, unpack, unpack_gold
+from sentemb.evaluation.record_checks import check_scores
 from sentemb.evaluation.schema import (
     FORMAT,
     OVERALL,
@@ -46,7 +46,6 @@ from sentemb.evaluation.schema import (
     Score,
     Trial,
 )
-from sentemb.evaluation.suites import TRANSFER, get_suite
 
 __all__ = [
     "FORMAT",
@@ -135,7 +134,7 @@ def write_record(
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / (name or record.file_name)
     tensors = pack(predictions)
-    _check_scores(record, path, Predictions(unpack(tensors), gold))
+    check_scores(record, path, Predictions(unpack(tensors), gold))
     for name_, values in gold.items():
         _write_gold(folder, record.dataset(name_), values)
     content = save({name_: np.ascontiguousarray(tensor) for name_, tensor in tensors.items()})
@@ -168,7 +167,7 @@ def read_record(path: Path) -> Record:
     try:
         record = Record.model_validate_json(text)
         predictions = _read_predictions(record, path)
-        _check_scores(record, path, predictions)
+        check_scores(record, path, predictions)
     except ValidationError as error:
         raise _field_error(path, error) from None
     except (FileNotFoundError, InputError):
@@ -352,52 +351,3 @@ def _read_gold(folder: Path, dataset: DataSet) -> Array:
             raise InputError(f"{path} cannot be read: {error}", _HINT) from error
         _GOLD[checksum].setflags(write=False)
     return _GOLD[checksum]
-
-
-def _check_scores(record: Record, path: Path, predictions: Predictions) -> None:
-    """Every score that predictions decide must be what they give."""
-    suite = get_suite(record.suite)
-    for index, score in enumerate(record.scores):
-        values, gold = predictions.values.get(score.dataset), predictions.gold.get(score.dataset)
-        if score.metric not in METRICS or score.protocol not in PROTOCOLS or values is None or gold is None:
-            continue
-        dataset = record.dataset(score.dataset)
-        if len(values) != dataset.items or len(gold) != dataset.items:
-            raise InputError(
-                f"{path}, field datasets, {dataset.name}: {dataset.items} items, but there are "
-                f"{len(values)} predictions and {len(gold)} gold values",
-                _HINT,
-            )
-        scale = 1.0 if score.metric == "mse" else suite.scale
-        exact = scale * measure(
-            score.metric,
-            values,
-            gold,
-            protocol=score.protocol,
-            subsets=dataset.subsets,
-            classes=len(dataset.classes),
-        )
-        exact = 0.0 if np.isnan(exact) else exact  # without correlation, since all predictions are equal
-        close = abs(score.value - exact) <= _tolerance(score.metric, exact, scale, suite.rounding)
-        if not close and not _is_mean_of_folds(record, score, values, gold):
-            raise InputError(
-                f"{path}, field scores[{index}].value: {score.value} is not the {score.metric} that the "
-                f"predictions for {score.dataset} give, {exact:.6g}",
-                _HINT,
-            )
-
-
-def _is_mean_of_folds(record: Record, score: Score, values: Array, gold: Array) -> bool:
-    """Whether an accuracy is the mean over folds of different sizes that some transfer tasks report."""
-    if record.suite != TRANSFER.name or score.metric != "accuracy":
-        return False
-    from sentemb.evaluation.transfer.scores import accuracy_of_folds
-
-    return score.value == accuracy_of_folds(score.dataset, record.protocol, gold, values)
-
-
-def _tolerance(metric: str, value: float, scale: float, rounding: int | None) -> float:
-    rounded = 0.0 if rounding is None else 10.0**-rounding
-    if metric == "mse":
-        return rounded + 1e-3 * abs(value)
-    return rounded + scale * (PEARSON_WITHIN if metric == "pearson" else 1e-9)
