@@ -36,8 +36,8 @@ from sentemb._tables import ABSENT, Table
 from sentemb.errors import InputError
 from sentemb.evaluation.suites import MULTILINGUAL, STS
 from sentemb.evaluation.timing import Times
-from sentemb.report.efficiency import efficiency_table
 from sentemb.experiments import load_experiment
+from sentemb.report.efficiency import efficiency_table
 from sentemb.report.labels import label_table, mark_best, read_labels
 from sentemb.report.sections import Section, latex_report, markdown_report
 from sentemb.training.program import run_with_options
