@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
 
+import numpy as np
+
 from sentemb._files import write_text
 from sentemb.errors import InputError
 from sentemb.evaluation.classification import f1_per_class
@@ -13,7 +15,7 @@ from sentemb.evaluation.record import Record, load_predictions, load_records
 from sentemb.experiments.experiment import Experiment, Setting
 from sentemb.experiments.multitask_tables import multitask_tables
 from sentemb.experiments.notes import table_notes
-from sentemb.experiments.summary import Summary, summarize
+from sentemb.experiments.summary import Summary, score_of, summarize
 from sentemb.experiments.verdicts import Key, Verdict, verdicts_of
 from sentemb.report.table import ABSENT, Table
 
@@ -128,6 +130,7 @@ def results_table(
 
 def comparison_table(summaries: Sequence[Summary], verdicts: Mapping[Key, Verdict], baseline: str) -> Table:
     """Every comparison with the baseline and its p-values."""
+    cells = {one.key: one for one in summaries}
     rows = []
     for one in summaries:
         verdict = verdicts.get(one.key)
@@ -140,7 +143,7 @@ def comparison_table(summaries: Sequence[Summary], verdicts: Mapping[Key, Verdic
                 one.data,
                 str(one.setting),
                 str(verdict.seeds),
-                f"{found.size:+.1f}",
+                f"{_difference(one, cells[baseline, one.data, one.setting]):+.1f}",
                 f"{found.p_items:.4f}",
                 ABSENT if found.p_seeds is None else f"{found.p_seeds:.4f}",
                 ABSENT if verdict.p is None else f"{verdict.p:.4f}",
@@ -152,6 +155,17 @@ def comparison_table(summaries: Sequence[Summary], verdicts: Mapping[Key, Verdic
         rows=tuple(rows),
         notes=("p, Holm: of the larger of the two, corrected over the methods of a set and point",),
     )
+
+
+def _difference(one: Summary, baseline: Summary) -> float:
+    """Mean x 100 of the differences of the seeds that both have."""
+    ours, theirs = ({run.seed: run for run in side.records} for side in (one, baseline))
+    found = [
+        (score_of(ours[seed], one.data, one.metric) or 0.0)
+        - (score_of(theirs[seed], one.data, one.metric) or 0.0)
+        for seed in sorted(ours.keys() & theirs.keys(), key=lambda seed: seed or 0)
+    ]
+    return one.factor * float(np.mean(found))
 
 
 def class_table(summaries: Sequence[Summary]) -> Table:
