@@ -1,7 +1,7 @@
 r"""Several tasks on one encoder, with contrastive learning (Chen, Stanford CS 224N default project).
 
 The paper's best single model from BERT-base, on SST-5, Quora's question pairs and STS, all of which one saved
-model answers; and any other row of its Tables 1 to 10:
+model answers; and any other row of its Tables 1 to 10 (`sentemb train table1-fusion` is the same):
 
     python training/multitask.py --data-dir data --output multitask
     python training/multitask.py --row table1-fusion --data-dir data --output fusion
@@ -28,7 +28,14 @@ ensemble as TaskEnsemble.load("ensemble").
 
 from __future__ import annotations
 
-from sentemb.multitask.program import main
+import sys
+
+from sentemb.cli.train import program
+from sentemb.multitask.program import ENSEMBLE, ensemble_program
+from sentemb.training.recipes import recipes_of
 
 if __name__ == "__main__":
-    main(__doc__)
+    if ENSEMBLE in sys.argv:
+        ensemble_program(__doc__)
+    else:
+        program({row: row for row in recipes_of("multitask")}, default="table2-given", option="row")
