@@ -17,33 +17,14 @@ all the records there, the seeds of a method in one row:
 
 from __future__ import annotations
 
-import argparse
-from pathlib import Path
-
-from sentemb.cli.main import run
-from sentemb.errors import InputError
+from sentemb.cli.programs import evaluate_or_show
 from sentemb.evaluation.measures import PROTOCOLS
-from sentemb.evaluation.record import load_records
 from sentemb.report import sts_table
 
-
-def main() -> None:
-    """Evaluate the models, or make the tables of the records."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("models", nargs="*", help="folder, hub id or word-vector file")
-    parser.add_argument("--output", type=Path, required=True, help="folder for result records")
-    arguments, options = parser.parse_known_args()
-    if arguments.models:
-        run(["eval", "sts", *arguments.models, "--output", str(arguments.output), *options])
-    try:
-        records = load_records(arguments.output, suite="sts")
-    except (InputError, OSError) as error:
-        parser.exit(2, f"error: {error}\n")
-    for protocol in PROTOCOLS:
-        print(sts_table(records, protocol=protocol).markdown())
-
-
 if __name__ == "__main__":
-    main()
+    evaluate_or_show(
+        __doc__,
+        ["eval", "sts"],
+        suite="sts",
+        tables=lambda records: [sts_table(records, protocol=protocol) for protocol in PROTOCOLS],
+    )
