@@ -50,14 +50,13 @@ def write(
 ) -> None:
     """Write a record whose scores follow from its predictions."""
     known = get_suite(suite)
+    metric = known.measure
     sets = [
         DataSet(name=name, split="test", items=len(gold), sha256=hashlib.sha256(name.encode()).hexdigest())
         for name in predictions
     ]
     scores = [
-        Score(
-            dataset=name, metric=known.measure, protocol=rule, value=100 * measure(known.measure, values, gold)
-        )
+        Score(dataset=name, metric=metric, protocol=rule, value=100 * measure(metric, values, gold))
         for name, values in predictions.items()
         for rule in (("all", "wmean") if suite != "transfer" else ("all",))
     ]
