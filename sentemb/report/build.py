@@ -73,12 +73,14 @@ def build_report(
         if baselines
         else []
     )
+    differences, details = comparison_sections(compared) if compared else (None, None)
     found = [
+        differences,
         _section("summary", "Averages", _summary_tables(of(STS.name), labels)),
         _section(STS.name, "Semantic textual similarity", _sts_tables(of(STS.name), labels, protocol)),
         _section(MULTILINGUAL.name, "Other languages", _sts_tables(of(MULTILINGUAL.name), labels, None)),
         _section(TRANSFER.name, "Transfer tasks", _transfer_tables(of(TRANSFER.name), labels)),
-        *(comparison_sections(compared) if compared else ()),
+        details,
         geometry_section(of(GEOMETRY.name), folders, labels, figures=figures),
         layers_section(folders, figures=figures),
         training_section(runs) if runs and figures else None,

@@ -18,23 +18,27 @@ from sentemb.report.labels import Label
 from sentemb.report.sections import Section
 from sentemb.report.table import ABSENT, Table
 
+_SUITES = {STS: "STS", MULTILINGUAL: "Other languages", TRANSFER: "Transfer tasks"}
+
 
 @dataclass(frozen=True)
 class Compared:
     """Systems against one baseline, on one suite.
 
     Attributes:
+        on: What they were evaluated on, such as `STS`.
         comparisons: One for each of the systems.
         p_values: Of each comparison's headline, corrected with Holm's procedure over the systems.
     """
 
+    on: str
     comparisons: tuple[Comparison, ...]
     p_values: tuple[float, ...]
 
     @classmethod
-    def of(cls, comparisons: Sequence[Comparison]) -> Compared:
+    def of(cls, on: str, comparisons: Sequence[Comparison]) -> Compared:
         """Correct the p-values of some comparisons with one baseline."""
-        return cls(tuple(comparisons), tuple(holm([one.headline.p for one in comparisons])))
+        return cls(on, tuple(comparisons), tuple(holm([one.headline.p for one in comparisons])))
 
     def table(self) -> Table:
         """A row for each system: its difference on the average, or on the only set."""
@@ -67,29 +71,22 @@ class Compared:
             for one, p in zip(self.comparisons, self.p_values, strict=True)
         ]
         return ForestPlot(
-            title=f"Against {first.first}, {'the average' if first.average else first.sets[0].name}",
+            title=f"{self.on}: against {first.first}, "
+            f"{'the average' if first.average else first.sets[0].name}",
             axis=f"difference, {first.measure} x 100",
             estimates=sorted(estimates, key=lambda one: -one.size),
         )
 
     def verdict(self) -> str:
         """What to remember, in a sentence: the best of the systems against the baseline."""
-        significant = [
-            one
-            for one, p in zip(self.comparisons, self.p_values, strict=True)
-            if p < LEVEL and one.headline.size > 0
-        ]
-        first = self.comparisons[0]
-        if significant:
-            return max(significant, key=lambda one: one.headline.size).sentence() + "."
-        count = len(self.comparisons)
-        others = first.second if count == 1 else f"none of the {count} other systems"
-        best = max(self.comparisons, key=lambda one: one.headline.size)
-        if count == 1:
-            return best.sentence() + "."
+        pairs = list(zip(self.comparisons, self.p_values, strict=True))
+        better = [one for one, p in pairs if p < LEVEL and one.headline.size > 0]
+        best = max(better or self.comparisons, key=lambda one: one.headline.size)
+        if better or len(pairs) == 1:
+            return f"{self.on}: {best.sentence()}."
         return (
-            f"{others[0].upper()}{others[1:]} is significantly better than {first.first} "
-            f"on {'the average' if first.average else first.sets[0].name}; the nearest is {best.second} "
+            f"{self.on}: none of the {len(pairs)} other systems is significantly better than {best.first} "
+            f"on {'the average' if best.average else best.sets[0].name}; the nearest is {best.second} "
             f"({best.headline.size:+.2f})."
         )
 
@@ -147,13 +144,13 @@ def compare_with_baselines(
     found = []
     for baseline in baselines:
         name = resolve_system(baseline, records)
-        for first, others in _rivals(records, name, labels):
+        for on, first, others in _rivals(records, name, labels):
             shown = str(labels.get(name, name))
             steps = (
                 None if progress is None else lambda done, total, shown=shown: progress(shown, done, total)
             )
             comparisons = compare_all(first, others, cache=cache, progress=steps)
-            found.append(Compared.of([_named(one, labels) for one in comparisons]))
+            found.append(Compared.of(on, [_named(one, labels) for one in comparisons]))
     if not found:
         raise InputError(
             f"there is nothing to compare {', '.join(baselines)} with", "name folders with records of others"
@@ -187,10 +184,10 @@ def _named(comparison: Comparison, labels: Mapping[str, Label]) -> Comparison:
 
 def _rivals(
     records: Sequence[Record], baseline: str, labels: Mapping[str, Label]
-) -> Iterator[tuple[System, list[System]]]:
+) -> Iterator[tuple[str, System, list[System]]]:
     """The baseline and its rivals, for each suite and preset that it has records of."""
     own = labels.get(baseline)
-    for suite in (STS, MULTILINGUAL, TRANSFER):
+    for suite in _SUITES:
         of_suite = [record for record in records if record.suite == suite.name]
         presets = sorted({record.protocol for record in of_suite}) if suite is TRANSFER else [None]
         for preset in presets:
@@ -202,7 +199,8 @@ def _rivals(
                 if name != baseline and (own is None or name not in labels or labels[name].base == own.base)
             ]
             if baseline in names and others:
-                yield system_of(some, baseline), [system_of(some, name) for name in others]
+                on = _SUITES[suite] + (f" ({preset})" if preset else "")
+                yield on, system_of(some, baseline), [system_of(some, name) for name in others]
 
 
 def _cells(line: Difference) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from sentemb.report.figures import COLOURS, MARKERS, panels, plain
+from sentemb.report.figures import COLOURS, MARKERS, add_legend, panels, plain
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -37,7 +37,7 @@ def curve_figure(curves: Mapping[str, Curve], *, x_label: str, y_label: str) -> 
     figure, (axes,) = panels()
     for position, (name, (x, y)) in enumerate(curves.items()):
         axes.plot(x, y, marker="o", markersize=3, color=COLOURS[position % len(COLOURS)], label=name)
-    _label(axes, x_label, y_label, legend=len(curves) > 1)
+    _label(figure, axes, x_label, y_label, legend=len(curves) > 1)
     return figure
 
 
@@ -60,7 +60,7 @@ def band_figure(bands: Mapping[str, Band], *, x_label: str, y_label: str) -> Fig
         _draw_band(axes, band, position, name)
     axes.set_xticks(values, [f"{value:g}" for value in values])
     axes.set_xticks([], minor=True)
-    _label(axes, x_label, y_label, legend=len(bands) > 1)
+    _label(figure, axes, x_label, y_label, legend=len(bands) > 1)
     return figure
 
 
@@ -81,7 +81,7 @@ def learning_curve_figure(runs: Mapping[str, Sequence[LearningCurve]], *, y_labe
         spread = [stdev(at_step) if len(seeds) > 1 else 0.0 for at_step in scores]
         count = f", {len(seeds)} seeds" if len(seeds) > 1 else ""
         _draw_band(axes, (steps, [fmean(one) for one in scores], spread), position, plain(name) + count)
-    _label(axes, "optimizer step", y_label, legend=True)
+    _label(figure, axes, "optimizer step", y_label, legend=True)
     return figure
 
 
@@ -133,8 +133,8 @@ def _draw_band(axes: Axes, band: Band, position: int, name: str) -> None:
         axes.fill_between(x, mean - spread, mean + spread, color=colour, alpha=0.15, linewidth=0)
 
 
-def _label(axes: Axes, x_label: str, y_label: str, *, legend: bool) -> None:
+def _label(figure: Figure, axes: Axes, x_label: str, y_label: str, *, legend: bool) -> None:
     axes.set_xlabel(x_label)
     axes.set_ylabel(y_label)
     if legend:
-        axes.legend(frameon=False, fontsize="small")
+        add_legend(figure, axes)

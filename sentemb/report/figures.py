@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 # Okabe and Ito's palette, distinguishable with the common colour vision deficiencies; without its black
 # and yellow, which vanish on a dark or a light page.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8A8A8A")
+# Names that fit into the frame of a figure: how many, and of how many characters; inches of a line below it.
+_INSIDE, _SHORT, _LINE = 5, 28, 0.19
 MARKERS = ("o", "s", "^", "D", "v", "P")
 
 
@@ -27,6 +29,17 @@ def panels(count: int = 1, *, width: float = 5.2, height: float = 3.4) -> tuple[
         for side in ("top", "right"):
             one.spines[side].set_visible(False)
     return figure, axes
+
+
+def add_legend(figure: Figure, axes: Axes) -> None:
+    """A legend inside the frame, or below the axes on added height where it would cover them."""
+    handles, names = axes.get_legend_handles_labels()
+    if len(names) <= _INSIDE and max(map(len, names)) <= _SHORT:
+        axes.legend(frameon=False, fontsize="small")
+        return
+    width, height = figure.get_size_inches()
+    figure.set_size_inches(width, height + _LINE * len(names))
+    figure.legend(handles, names, loc="outside lower left", frameon=False, fontsize="small")
 
 
 def png_of(figure: Figure, *, dots_per_inch: int = 130) -> bytes:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from sentemb.report.figures import COLOURS, panels
+from sentemb.report.figures import COLOURS, add_legend, panels
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -41,7 +41,7 @@ def alignment_figure(points: Mapping[str, Point], paths: Mapping[str, Sequence[P
     axes.margins(0.08)
     axes.set_xlabel("uniformity  (← spread more evenly)")
     axes.set_ylabel("alignment  (↓ pairs of one meaning closer)")
-    axes.legend(frameon=False)
+    add_legend(figure, axes)
     return figure
 
 
@@ -60,7 +60,7 @@ def spectrum_figure(spectra: Mapping[str, NDArray[np.float64]], ranks: Mapping[s
         )
     axes.set_xlabel("principal direction")
     axes.set_ylabel("share of the variance")
-    axes.legend(frameon=False)
+    add_legend(figure, axes)
     return figure
 
 

@@ -106,20 +106,11 @@ def summary_table(records: Sequence[Record], labels: Mapping[str, Label]) -> Tab
     suite = get_suite(records[0].suite)
     frame = _with_average(_of(_frame(records), metric=suite.measure, protocol=suite.protocol), suite)
     frame = frame[(frame["dataset"] == AVERAGE) & frame["system"].isin(labels)]
-    cells = {
-        (labels[str(system)].method, labels[str(system)].pooling, labels[str(system)].base): mean_cell(
-            [*runs]
-        )
-        for system, runs in frame.groupby("system", sort=False)["value"]
-    }
-    bases = [
-        base
-        for base in dict.fromkeys(one.base for one in labels.values())
-        if any(base in key for key in cells)
-    ]
+    cells = {labels[str(system)]: mean_cell([*runs]) for system, runs in frame.groupby("system")["value"]}
+    bases = dict.fromkeys(one.base for one in labels.values() if one in cells)
     rows = dict.fromkeys((one.method, one.pooling) for one in labels.values())
     shown = [(*row, *(cells.get(Label(base, *row), ABSENT) for base in bases)) for row in rows]
-    shown = [row for row in shown if {*row[2:]} != {ABSENT}]
+    shown = [row for row in shown if {*row[2:]} - {ABSENT}]
     if not shown:
         return None
     return Table(

@@ -148,17 +148,7 @@ def sections_of(folder: Path, **options) -> dict[str, Section]:
 def test_every_kind_of_record_has_its_section(folder: Path) -> None:
     found = sections_of(folder, runs=[folder / "my-run"], baselines=["raw"], figures=True)
     assert list(found) == [
-        *(
-            "summary",
-            "sts",
-            "multilingual",
-            "transfer",
-            "significance",
-            "comparisons",
-            "geometry",
-            "layers",
-            "training",
-        )
+        *("significance", "sts", "multilingual", "transfer", "comparisons", "geometry", "layers", "training")
     ]
     (sts,) = found["sts"].tables
     assert sts.groups == ("mini <1>", "mini <1>", "")
@@ -195,9 +185,11 @@ def test_a_row_says_whether_a_system_is_better(folder: Path) -> None:
 
 def test_the_verdict_names_the_best_or_says_that_nothing_is_better(folder: Path) -> None:
     (against_raw, *_) = build_report([folder], baselines=["raw"]).verdicts
-    assert against_raw.startswith("None of the 2 other systems is significantly better than raw of mini <1>")
+    assert against_raw.startswith(
+        "STS: none of the 2 other systems is significantly better than raw of mini <1>"
+    )
     (against_odd, *_) = build_report([folder], baselines=["<b>odd_&%|"]).verdicts
-    assert against_odd.startswith("raw of mini <1> (cls) is better than <b>odd_&%| by ")
+    assert against_odd.startswith("STS: raw of mini <1> (cls) is better than <b>odd_&%| by ")
 
 
 def test_bases_are_compared_among_themselves(folder: Path, tmp_path: Path) -> None:
