@@ -30,7 +30,7 @@ def alignment_figure(points: Mapping[str, Point], paths: Mapping[str, Sequence[P
             _draw_path(axes, np.asarray(paths[name], dtype=float), colour)
         axes.plot(
             *point,
-            marker="*",
+            marker="*P"[position // len(COLOURS) % 2],
             markersize=15,
             color=colour,
             markeredgecolor="white",
@@ -56,6 +56,7 @@ def spectrum_figure(spectra: Mapping[str, NDArray[np.float64]], ranks: Mapping[s
             present / present.sum(),
             color=COLOURS[position % len(COLOURS)],
             marker="o" if len(present) < 4 else None,
+            linestyle=("-", "--")[position // len(COLOURS) % 2],
             label=f"{name}: effective rank {ranks[name]:.1f} of {len(values)}",
         )
     axes.set_xlabel("principal direction")
