@@ -24,10 +24,9 @@ from pydantic import TypeAdapter
 
 from sentemb._files import write_bytes
 from sentemb.errors import InputError
-from sentemb.evaluation.measures import measure as measure_of
-from sentemb.evaluation.resampling import CORRELATIONS, bootstrap, exchange
-from sentemb.evaluation.significance import LEVEL, holm, p_of_exchanges, p_of_runs, williams
-from sentemb.evaluation.systems import SetRuns, System
+from sentemb.evaluation.sampled import SampledSet, average_of, sample_sets
+from sentemb.evaluation.significance import LEVEL, holm, p_of_exchanges, p_of_runs
+from sentemb.evaluation.systems import System
 
 DRAWS = 2000
 _MOST_DRAWS = 1_000_000
@@ -221,68 +220,7 @@ def _shared(first: System, second: System) -> list[str]:
     return names
 
 
-def _sample(
-    name: str,
-    first: System,
-    others: Sequence[System],
-    draws: int,
-    generator: np.random.Generator,
-    *,
-    intervals: bool,
-) -> list[_Part]:
-    """Draw once for all systems on one set."""
-    systems = [first, *others]
-    sets = [system.sets[name] for system in systems]
-    gold, classes = sets[0].gold, sets[0].classes
-    predictions = np.concatenate([one.predictions for one in sets])
-    ends = np.cumsum([len(one.predictions) for one in sets])
-    rows = [np.arange(end - len(one.predictions), end) for end, one in zip(ends, sets, strict=True)]
-    resampled = np.empty((len(systems), 0))
-    if intervals:
-        drawn = bootstrap(first.measure, predictions, gold, draws=draws, generator=generator, classes=classes)
-        resampled = np.stack([drawn[some].mean(axis=0) for some in rows])
-    pairs = [_paired(own, rows[0]) for own in rows[1:]]
-    observed, exchanged = exchange(
-        first.measure, predictions, gold, pairs, draws=draws, generator=generator, classes=classes
-    )
-    scores = [_scores(system, name) for system in systems]
-    parts = []
-    for index in range(1, len(systems)):
-        differences = 100 * (resampled[index] - resampled[0])
-        parts.append(
-            _Part(
-                name=name,
-                scores=(scores[0], scores[index]),
-                resampled=differences[np.isfinite(differences)],
-                observed=100 * float(observed[index - 1]),
-                exchanged=100 * exchanged[index - 1],
-                p_williams=_williams(sets[0], sets[index], first.measure),
-                items=len(gold),
-            )
-        )
-    return parts
-
-
-def _paired(
-    first: npt.NDArray[np.intp], second: npt.NDArray[np.intp]
-) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
-    """Run against run: surplus runs are left out, and a single one stands against each of the other's."""
-    count = min(len(first), len(second))
-    if count == 1:
-        count = max(len(first), len(second))
-        return np.resize(first, count), np.resize(second, count)
-    return first[:count], second[:count]
-
-
-def _scores(system: System, name: str) -> Double:
-    """The score of each seed x 100, as the mean of its runs."""
-    one = system.sets[name]
-    scores = [100 * measure_of(system.measure, run, one.gold, classes=one.classes) for run in one.predictions]
-    own = np.array([[seed == each for seed in system.seeds] for each in dict.fromkeys(system.seeds)])
-    return np.asarray(own @ np.array(scores) / own.sum(axis=1))  # (seeds,)
-
-
-def _comparison(first: System, second: System, parts: Sequence[_Part], confidence: float) -> Comparison:
+def _comparison(first: System, second: System, parts: Sequence[SampledSet], confidence: float) -> Comparison:
     seeds = tuple(dict.fromkeys(first.seeds)), tuple(dict.fromkeys(second.seeds))
 
     def p_values(part: SampledSet) -> tuple[float, float | None]:

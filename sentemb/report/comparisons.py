@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from sentemb.errors import InputError
@@ -146,9 +147,7 @@ def compare_with_baselines(
         name = resolve_system(baseline, records)
         for on, first, others in _rivals(records, name, labels):
             shown = str(labels.get(name, name))
-            steps = (
-                None if progress is None else lambda done, total, shown=shown: progress(shown, done, total)
-            )
+            steps = None if progress is None else partial(progress, shown)
             comparisons = compare_all(first, others, cache=cache, progress=steps)
             found.append(Compared.of(on, [_named(one, labels) for one in comparisons]))
     if not found:
