@@ -26,18 +26,15 @@ from typing import NamedTuple
 
 from efficiency import PUBLISHED as SECONDS
 from efficiency import REFERENCE
-from sentemb.evaluation.records import read_records
-from sentemb.evaluation.seed_table import seed_table
-from sentemb.evaluation.transfer.records import read_transfers
-from sentemb.evaluation.transfer.table import transfer_seed_table
 
 from sentemb._files import read_json, write_text
 from sentemb._tables import ABSENT, Table
 from sentemb.errors import InputError
+from sentemb.evaluation.record import load_records
 from sentemb.evaluation.suites import MULTILINGUAL, STS
-from sentemb.evaluation.timing import Times
+from sentemb.evaluation.timing import Times, efficiency_table
 from sentemb.experiments import load_experiment
-from sentemb.report.efficiency import efficiency_table
+from sentemb.report import sts_table, transfer_table
 from sentemb.report.labels import label_table, mark_best, read_labels
 from sentemb.report.sections import Section, latex_report, markdown_report
 from sentemb.training.program import run_with_options
@@ -140,7 +137,7 @@ def sts(folder: Path, wanted: Callable[[str, str], bool]) -> Table | None:
     """Tables 1, 7 and 11."""
     if not any(folder.glob(f"*.{STS.name}.*.json")):
         return None
-    ours = mark_best(label_table(seed_table(read_records(folder)), read_labels(folder)))
+    ours = mark_best(label_table(sts_table(load_records(folder, suite=STS.name)), read_labels(folder)))
     return beside(ours, "sts", wanted=wanted)
 
 
@@ -158,20 +155,18 @@ def languages(folder: Path) -> Table | None:
     place = folder / "zero-shot"
     if not any(place.glob(f"*.{MULTILINGUAL.name}.*.json")):
         return None
-    records = read_records(place, suite=MULTILINGUAL)
-    ours = mark_best(
-        label_table(seed_table(records, MULTILINGUAL.protocol, measure="pearson"), read_labels(place))
-    )
+    records = load_records(place, suite=MULTILINGUAL.name)
+    ours = mark_best(label_table(sts_table(records), read_labels(place)))
     commands = dict.fromkeys(COMMANDS, "see python eval/zero_shot.py --help")
     return beside(ours, "languages", twin=lambda base: "MBERT", commands=commands)
 
 
 def senteval(folder: Path) -> Table | None:
     """Table 4."""
-    reports = read_transfers(folder) if any(folder.glob("*.transfer.sg-bert.*.json")) else []
-    if not reports:
+    if not any(folder.glob("*.transfer.sg-bert.*.json")):
         return None
-    ours = mark_best(label_table(transfer_seed_table(reports, "sg-bert"), read_labels(folder)))
+    records = load_records(folder, suite="transfer")
+    ours = mark_best(label_table(transfer_table(records, "sg-bert"), read_labels(folder)))
     return beside(ours, "senteval", commands=dict.fromkeys(COMMANDS, TRANSFER))
 
 
@@ -179,7 +174,7 @@ def ablations(folder: Path) -> Table | None:
     """Table 5: averages and what each change of SG-OPT costs, here and in the paper."""
     places = [one for one in (folder, folder / "ablations") if any(one.glob(f"*.{STS.name}.*.json"))]
     found: dict[str, dict[str, tuple[str, ...]]] = {}  # by base, then by variant
-    for made in (seed_table(read_records(place)) for place in places):
+    for made in (sts_table(load_records(place, suite=STS.name)) for place in places):
         for row in made.rows:
             if (variant := variant_of(row[0])) is None:
                 continue
