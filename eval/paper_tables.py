@@ -28,15 +28,16 @@ from efficiency import PUBLISHED as SECONDS
 from efficiency import REFERENCE
 
 from sentemb._files import read_json, write_text
-from sentemb._tables import ABSENT, Table
 from sentemb.errors import InputError
 from sentemb.evaluation.record import load_records
 from sentemb.evaluation.suites import MULTILINGUAL, STS
-from sentemb.evaluation.timing import Times, efficiency_table
+from sentemb.evaluation.timing import Times
 from sentemb.experiments import load_experiment
 from sentemb.report import sts_table, transfer_table
+from sentemb.report.efficiency import efficiency_table
 from sentemb.report.labels import label_table, mark_best, read_labels
 from sentemb.report.sections import Section, latex_report, markdown_report
+from sentemb.report.table import ABSENT, Table
 from sentemb.training.program import run_with_options
 
 FIGURES = Path(__file__).with_name("sg_bert_published.toml")
