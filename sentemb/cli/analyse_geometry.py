@@ -16,7 +16,7 @@ from sentemb.errors import InputError
 if TYPE_CHECKING:
     from sentemb.data.sts import ScoredPairs
     from sentemb.encoding import TextEncoder
-    from sentemb.training.trace import Trace
+    from sentemb.training.learning_curves import LearningCurves
 
 
 def geometry(
@@ -36,12 +36,12 @@ def geometry(
     from sentemb.data.sts import load_scored_pairs
     from sentemb.evaluation.record import prepare_folder
     from sentemb.report.analyses import GeometryFile
-    from sentemb.training.trace import read_trace
+    from sentemb.training.learning_curves import read_learning_curves
 
     prepare_folder(output)
     encoders = load_named(models, pooling=pooling)
     found = {
-        name: read_trace(Path(model), ("alignment", "uniformity"))
+        name: read_learning_curves(Path(model), ("alignment", "uniformity"))
         for name, model in zip(encoders, models, strict=True)
     }
     traces = {name: trace for name, trace in found.items() if trace is not None}
@@ -59,7 +59,7 @@ def geometry(
     next_step(f"sentemb report {output}")
 
 
-def _source(data: str | None, traces: Mapping[str, Trace]) -> str:
+def _source(data: str | None, traces: Mapping[str, LearningCurves]) -> str:
     """The pairs to measure on: those that the runs were measured on, since other pairs have other figures."""
     sources = {name: trace.dev for name, trace in traces.items()}
     for name, dev in sources.items():

@@ -82,7 +82,7 @@ def mine_negatives(
     cache_dir: CacheDir = None,
     data_dir: DataDir = None,
 ) -> None:
-    """Add hard negatives to pairs: triples for `sentemb train simcse-supervised --column sent0 ...`.
+    """Add hard negatives to pairs: triples for `sentemb train simcse-supervised --columns a,b,c`.
 
     The columns are those of anchor and positive.
     """

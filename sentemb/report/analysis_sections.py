@@ -136,13 +136,13 @@ def training_section(runs: Sequence[Path]) -> Section:
 
 def _learning_curves(folder: Path) -> Mapping[str, list[LearningCurve]]:
     """Dev set to the learning curve of every seed."""
-    from sentemb.training.trace import read_trace
+    from sentemb.training.learning_curves import read_learning_curves
 
     if not folder.is_dir():
         raise InputError(f"no such folder: {folder}", "name the folder of a run")
     found: dict[str, list[LearningCurve]] = {}
     for member in sorted(folder.glob("seed-*")) or [folder]:
-        trace = read_trace(member, (_SPEARMAN,))
+        trace = read_learning_curves(member, (_SPEARMAN,))
         if trace is not None:
             scores = [100 * value for value in trace.values[_SPEARMAN]]
             found.setdefault(trace.dev, []).append(dict(zip(trace.steps, scores, strict=True)))

@@ -7,6 +7,12 @@ import shutil
 from collections.abc import Iterable
 from pathlib import Path
 
+from safetensors import SafetensorError, safe_open
+from transformers.trainer import TRAINER_STATE_NAME
+
+from sentemb._files import read_json
+from sentemb.errors import InputError
+
 _NAME = re.compile(r"checkpoint-(\d+)")
 
 
@@ -21,6 +27,23 @@ def checkpoints(folder: Path) -> list[tuple[int, Path]]:
         return []
     named = ((_NAME.fullmatch(path.name), path) for path in folder.iterdir() if path.is_dir())
     return sorted((int(match[1]), path) for match, path in named if match)
+
+
+def check_checkpoint(folder: Path) -> None:
+    """Refuse a checkpoint whose files are cut or mixed up, before anything is made of it."""
+    state = folder / TRAINER_STATE_NAME
+    try:
+        told = read_json(state)
+        if not isinstance(told, dict) or not isinstance(told.get("log_history"), list):
+            raise InputError(f"{state} is no state of a trainer")
+        for path in sorted(folder.rglob("*.safetensors")):
+            with safe_open(path, framework="pt") as file:
+                file.keys()
+    except (InputError, SafetensorError, OSError) as error:
+        raise InputError(
+            f"the checkpoint {folder} is damaged: {error}",
+            "remove its folder, and resume from the one before or begin again",
+        ) from error
 
 
 def remove_folder(path: Path) -> None:

@@ -86,7 +86,9 @@ class RunFolder:
 
     def read_record(self) -> dict[str, Any]:
         """The record so far."""
-        record: dict[str, Any] = read_json(self.record) if self.record.exists() else {}
+        record = read_json(self.record) if self.record.exists() else {}
+        if not isinstance(record, dict):
+            raise InputError(f"{self.record} is no record of a run", "choose another --output")
         return record
 
     def update_record(self, **values: Any) -> dict[str, Any]:
@@ -107,7 +109,7 @@ class RunFolder:
         kept = []
         for line in self.metrics.read_text(encoding="utf-8").splitlines():
             # A kill can leave half a line at the end.
-            with contextlib.suppress(json.JSONDecodeError):
+            with contextlib.suppress(json.JSONDecodeError, KeyError, TypeError):
                 if json.loads(line)["step"] <= step:
                     kept.append(line + "\n")
         write_text(self.metrics, "".join(kept))

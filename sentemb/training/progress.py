@@ -114,7 +114,8 @@ class ConsoleProgress(TrainerCallback):
 
 
 def _short(name: str) -> str:
-    return "dev loss" if name == "eval_loss" else name.removeprefix("eval_").removesuffix("_cosine")
+    told = {"eval_loss": "dev loss", "learning_rate": "lr"}
+    return told.get(name, name.removeprefix("eval_").removesuffix("_cosine"))
 
 
 @contextlib.contextmanager

@@ -15,7 +15,13 @@ from transformers.trainer import TRAINER_STATE_NAME
 from sentemb._files import share_files
 from sentemb.errors import InputError
 from sentemb.training.callbacks import InterruptCallback, MetricsCallback, SpeedCallback
-from sentemb.training.checkpoints import checkpoint_name, checkpoints, remove_folder, remove_remains
+from sentemb.training.checkpoints import (
+    check_checkpoint,
+    checkpoint_name,
+    checkpoints,
+    remove_folder,
+    remove_remains,
+)
 from sentemb.training.config import RunConfig
 from sentemb.training.folder import RunFolder
 from sentemb.training.outcome import Interrupted, Run
@@ -145,6 +151,8 @@ class Session(ABC):
     def _run(self) -> Run:
         saved = checkpoints(self.folder.checkpoints)
         step, checkpoint = saved[-1] if saved else (-1, None)
+        if checkpoint is not None:
+            check_checkpoint(checkpoint)
         on_main(lambda: self._begin_record(step))
         self.prepare()
         trainer = self._trainer(fresh=checkpoint is None)

@@ -9,7 +9,7 @@ import pytest
 from sentence_transformers import SentenceTransformer
 
 from sentemb.cli.main import run
-from tests.training.test_trace import entry, make_run
+from tests.training.test_learning_curves import entry, make_run
 
 NOUNS = "cat dog man woman birds children".split()
 

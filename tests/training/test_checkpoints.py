@@ -3,8 +3,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import torch
+from safetensors.torch import save_file
 
-from sentemb.training.checkpoints import checkpoints, remove_remains, rotate
+from sentemb.errors import InputError
+from sentemb.training.checkpoints import check_checkpoint, checkpoints, remove_remains, rotate
 
 
 @pytest.fixture
@@ -49,3 +52,22 @@ def test_remains_of_a_kill_go(folder: Path) -> None:
     remove_remains(folder)
     assert not list(folder.glob(".checkpoint-*"))
     assert (folder / "other").exists()
+
+
+@pytest.mark.parametrize(
+    ("file", "content"),
+    [
+        ("model.safetensors", None),  # cut in the middle
+        ("trainer_state.json", b"{"),
+        ("trainer_state.json", b"[]"),
+        ("trainer_state.json", b'{"global_step": 3}'),
+    ],
+)
+def test_a_damaged_checkpoint_is_one_clear_error(file: str, content: bytes | None, tmp_path: Path) -> None:
+    (tmp_path / "trainer_state.json").write_text('{"log_history": []}')
+    save_file({"weight": torch.ones(10)}, tmp_path / "model.safetensors")
+    check_checkpoint(tmp_path)
+    path = tmp_path / file
+    path.write_bytes(path.read_bytes()[:-8] if content is None else content)
+    with pytest.raises(InputError, match=r"is damaged.*; remove its folder, and resume from the one before"):
+        check_checkpoint(tmp_path)

@@ -14,7 +14,7 @@ from sentemb.training.values import read_toml
 _PREFIX = "eval_dev_"
 
 
-class Trace(NamedTuple):
+class LearningCurves(NamedTuple):
     """Measures over the steps of a run.
 
     Attributes:
@@ -30,7 +30,7 @@ class Trace(NamedTuple):
     values: Mapping[str, tuple[float, ...]]
 
 
-def read_trace(folder: Path, measures: Sequence[str]) -> Trace | None:
+def read_learning_curves(folder: Path, measures: Sequence[str]) -> LearningCurves | None:
     """Read measures from the metrics of a run."""
     run = RunFolder(folder)
     if not (run.config.is_file() and run.metrics.is_file()):
@@ -54,7 +54,7 @@ def read_trace(folder: Path, measures: Sequence[str]) -> Trace | None:
         for measure, name in zip(measures, names, strict=True)
     }
     data_dir = config.get("data_dir", "none")
-    return Trace(config["dev"], None if data_dir == "none" else data_dir, steps, values)
+    return LearningCurves(config["dev"], None if data_dir == "none" else data_dir, steps, values)
 
 
 def _entries(path: Path) -> list[dict[str, Any]]:
