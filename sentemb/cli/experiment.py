@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -96,15 +97,19 @@ def experiment(
     if not no_run:
         from sentemb.training.progress import ConsoleProgress
 
-        run_experiment(
-            chosen,
-            output,
-            jobs=jobs,
-            data_dir=data_dir,
-            work=models,
-            keep_models=keep_models,
-            progress=ConsoleProgress(),
-        )
+        try:
+            run_experiment(
+                chosen,
+                output,
+                jobs=jobs,
+                data_dir=data_dir,
+                work=models,
+                keep_models=keep_models,
+                progress=ConsoleProgress(),
+            )
+        except KeyboardInterrupt:
+            say("interrupted; the same command resumes")
+            raise typer.Exit(130) from None
     path = write_tables(chosen, output)
     typer.echo(path.read_text(encoding="utf-8"), nl=False)
     if figures:
@@ -169,13 +174,21 @@ def _listing() -> str:
     return "".join(f"{one.name:<19} {one.title}\n{'':<19} {one.source}\n" for one in known)
 
 
+def _toml(value: Any) -> str:
+    """A value in one line; strings, numbers and booleans of JSON are those of TOML."""
+    if isinstance(value, dict):
+        return f"{{ {', '.join(f'{json.dumps(key)} = {_toml(one)}' for key, one in value.items())} }}"
+    if isinstance(value, list):
+        return f"[{', '.join(map(_toml, value))}]"
+    return json.dumps(value, ensure_ascii=False)
+
+
 def _explained(chosen: Experiment) -> str:
     """The experiment as a TOML file holds it, and the options of its table `data`."""
-    import json
-
     from sentemb.experiments.run import data_fields
 
-    lines = [f"{key} = {json.dumps(value)}" for key, value in chosen.model_dump(mode="json").items() if value]
+    values = chosen.model_dump(mode="json")
+    lines = [f"{key} = {_toml(value)}" for key, value in values.items() if value]
     lines += ["", "# --data KEY=VALUE:"]
     lines += [f"#   {key}: {field.description}" for key, field in data_fields(chosen).items()]
     return "\n".join(lines) + "\n"

@@ -12,6 +12,7 @@ from sentemb.classification import fit_classifier
 from sentemb.cli.main import run
 from sentemb.data.labelled import load_labelled
 from sentemb.evaluation.record import load_predictions, load_records
+from sentemb.experiments import load_experiment
 from sentemb.training import resolve
 from tests.conftest import build_tiny_bert
 
@@ -123,12 +124,17 @@ def test_each_method_starts_from_its_model_of_the_source(
     assert "training ce" not in shown and "1 trials, 1 of them finished" in shown
 
 
-def test_experiments_are_listed_and_explained(capsys: pytest.CaptureFixture[str]) -> None:
+def test_experiments_are_listed_and_explained(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert command("experiment", "--list") == 0
     assert "ablations           What each part of SG-OPT is worth" in capsys.readouterr().out
     assert command("experiment", "imbalance", "--values", "1,5", "--explain") == 0
     shown = capsys.readouterr().out
     assert "values = [1.0, 5.0]" in shown and "#   test_rows: " in shown
+    # What is printed is a file for the same experiment.
+    for name in ("imbalance", "ablations", "full", "domain-shift"):
+        assert command("experiment", name, "--explain") == 0
+        (tmp_path / "same.toml").write_text(capsys.readouterr().out)
+        assert load_experiment(tmp_path / "same.toml") == load_experiment(name)
     assert command("experiment", "imbalance") == 2
     assert "name one with --output" in capsys.readouterr().err
 
