@@ -88,4 +88,4 @@ def test_models_are_judged_in_other_languages(
     assert f"| {tiny_bert.name}-mean | – |" in judged and "| sts17-en-en | stsb-de |" in judged
     assert run(*place) == judged  # from the record
     (record,) = load_records(tmp_path, suite="multilingual")
-    assert [one.name for one in record.sets] == ["sts17-en-en", "stsb-de"]
+    assert [one.name for one in record.datasets] == ["sts17-en-en", "stsb-de"]
