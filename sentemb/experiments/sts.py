@@ -108,7 +108,7 @@ class StsTrials(TrialKind):
         """All that decides the weights beside the seed."""
         options = trial.method.options
         if trial.method.recipe in TRANSFORMS:
-            described = dataclasses.asdict(flow_config()) if trial.method.recipe == "flow" else {}
+            described = flow_config().values() if trial.method.recipe == "flow" else {}
             described.pop("seed", None)
             described |= {"base": options["base"], "pooling": self._pooling(trial.method)}
             described |= {"data": options.get("data", SENTENCES), "max_length": _TRANSFORM_LENGTH}

@@ -80,12 +80,15 @@ def test_models_are_judged_in_other_languages(
 ) -> None:  # fmt: skip
     def run(*arguments: Any) -> str:
         monkeypatch.setattr(sys, "argv", ["multilingual_sts.py", *map(str, arguments)])
-        runpy.run_path(str(PROGRAMS / "multilingual_sts.py"), run_name="__main__")
+        try:
+            runpy.run_path(str(PROGRAMS / "multilingual_sts.py"), run_name="__main__")
+        except SystemExit as left:
+            assert left.code == 0
         return capsys.readouterr().out
 
     place = ("--data-dir", shared_data, "--output", tmp_path)
     judged = run(tiny_bert, "--pooling", "mean", "--sets", "sts17-en-en,stsb-de", *place)
-    assert f"| {tiny_bert.name}-mean | – |" in judged and "| sts17-en-en | stsb-de |" in judged
+    assert f"| {tiny_bert.name}-mean | " in judged and "| sts17-en-en | stsb-de |" in judged
     assert run(*place) == judged  # from the record
     (record,) = load_records(tmp_path, suite="multilingual")
     assert [one.name for one in record.datasets] == ["sts17-en-en", "stsb-de"]
