@@ -174,7 +174,7 @@ CASES: dict[str, tuple[Make, tuple[str, ...], tuple[str, ...]]] = {
         (*TRAIN[:-2], "--data", "{data}", "--column", "sentence1", "--dev", "{data}"),
         ("dev.tsv:3", "score"),
     ),
-    "no record to export": (not_an_index, ("eval", "export", "{data}", "--output", "{out}"), ("plain",)),
+    "no record to export": (not_an_index, ("export", "{data}", "--output", "{out}"), ("plain",)),
     # search
     "no index": (not_an_index, ("index", "search", "{data}", "a cat"), ("plain",)),
     "zero hits wanted": (not_an_index, ("index", "search", "{data}", "a cat", "-k", "0"), ()),

@@ -59,13 +59,13 @@ def senteval(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def call(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
     """Run the command in this process: exit code, standard output, standard error."""
     with pytest.raises(SystemExit) as left:
-        run(["eval", *map(str, arguments)])
+        run([*map(str, arguments)])
     captured = capsys.readouterr()
     return int(left.value.code or 0), captured.out, captured.err
 
 
 def sts(capsys: pytest.CaptureFixture[str], senteval: Path, *arguments: object) -> tuple[int, str, str]:
-    return call(capsys, "sts", *arguments, "--data-dir", senteval, "--allow-count-mismatch")
+    return call(capsys, "eval", "sts", *arguments, "--data-dir", senteval, "--allow-count-mismatch")
 
 
 def test_table_record_and_export(
@@ -125,7 +125,16 @@ def test_own_pairs_become_a_record(
     rows = [f"a {NOUNS[n % 6]} ran,the {NOUNS[n % 4]} sat,{n % 5}" for n in range(12)]
     (tmp_path / "mine.csv").write_text("\n".join(["sentence1,sentence2,score", *rows]))
     code, out, err = call(
-        capsys, "sts", tiny_bert, "--pooling", "cls", "--sets", tmp_path / "mine.csv", "-o", tmp_path / "out"
+        capsys,
+        "eval",
+        "sts",
+        tiny_bert,
+        "--pooling",
+        "cls",
+        "--sets",
+        tmp_path / "mine.csv",
+        "-o",
+        tmp_path / "out",
     )
     assert code == 0, err
     (path,) = (tmp_path / "out").glob("*.json")
@@ -182,7 +191,7 @@ def test_truncated_data_is_refused_by_default(
     capsys: pytest.CaptureFixture[str], senteval: Path, tiny_bert: Path
 ) -> None:
     code, _, err = call(
-        capsys, "sts", tiny_bert, "--pooling", "cls", "--sets", "stsb", "--data-dir", senteval
+        capsys, "eval", "sts", tiny_bert, "--pooling", "cls", "--sets", "stsb", "--data-dir", senteval
     )
     assert code == 2
     assert "20 of 1,379 rows" in err
@@ -232,8 +241,8 @@ def test_real_data_from_record_to_mteb(
     capsys: pytest.CaptureFixture[str], shared_data: Path, tiny_bert: Path, tmp_path: Path
 ) -> None:
     code, _, err = call(
-        capsys, "sts", tiny_bert, "--pooling", "mean", "--sets", "stsb,sickr", "--data-dir", shared_data,
-        "--output", tmp_path / "records",
+        capsys, "eval", "sts", tiny_bert, "--pooling", "mean", "--sets", "stsb,sickr",
+        "--data-dir", shared_data, "--output", tmp_path / "records",
     )  # fmt: skip
     assert code == 0, err
     code, _, err = call(
@@ -257,7 +266,7 @@ def test_other_languages_show_pearson_first(
     capsys: pytest.CaptureFixture[str], shared_data: Path, tiny_bert: Path, tmp_path: Path
 ) -> None:
     code, out, err = call(
-        capsys, "sts", tiny_bert, "--pooling", "mean", "--suite", "multilingual",
+        capsys, "eval", "sts", tiny_bert, "--pooling", "mean", "--suite", "multilingual",
         "--sets", "sts17-en-en,stsb-de", "--data-dir", shared_data, "--output", tmp_path,
     )  # fmt: skip
     assert code == 0, err
