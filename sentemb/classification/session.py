@@ -33,12 +33,6 @@ from sentemb.training.progress import ConsoleProgress
 class ClassifierSession(EncoderSession):
     """A run that trains an encoder and a head, and chooses their weights by a validation set.
 
-    Args:
-        config: The configuration, with one seed.
-        train: Texts to train on.
-        validation: Texts to choose by; None keeps the last weights.
-        progress: Where to show progress.
-
     Raises:
         InputError: Something in the configuration cannot be used.
     """

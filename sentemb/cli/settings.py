@@ -26,12 +26,6 @@ def settings_command(
 ) -> Callable[..., None]:
     """A command with an option for each setting of a recipe.
 
-    Args:
-        recipe: The recipe.
-        act: Takes the configuration, `resume` and, where there are any, the values of `flags`.
-        flags: Further options that are no settings, name to help.
-        adjust: Makes overrides of the recipe out of the flags, which it may complete.
-
     Returns:
         A function for typer.
     """

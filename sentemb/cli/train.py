@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -100,7 +101,7 @@ def _contrastive(config: Any, resume: bool) -> None:
             _report_seeds(summary)
         else:
             _report(train(config, resume=resume, progress=progress))
-    next_step(f"sentemb eval sts {config.output} {config.base}")
+    next_step(shlex.join(["sentemb", "eval", "sts", config.output, config.base]))
 
 
 def _classifier(config: Any, resume: bool, flags: dict[str, Any]) -> None:

@@ -17,11 +17,7 @@ logger = logging.getLogger(__name__)
 
 
 class SpeedCallback(TrainerCallback):
-    """Measures sentences per second over the steps alone, without evaluations and checkpoints.
-
-    Args:
-        sentences_per_step: Texts in a full batch over all processes.
-    """
+    """Measures sentences per second over the steps alone, without evaluations and checkpoints."""
 
     def __init__(self, sentences_per_step: int) -> None:
         self.sentences_per_step = sentences_per_step
@@ -55,12 +51,7 @@ class SpeedCallback(TrainerCallback):
 
 
 class MetricsCallback(TrainerCallback):
-    """Writes every log entry to `metrics.jsonl` as it comes.
-
-    Args:
-        folder: The run's folder.
-        speed: Where the speed is measured.
-    """
+    """Writes every log entry to `metrics.jsonl` as it comes."""
 
     def __init__(self, folder: RunFolder, *, speed: SpeedCallback) -> None:
         self.folder = folder

@@ -27,11 +27,6 @@ class ContrastiveSession(EncoderSession):
     The baseline is the base as shipped. It is the state before the first step, but where a pooling is named
     for an encoder that has one: then it is evaluated beside. Where nothing beats it, it is the result.
 
-    Args:
-        config: The configuration, with one seed.
-        progress: Where to show progress.
-        view_cache: Cache of frozen views to share between runs.
-
     Raises:
         InputError: Something in the configuration or the data cannot be used.
     """

@@ -31,11 +31,6 @@ class EncoderSession(Session):
     The base is loaded as it is where the configuration names no pooling. A subclass makes `loss` and
     `evaluator` after this.
 
-    Args:
-        config: The configuration, with one seed.
-        progress: Where to show progress.
-        rows: Training rows; None for a trainer that has its own.
-
     Raises:
         InputError: Something in the configuration or the data cannot be used.
     """

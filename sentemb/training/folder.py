@@ -27,11 +27,7 @@ from sentemb.training.values import read_toml, to_toml
 
 
 class RunFolder:
-    """Paths and state of one run.
-
-    Args:
-        path: The output folder.
-    """
+    """Paths and state of one run."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

@@ -21,9 +21,6 @@ class LengthBucketedEncoder(nn.Module):
     Half of a batch of sentences and more is padding when some of them are long. For a GPU one large part is
     best; on a CPU, where time is tokens, a step on 32 sentences of CoLA takes a quarter less in parts. Only
     the states of padding differ from those of the whole batch.
-
-    Args:
-        module: A SentenceTransformer on text, in one process.
     """
 
     def __init__(self, module: nn.Module) -> None:

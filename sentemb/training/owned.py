@@ -19,12 +19,7 @@ from sentemb.losses import LossParameters
 
 
 class OwnedByLoss:
-    """A view of all weights that a loss, or a dict of losses, owns.
-
-    Args:
-        loss: The loss, or the losses by data set name.
-        model: The trained model; its parameters are not the loss's, also where the loss holds the model.
-    """
+    """A view of all weights that a loss, or a dict of losses, owns."""
 
     def __init__(self, loss: nn.Module | Mapping[str, nn.Module], model: nn.Module) -> None:
         losses = loss if isinstance(loss, Mapping) else {"": loss}

@@ -33,18 +33,11 @@ class ResumableTrainer(Trainer):
     lr_scheduler: Any
 
     def save_weights(self, folder: Path) -> None:
-        """Write the weights, in a form that `_load_from_checkpoint` reads.
-
-        Args:
-            folder: An empty folder.
-        """
+        """Write the weights, in a form that `_load_from_checkpoint` reads."""
         self.model.save_pretrained(str(folder))
 
     def restore(self, checkpoint: Path) -> None:
         """Load the weights of a checkpoint.
-
-        Args:
-            checkpoint: A folder `checkpoint-N` that this trainer wrote.
 
         Raises:
             InputError: It is no checkpoint, or one of another loss.
@@ -120,10 +113,6 @@ class ResumableTrainer(Trainer):
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
         """Log, and stop a run whose loss is not finite.
-
-        Args:
-            logs: What to log.
-            start_time: Start of the training, for the speed.
 
         Raises:
             InputError: The loss is NaN or infinite.

@@ -39,11 +39,6 @@ class Session(ABC):
     A subclass reads its data, makes the model, the loss, the evaluator and the trainer of them, and says what
     is special about its record and its model. Building checks everything and writes nothing.
 
-    Args:
-        config: The configuration, with one seed.
-        progress: Where to show progress.
-        rule: When to stop before the end; never by default.
-
     Raises:
         InputError: Something in the configuration or the data cannot be used.
     """
@@ -71,11 +66,6 @@ class Session(ABC):
     @abstractmethod
     def make_trainer(self, callbacks: list[TrainerCallback], *, fresh: bool, in_memory: bool) -> Any:
         """Make the trainer, a `ResumableTrainer`.
-
-        Args:
-            callbacks: The run's own.
-            fresh: The run begins, it does not resume.
-            in_memory: Keep the best weights in memory in place of checkpoints.
 
         Returns:
             The trainer.
@@ -111,36 +101,21 @@ class Session(ABC):
     def run(self, *, resume: bool) -> Run:
         """Train, or resume training, and publish the model.
 
-        Args:
-            resume: Resume the interrupted run in the output folder, if there is one.
-
         Returns:
             The finished run.
-
-        Raises:
-            InputError: The folder is taken, or the data has changed since the run began.
-            Interrupted: The user stopped the run, which can be resumed.
         """
         with ExitStack() as stack:
             on_main(lambda: stack.enter_context(self.folder.claimed(self.config, resume=resume)))
             return self._run()
 
     def run_in_memory(self) -> Run:
-        """Train without a record, checkpoints and a saved model: for weights that are used and dropped.
-
-        Returns:
-            The finished run.
-        """
+        """Train without a record, checkpoints and a saved model: for weights that are used and dropped."""
         trainer = self._trainer(fresh=True, in_memory=True)
         self._train(trainer, None)
         return self.finish(self._keep(trainer))
 
     def announce(self, text: str) -> None:
-        """Say something to the user, once however many processes there are.
-
-        Args:
-            text: A line.
-        """
+        """Say something to the user, once however many processes there are."""
         if not ranks().is_main_process:
             return
         if self.progress is None:

@@ -16,13 +16,6 @@ class BertAdam(Optimizer):
         m = b1 m + (1 - b1) g,   v = b2 v + (1 - b2) g^2,   w = w - lr (m / (sqrt(v) + eps) + decay w)
 
     The first steps are larger than those of Adam: about 3 lr instead of lr.
-
-    Args:
-        parameters: The weights.
-        learning_rate: lr.
-        weight_decay: decay.
-        betas: b1 and b2; those of BERT's code.
-        epsilon: eps; that of BERT's code.
     """
 
     def __init__(

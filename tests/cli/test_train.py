@@ -56,6 +56,8 @@ def test_training_shows_components_scores_and_negatives(
     assert "negatives per anchor: 12" in err
     assert all(len(line) <= 80 for line in err.splitlines() if line.startswith("step "))
     assert "contrast" in err and "drift" in err and "dev_spearman " in err and "sentences/s" in err
+    assert "next: sentemb eval sts " in err
+    assert "(base) -> " in out
     assert "dev Spearman of 2 seeds: " in out and "±" in out and "(range " in out
 
 
@@ -115,3 +117,18 @@ def test_help_imports_no_torch() -> None:
         check=True,
     )
     assert told.stdout.strip() == "set()"
+
+
+def test_help_shows_each_default_with_its_source(capsys: pytest.CaptureFixture[str]) -> None:
+    out, _ = succeed(["sg-opt", "--help"], capsys)
+    told = " ".join(out.split())
+    assert "Rows per optimizer step and process. [16: Kim et al., ACL 2021, table 8]" in told
+    assert "--drift-weight" in told and "--mini-batch-size" in told and "FILE.py:CLASS" in told
+
+
+def test_an_own_loss_is_named_on_the_command_line(
+    arguments: list[str], write_file: Callable[[str, str], Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    loss = write_file("mine.py", "x = 1\n")
+    message = fail(["simcse", *arguments, "--loss", f"{loss}:MyLoss"], capsys)
+    assert "mine.py defines no MyLoss; define it as a torch.nn.Module" in message
