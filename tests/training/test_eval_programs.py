@@ -89,6 +89,7 @@ def test_models_are_judged_in_other_languages(
     place = ("--data-dir", shared_data, "--output", tmp_path)
     judged = run(tiny_bert, "--pooling", "mean", "--sets", "sts17-en-en,stsb-de", *place)
     assert f"| {tiny_bert.name}-mean | " in judged and "| sts17-en-en | stsb-de |" in judged
-    assert run(*place) == judged  # from the record
+    shown = run("--output", tmp_path)  # from the record
+    assert judged.splitlines()[-1].split("|")[2:] == shown.splitlines()[4].split("|")[3:]
     (record,) = load_records(tmp_path, suite="multilingual")
     assert [one.name for one in record.datasets] == ["sts17-en-en", "stsb-de"]
