@@ -17,7 +17,7 @@ for every row; without a model the tables are made of all records in the output 
 from __future__ import annotations
 
 from sentemb.cli.programs import evaluate_or_show
-from sentemb.cli.tables import tables_of
+from sentemb.report.results import tables_of
 
 if __name__ == "__main__":
     evaluate_or_show(__doc__, ["eval", "transfer"], suite="transfer", tables=tables_of)

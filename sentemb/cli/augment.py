@@ -87,7 +87,7 @@ class Translation:
             shutil.rmtree(own, ignore_errors=True)
 
 
-@grouped(Translation)
+@grouped
 def back_translate(
     data: Annotated[str, typer.Argument(help="Catalogue name, file, folder or hub id.")],
     options: Translation,
@@ -131,7 +131,7 @@ def back_translate(
     typer.echo(f"{options.output}: {len(kept):,} rows; {counts}")
 
 
-@grouped(Translation)
+@grouped
 def noisy_copies(
     data: Annotated[str, typer.Argument(help="Labelled set of the catalogue, or a file.")],
     options: Translation,

@@ -22,10 +22,10 @@ def card(
     """
     if not model.is_dir():
         raise InputError(f"no such folder: {model}", "name the folder that the model was saved in")
-    from sentemb.cli.tables import tables_of
     from sentemb.encoding import load_encoder
     from sentemb.evaluation.card import eval_results, evaluation_section, update_card
     from sentemb.evaluation.record import load_records
+    from sentemb.report.results import tables_of
 
     encoder = load_encoder(model)
     found = load_records(records, fingerprint=encoder.fingerprint)

@@ -59,9 +59,9 @@ def progress_bar() -> Iterator[Callable[[str, int, int], None]]:
         yield report
 
 
-def show(table: Table) -> None:
-    """Print a table: columns that fit a terminal, markdown where the output is piped."""
-    if not sys.stdout.isatty():
+def show(table: Table, *, markdown: bool = False) -> None:
+    """Print a table: columns that fit a terminal, markdown on request and where the output is piped."""
+    if markdown or not sys.stdout.isatty():
         typer.echo(printable(table.markdown()), nl=False)
         return
     from rich.console import Console

@@ -13,9 +13,9 @@ from sentemb.errors import InputError
 
 def list_entries(data_dir: DataDir = None) -> None:
     """List the data sets of the catalogue and where they are."""
-    from sentemb._tables import Table
     from sentemb.data.catalogue import SPLITS, entries
     from sentemb.data.locate import find, resolve_data_dir
+    from sentemb.report.table import Table
 
     root = resolve_data_dir(data_dir)
     table = []

@@ -1,37 +1,32 @@
-"""`sentemb eval sts`: evaluate encoders on scored pairs and write result records."""
+"""`sentemb eval`: encoders on scored pairs, transfer tasks and geometry; each leaves a record."""
 
 from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from sentemb.cli.console import next_step, say, show
-from sentemb.cli.options import (
-    AllowCountMismatch,
-    CacheDir,
-    DataDir,
-    Device,
-    Markdown,
-    MaxLength,
-    Models,
-    Output,
-    Overwrite,
-    Pooling,
-    Precision,
-    split_names,
-)
+from sentemb.cli.options import EvaluationOptions, Markdown, Models, grouped, split_names, split_numbers
 
 if TYPE_CHECKING:
+    from sentemb.encoding import TextEncoder
     from sentemb.evaluation.record import Record
+    from sentemb.evaluation.runner import EvaluationResult
+
+Preset = Annotated[
+    str, typer.Option(help="Classifiers: sg-bert or simcse for papers' rows, simcse-fast or logreg.")
+]
 
 
+@grouped
 def sts(
     models: Models,
+    options: EvaluationOptions,
     suite: Annotated[
         Literal["sts", "multilingual"], typer.Option(help="multilingual: the seven tracks of SemEval-2017.")
     ] = "sts",
@@ -42,9 +37,6 @@ def sts(
             "sts22-de-en, separated by commas; the suite's by default."
         ),
     ] = None,
-    data_dir: DataDir = None,
-    output: Output = None,
-    overwrite: Overwrite = False,
     protocol: Annotated[
         Literal["all", "mean", "wmean"] | None,
         typer.Option(help="Subsets of a set: concatenated, averaged, or averaged by size; the suite's."),
@@ -52,55 +44,40 @@ def sts(
     measure: Annotated[
         Literal["spearman", "pearson"] | None, typer.Option(help="The correlation to show; the suite's.")
     ] = None,
-    pooling: Pooling = None,
-    precision: Precision = "float32",
-    max_length: MaxLength = None,
-    device: Device = None,
-    cache_dir: CacheDir = None,
     seed: Annotated[
         int | None, typer.Option(help="Seed the model was trained with; known of folders called NAME-seed-N.")
     ] = None,
     export_mteb: Annotated[Path | None, typer.Option(help="Folder for result files of MTEB.")] = None,
     markdown: Markdown = False,
-    allow_count_mismatch: AllowCountMismatch = False,
 ) -> None:
     """Score encoders by the correlation of cosine similarities with gold scores.
 
     On STS12-16, STS-B and SICK-R, on other languages, or on your own pairs: two texts and a score a row.
     """
-    from sentemb.encoding import load_encoder
+    from sentemb.cli.export import export_record
     from sentemb.evaluation.environment import command_line
     from sentemb.evaluation.record import prepare_folder
     from sentemb.evaluation.sts import evaluate_pairs, load_sets
     from sentemb.evaluation.suites import get_suite
     from sentemb.report.results import sts_table
 
+    output = options.output
     for folder in (output, export_mteb):
         if folder is not None:
             prepare_folder(folder)
     chosen = get_suite(suite)
     names = chosen.sets if sets is None else split_names(sets)
-    pairs = load_sets(names, data_dir=data_dir, check_rows=not allow_count_mismatch)
+    pairs = load_sets(names, data_dir=options.data_dir, check_rows=not options.allow_count_mismatch)
     records: list[Record] = []
     try:
-        for number, model in enumerate(models, start=1):
-            say(f"[{number}/{len(models)}] {model}")
-            encoder = load_encoder(
-                model,
-                pooling=pooling,  # type: ignore[arg-type]  # load_encoder refuses what is no pooling
-                precision=precision,
-                device=device,
-                cache_dir=cache_dir,
-                data_dir=data_dir,
-                max_length=max_length,
-            )
+        for encoder in _encoders(models, options):
             record = evaluate_pairs(
                 encoder,
                 pairs,
                 suite=chosen,
                 seed=seed,
                 folder=output,
-                overwrite=overwrite,
+                overwrite=options.overwrite,
                 command=command_line(),
                 progress=sys.stderr.isatty(),
             )
@@ -114,50 +91,135 @@ def sts(
     finally:
         # What was measured before an error in a later model, or before Ctrl-C, is shown all the same.
         if records:
-            table = sts_table(records, protocol=protocol, measure=measure, seeds_apart=True)
-            typer.echo(table.markdown(), nl=False) if markdown else show(table)
-    next_step(_next(records, output))
+            show(sts_table(records, protocol=protocol, measure=measure, seeds_apart=True), markdown=markdown)
+    _say_next([record.model for record in records], output)
 
 
-def export(
-    records: Annotated[list[Path], typer.Argument(help="Result records, or folders of them.")],
-    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the export.")],
-    format: Annotated[Literal["mteb"], typer.Option(help="mteb: result files of MTEB 2.")] = "mteb",
-    model_name: Annotated[
-        str | None, typer.Option(help="organization/model, for records of one model.")
-    ] = None,
+@grouped
+def transfer(
+    models: Models,
+    options: EvaluationOptions,
+    tasks: Annotated[
+        str,
+        typer.Option(
+            help="mr, cr, subj, mpqa, sst2, trec, mrpc, sst5, sick-e, stsb-trained, sickr-trained, a probing "
+            "task; or `transfer`, the papers' seven, and `probing`, the ten of these."
+        ),
+    ] = "transfer",
+    preset: Preset = "simcse",
+    seeds: Annotated[str, typer.Option(help="Of the classifiers, a record each: 1,2,3.")] = "1111",
 ) -> None:
-    """Write result records in another program's format."""
-    from sentemb.errors import InputError
-    from sentemb.evaluation.record import load_records, prepare_folder
+    """Train SentEval's classifiers on frozen sentence vectors (SentEval's transfer and probing tasks).
 
-    found = load_records(records)
-    if model_name is not None and len({record.fingerprint for record in found}) > 1:
-        raise InputError("--model-name names one model, the records are of several", "export them one by one")
-    prepare_folder(output)
-    for record in found:
-        export_record(record, output, model_name)
+    Accuracies under different presets do not compare. The regressions of stsb-trained and sickr-trained are
+    SentEval's own way with these sets, under every preset the same.
+    """
+    from sentemb.evaluation.transfer import PROBING_TASKS, TRANSFER_TASKS
 
-
-def export_record(record: Record, folder: Path, model_name: str | None = None) -> None:
-    """Write the result files of a record, and say what MTEB has no task for."""
-    from sentemb.evaluation.mteb import export_mteb, has_tasks
-
-    if not has_tasks(record):
-        names = ", ".join(one.name for one in record.datasets)
-        say(f"  not exported: {record.suite} of {record.model} ({names}): MTEB has no such task")
-        return
-    exported = export_mteb(record, folder, model_name=model_name)
-    for path in exported.files:
-        say(f"  {path}")
-    for reason in exported.skipped.values():
-        say(f"  not exported: {reason}")
+    groups = {"transfer": TRANSFER_TASKS, "probing": PROBING_TASKS}
+    chosen = [name for given in split_names(tasks) for name in groups.get(given, (given,))]
+    _run(models, ["transfer"], options, tasks=chosen, preset=preset, seeds=split_numbers("seeds", seeds))
 
 
-def _next(records: Sequence[Record], output: Path | None) -> str:
+@grouped
+def geometry(
+    models: Models,
+    options: EvaluationOptions,
+    data: Annotated[str, typer.Option("--data", help="Scored pairs: a set's name or a file.")] = "stsb",
+    split: Annotated[str, typer.Option(help="Their split.")] = "dev",
+) -> None:
+    """Measure alignment, uniformity, anisotropy and effective rank of encoders, with intervals."""
+    _run(models, ["geometry"], options, pairs=data, split=split)
+
+
+@grouped
+def all_suites(
+    models: Models,
+    options: EvaluationOptions,
+    suites: Annotated[
+        str, typer.Option(help="Some of these, separated by commas.")
+    ] = "sts,multilingual,geometry,transfer",
+    preset: Preset = "simcse-fast",
+    allow_missing: Annotated[
+        bool, typer.Option("--allow-missing", help="Skip data sets that are missing.")
+    ] = False,
+) -> None:
+    """Evaluate encoders on STS, other languages, geometry and transfer tasks, each sentence encoded once.
+
+    Each suite leaves a record in --output. What is recorded there for the same encoder and settings is
+    skipped, so the same command resumes an interrupted one. A missing data set ends the command before
+    anything is encoded, unless --allow-missing skips it.
+    """
+    _run(models, split_names(suites), options, allow_missing=allow_missing, preset=preset)
+
+
+def _encoders(models: Sequence[str], options: EvaluationOptions) -> Iterator[TextEncoder]:
+    for number, model in enumerate(models, start=1):
+        say(f"[{number}/{len(models)}] {model}")
+        yield options.load(model)
+
+
+def _run(
+    models: Sequence[str],
+    suites: Sequence[str],
+    options: EvaluationOptions,
+    *,
+    allow_missing: bool = False,
+    **of_suites: Any,
+) -> None:
+    """Evaluate one encoder after the other, and show them side by side."""
+    from sentemb.evaluation.environment import command_line
+    from sentemb.evaluation.record import prepare_folder
+    from sentemb.evaluation.runner import Options, load_suites, run_suites
+
+    output = options.output
+    if output is not None:
+        prepare_folder(output)
+    checked = Options(data_dir=options.data_dir, check_rows=not options.allow_count_mismatch, **of_suites)
+    loaded = load_suites(suites, checked, allow_missing=allow_missing)
+    results: list[EvaluationResult] = []
+    try:
+        for encoder in _encoders(models, options):
+            result = run_suites(
+                encoder,
+                loaded,
+                output=output,
+                overwrite=options.overwrite,
+                command=command_line(),
+                announce=say,
+            )
+            results.append(result)
+    except KeyboardInterrupt:
+        if output is not None:
+            say(f"what was evaluated is in {output}; the same command resumes from there")
+        raise
+    finally:
+        # What was measured before a later model failed, or before Ctrl-C, is shown all the same.
+        if results:
+            _show(results)
+            _say_next([one.model for one in results], output)
+
+
+def _show(results: Sequence[EvaluationResult]) -> None:
+    from sentemb.report.results import tables_of
+
+    for table in tables_of([record for result in results for record in result.records.values()]):
+        show(table)
+        typer.echo()
+    if missing := dict.fromkeys(error.name for error in results[0].missing):
+        say(f"skipped, since they are missing: {', '.join(missing)}")
+    for one in results:
+        if one.reused:
+            say(f"{one.model}: {', '.join(one.reused)} recorded already, not evaluated again")
+        if one.seconds:
+            took = ", ".join(f"{name} {seconds:.0f} s" for name, seconds in one.seconds.items())
+            say(f"{one.model}: {one.sentences:,} unique sentences; {took}")
+
+
+def _say_next(names: Sequence[str], output: Path | None) -> None:
     if output is None:
-        return "the same with --output FOLDER keeps records, which sentemb compare takes"
-    names = [shlex.quote(record.model) for record in records]
-    if len(names) == 1:
-        return f"sentemb compare OTHER-MODEL {names[0]} --records {shlex.quote(str(output))}"
-    return f"sentemb compare {' '.join(names)} --records {shlex.quote(str(output))}"
+        next_step("the same command with --output FOLDER keeps records to compare and to report")
+    elif len(names) > 1:
+        next_step(f"sentemb compare {shlex.join(names)} --records {shlex.quote(str(output))}")
+    else:
+        next_step(f"sentemb report {shlex.quote(str(output))}")

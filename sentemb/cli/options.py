@@ -5,13 +5,16 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
-from dataclasses import fields
+from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast, get_type_hints
 
 import typer
 
 from sentemb.errors import InputError
+
+if TYPE_CHECKING:
+    from sentemb.encoding import TextEncoder
 
 
 def _bundled(incomplete: str) -> list[str]:
@@ -91,32 +94,64 @@ def split_numbers(option: str, listed: str) -> tuple[int, ...]:
     """Read an option that takes several whole numbers, such as `--seeds 1,2,3`."""
     parts = [part.strip() for part in listed.split(",")]
     if not all(part.isdecimal() for part in parts) or len({int(part) for part in parts}) < len(parts):
-        raise InputError(f"--{option} {listed} is no list of different whole numbers from 0", "write 1,2,3")
+        raise InputError(f"--{option} {listed} is no list of unique whole numbers from 0", "write 1,2,3")
     return tuple(int(part) for part in parts)
 
 
-def grouped(group: type[Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+def grouped(verb: Callable[..., None]) -> Callable[..., None]:
     """Give a verb that takes a dataclass as one of its arguments an option for each of its fields.
 
     Options that several verbs share are declared once, in that dataclass.
     """
+    hints = get_type_hints(verb, include_extras=True)
+    groups = {name: hint for name, hint in hints.items() if is_dataclass(hint)}
+    ((taken, group),) = cast(dict[str, type[Any]], groups).items()
+    hints |= get_type_hints(group, include_extras=True)
+    parameters = [one for name, one in inspect.signature(verb).parameters.items() if name != taken]
+    parameters += inspect.signature(group).parameters.values()
 
-    def decorate(verb: Callable[..., None]) -> Callable[..., None]:
-        hints = get_type_hints(verb, include_extras=True)
-        (taken,) = (name for name, hint in hints.items() if hint is group)
-        hints |= get_type_hints(group, include_extras=True)
-        parameters = [one for name, one in inspect.signature(verb).parameters.items() if name != taken]
-        parameters += inspect.signature(group).parameters.values()
+    @functools.wraps(verb)
+    def run(**given: Any) -> None:
+        options = group(**{field.name: given.pop(field.name) for field in fields(group)})
+        verb(**given, **{taken: options})
 
-        @functools.wraps(verb)
-        def run(**given: Any) -> None:
-            options = group(**{field.name: given.pop(field.name) for field in fields(group)})
-            verb(**given, **{taken: options})
+    run.__annotations__ = hints
+    run.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+        [one.replace(kind=one.KEYWORD_ONLY, annotation=hints[one.name]) for one in parameters]
+    )
+    return run
 
-        run.__annotations__ = hints
-        run.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
-            [one.replace(kind=one.KEYWORD_ONLY, annotation=hints[one.name]) for one in parameters]
+
+@dataclass(frozen=True, kw_only=True)
+class EncoderOptions:
+    """How a verb loads encoders."""
+
+    pooling: Pooling = None
+    precision: Precision = "float32"
+    max_length: MaxLength = None
+    device: Device = None
+    cache_dir: CacheDir = None
+    data_dir: DataDir = None
+
+    def load(self, model: str) -> TextEncoder:
+        """Load an encoder by these options."""
+        from sentemb.encoding import load_encoder
+
+        return load_encoder(
+            model,
+            pooling=self.pooling,  # type: ignore[arg-type]  # load_encoder refuses what is no pooling
+            precision=self.precision,
+            max_length=self.max_length,
+            device=self.device,
+            cache_dir=self.cache_dir,
+            data_dir=self.data_dir,
         )
-        return run
 
-    return decorate
+
+@dataclass(frozen=True, kw_only=True)
+class EvaluationOptions(EncoderOptions):
+    """What the verbs that evaluate encoders share."""
+
+    output: Output = None
+    overwrite: Overwrite = False
+    allow_count_mismatch: AllowCountMismatch = False

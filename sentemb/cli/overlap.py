@@ -12,8 +12,8 @@ from sentemb.cli.console import printable, say, show
 from sentemb.cli.options import AllowCountMismatch, Columns, DataDir, split_names
 
 if TYPE_CHECKING:
-    from sentemb._tables import Table
     from sentemb.data import Contamination
+    from sentemb.report.table import Table
 
 _SHOWN = 100  # characters of an example
 
@@ -69,7 +69,7 @@ def overlap(
 
 
 def _table(train: str, found: Contamination) -> Table:
-    from sentemb._tables import Table
+    from sentemb.report.table import Table
 
     rows = []
     for one in found.sets:

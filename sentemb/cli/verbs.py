@@ -33,10 +33,10 @@ VERBS: dict[str, Verb | Group] = {
             "sts": Verb(
                 "evaluate:sts", "Score encoders on STS12-16, STS-B and SICK-R, or on other languages."
             ),
-            "transfer": Verb("eval_all:transfer", "Train SentEval's classifiers on frozen sentence vectors."),
-            "geometry": Verb("eval_all:geometry", "Measure alignment, uniformity and spectrum of encoders."),
+            "transfer": Verb("evaluate:transfer", "Train SentEval's classifiers on frozen sentence vectors."),
+            "geometry": Verb("evaluate:geometry", "Measure alignment, uniformity and spectrum of encoders."),
             "all": Verb(
-                "eval_all:evaluate_everything",
+                "evaluate:all_suites",
                 "Evaluate encoders on every suite; each sentence is encoded once.",
             ),
         },
@@ -44,7 +44,7 @@ VERBS: dict[str, Verb | Group] = {
     "experiment": Verb("experiment:experiment", "Train and compare methods: the papers' tables or your own."),
     "tune": Verb("tune:tune", "Try options of a recipe by validation score and keep the best."),
     "compare": Verb("compare:compare", "Compare encoders on the items that their records keep."),
-    "export": Verb("evaluate:export", "Write result records in another program's format."),
+    "export": Verb("export:export", "Write result records in another program's format."),
     "report": Verb("report:report", "Make tables, figures and comparisons of records."),
     "card": Verb("card:card", "Write recorded results into the model card of a folder."),
     "classify": Verb("classify:classify", "Name the class of each text."),

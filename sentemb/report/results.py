@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from statistics import fmean, stdev
 from typing import TYPE_CHECKING
 
@@ -42,6 +42,21 @@ def mean_cell(values: Sequence[float], digits: int = 2) -> str:
         return ABSENT
     mean = f"{fmean(values):.{digits}f}"
     return mean if len(values) == 1 else f"{mean} ± {stdev(values):.{digits}f}"
+
+
+def tables_of(records: Sequence[Record]) -> Iterator[Table]:
+    """A table for each suite and protocol, in the order of the records."""
+    groups: dict[tuple[str, str], list[Record]] = {}
+    for record in records:
+        groups.setdefault((record.suite, record.protocol), []).append(record)
+    for (suite, protocol), some in groups.items():
+        if suite in (STS.name, MULTILINGUAL.name):
+            yield sts_table(some, seeds_apart=True)
+        elif suite == "geometry":
+            yield geometry_table(some)
+        elif suite == TRANSFER.name:
+            table, related = transfer_table(some, protocol), relatedness_table(some)
+            yield from (one for one in (table, related) if one is not None and one.rows)
 
 
 def sts_table(

@@ -58,7 +58,9 @@ def test_from_texts_to_a_trained_encoder(
     model = tmp_path / "model"
     training = ["--base", "bert-mini", "--data", str(output), "--dev", "none", "--max-steps", "2"]
     monkeypatch.setattr(sys, "argv", [PROGRAM.name, *training, "--output", str(model)])
-    runpy.run_path(str(PROGRAM), run_name="__main__")
+    with pytest.raises(SystemExit) as left:
+        runpy.run_path(str(PROGRAM), run_name="__main__")
+    assert left.value.code == 0
     assert np.isfinite(SentenceTransformer(str(model), device="cpu").encode(SENTENCES)).all()
 
 

@@ -93,7 +93,7 @@ def test_table_record_and_export(
     assert [one.items for one in record.datasets] == [40, 10, 30]
     assert [subset.name for subset in record.datasets[0].subsets] == list(PARTS)
     assert str(path) in err
-    assert f"next: sentemb compare OTHER-MODEL {record.model} --records {tmp_path}" in err
+    assert f"next: sentemb report {tmp_path}" in err
 
 
 def test_several_models_progress_and_one_protocol(

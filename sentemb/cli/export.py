@@ -1,0 +1,49 @@
+"""`sentemb eval export`: records as result files of MTEB."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from sentemb.cli.console import say
+from sentemb.cli.options import OutputFolder
+from sentemb.errors import InputError
+
+if TYPE_CHECKING:
+    from sentemb.evaluation.record import Record
+
+
+def export(
+    records: Annotated[list[Path], typer.Argument(help="Result records, or folders of them.")],
+    output: OutputFolder,
+    format: Annotated[Literal["mteb"], typer.Option(help="mteb: result files of MTEB 2.")] = "mteb",
+    model_name: Annotated[
+        str | None, typer.Option(help="organization/model, for records of one model.")
+    ] = None,
+) -> None:
+    """Write result records in another program's format."""
+    from sentemb.evaluation.record import load_records, prepare_folder
+
+    found = load_records(records)
+    if model_name is not None and len({record.fingerprint for record in found}) > 1:
+        raise InputError("--model-name names one model, the records are of several", "export them one by one")
+    prepare_folder(output)
+    for record in found:
+        export_record(record, output, model_name)
+
+
+def export_record(record: Record, folder: Path, model_name: str | None = None) -> None:
+    """Write the result files of a record, and say what MTEB has no task for."""
+    from sentemb.evaluation.mteb import export_mteb, has_tasks
+
+    if not has_tasks(record):
+        names = ", ".join(one.name for one in record.datasets)
+        say(f"  not exported: {record.suite} of {record.model} ({names}): MTEB has no such task")
+        return
+    exported = export_mteb(record, folder, model_name=model_name)
+    for path in exported.files:
+        say(f"  {path}")
+    for reason in exported.skipped.values():
+        say(f"  not exported: {reason}")
