@@ -1,4 +1,4 @@
-"""`sentemb eval export`: records as result files of MTEB."""
+"""`sentemb export`: records as result files of MTEB."""
 
 from __future__ import annotations
 
