@@ -2,12 +2,14 @@ r"""What the site makes while it is built: formulas, defaults of recipes, and re
 
 - `$$ … $$` and `\( … \)` become MathML, which browsers draw without a script.
 - `<!-- defaults: RECIPE -->` becomes the recipe's defaults with their sources.
+- `<!-- report: NAME -->` becomes a section of the report on `eval/results`.
 - `<!-- include: PATH -->` becomes a file of the repository, such as a table made from records.
 """
 
 from __future__ import annotations
 
 import re
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +21,13 @@ _DISPLAY = re.compile(r"\$\$(.+?)\$\$", re.DOTALL)
 _INLINE = re.compile(r"\\\((.+?)\\\)")
 _PLACE = "formula-{}-of-this-page"
 _DEFAULTS = re.compile(r"<!-- defaults: (?P<recipe>[\w-]+) -->")
+_REPORT = re.compile(r"<!-- report: (?P<name>[a-z]+) -->")
 _INCLUDE = re.compile(r"<!-- include: (?P<path>[\w./-]+) -->")
 
 
 def on_page_markdown(markdown: str, *, page: Page, **_: Any) -> str:
     """Fill in what a page asks for; formulas wait, since markdown takes them for blocks of HTML."""
+    markdown = _REPORT.sub(lambda found: _section(found["name"]), markdown)
     markdown = _INCLUDE.sub(lambda found: _included(ROOT / found["path"]), markdown)
     markdown = _DEFAULTS.sub(lambda found: _defaults(found["recipe"]), markdown)
     formulas: list[str] = page.meta.setdefault("formulas", [])
@@ -54,6 +58,19 @@ def _defaults(recipe: str) -> str:
 
 def _written(value: object) -> str:
     return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+
+
+@cache
+def _sections() -> dict[str, str]:
+    """The sections of a report on the committed records."""
+    from sentemb.report.build import build_report
+
+    built = build_report([ROOT / "eval" / "results"], baselines=["bert-mini-mean", "all-MiniLM-L6-v2"])
+    return {section.name: section.markdown() for section in built.sections}
+
+
+def _section(name: str) -> str:
+    return _sections()[name]
 
 
 def _included(path: Path) -> str:

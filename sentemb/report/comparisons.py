@@ -67,10 +67,11 @@ class Compared:
     def forest(self) -> ForestPlot:
         """The differences with their intervals, the largest first."""
         first = self.comparisons[0]
-        estimates = [
-            Estimate(one.second, one.headline.size, *(one.headline.interval or ()), significant=p < LEVEL)
-            for one, p in zip(self.comparisons, self.p_values, strict=True)
-        ]
+        estimates = []
+        for one, p in zip(self.comparisons, self.p_values, strict=True):
+            size = one.headline.size
+            low, high = one.headline.interval or (size, size)
+            estimates.append(Estimate(one.second, size, low, high, significant=p < LEVEL))
         return ForestPlot(
             title=f"{self.on}: against {first.first}, "
             f"{'the average' if first.average else first.sets[0].name}",
