@@ -2,6 +2,7 @@ r"""What the site makes while it is built: formulas, defaults of recipes, and re
 
 - `$$ … $$` and `\( … \)` become MathML, which browsers draw without a script.
 - `<!-- defaults: RECIPE -->` becomes the recipe's defaults with their sources.
+- `<!-- reference: MODULE -->` becomes the documentation of every name that a room exports.
 - `<!-- report: NAME -->` becomes a section of the report on `eval/results`.
 - `<!-- include: PATH -->` becomes a file of the repository, such as a table made from records.
 """
@@ -10,6 +11,7 @@ from __future__ import annotations
 
 import re
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +23,14 @@ _DISPLAY = re.compile(r"\$\$(.+?)\$\$", re.DOTALL)
 _INLINE = re.compile(r"\\\((.+?)\\\)")
 _PLACE = "formula-{}-of-this-page"
 _DEFAULTS = re.compile(r"<!-- defaults: (?P<recipe>[\w-]+) -->")
+_REFERENCE = re.compile(r"<!-- reference: (?P<module>[\w.]+) -->")
 _REPORT = re.compile(r"<!-- report: (?P<name>[a-z]+) -->")
 _INCLUDE = re.compile(r"<!-- include: (?P<path>[\w./-]+) -->")
 
 
 def on_page_markdown(markdown: str, *, page: Page, **_: Any) -> str:
     """Fill in what a page asks for; formulas wait, since markdown takes them for blocks of HTML."""
+    markdown = _REFERENCE.sub(lambda found: _reference(found["module"]), markdown)
     markdown = _REPORT.sub(lambda found: _section(found["name"]), markdown)
     markdown = _INCLUDE.sub(lambda found: _included(ROOT / found["path"]), markdown)
     markdown = _DEFAULTS.sub(lambda found: _defaults(found["recipe"]), markdown)
@@ -58,6 +62,16 @@ def _defaults(recipe: str) -> str:
 
 def _written(value: object) -> str:
     return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+
+
+def _reference(module: str) -> str:
+    """Everything that a room exports; of the package itself the names alone, which the rooms document."""
+    found = import_module(module)
+    names = [name for name in found.__all__ if not name.startswith("_")]
+    if "." not in module:
+        listed = "\n".join(f"- `{name}`" for name in names)
+        return f"{found.__doc__}\n\n{listed}"
+    return "\n\n".join([found.__doc__ or "", *(f"::: {module}.{name}" for name in names)])
 
 
 @cache
