@@ -77,7 +77,7 @@ def read_json(path: Path) -> Any:
 def refuse_output_over_input(
     output: str | os.PathLike[str], inputs: Iterable[str | os.PathLike[str] | None]
 ) -> None:
-    """Refuse an output that would replace what is read: the same file, or a folder that holds it.
+    """Refuse an output that would replace what is read: the same, what holds it, or a file in it.
 
     Inputs that are no path, such as names of data sets and hub ids, are ignored.
     """
@@ -86,7 +86,8 @@ def refuse_output_over_input(
         if source is None or not Path(source).exists():
             continue
         place = Path(source).resolve()
-        if target in (place, *place.parents) or (target.exists() and target.samefile(place)):
+        within = target.is_file() and place in target.parents
+        if within or target in (place, *place.parents) or (target.exists() and target.samefile(place)):
             raise InputError(f"the output {output} would replace the input {source}", "name another output")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,11 +12,31 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from sentemb.classification.classifier import Classifier
+from sentemb.classification.evaluator import inputs_of
 from sentemb.classification.inputs import Input, check_inputs, compute
+from sentemb.data.labelled import LabelledTexts
 from sentemb.encoding.sentence import training_flags_kept
+from sentemb.errors import InputError
 from sentemb.modules.labels import LabelHead
 
 Vectors = NDArray[np.float32]
+
+
+def map_classes(folders: Sequence[Path], texts: LabelledTexts) -> dict[str, tuple[Vectors, Vectors | None]]:
+    """The vectors of texts, and of labels where it has any, of each classifier by the name of its folder."""
+    found = {}
+    for folder in folders:
+        classifier = Classifier.load(folder)
+        if classifier.labels != texts.label_names:
+            raise InputError(
+                f"{folder} names the classes {', '.join(classifier.labels[:5])}, those of {texts.name} are "
+                f"{', '.join(texts.label_names[:5])}",
+                "take a set of the classifier's classes",
+            )
+        found[folder.name] = map_vectors(classifier, inputs_of(texts))
+    if len(found) < len(folders):
+        raise InputError("two folders have one name, which is the title of a panel", "rename one")
+    return found
 
 
 def map_vectors(classifier: Classifier, texts: Sequence[Input]) -> tuple[Vectors, Vectors | None]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sentemb.cli.analyse_encoders import load_named
+from sentemb.cli.analyse_maps import load_named
 from sentemb.cli.console import next_step, show
 from sentemb.cli.options import DataDir, Models, OutputFolder, Pooling
 from sentemb.errors import InputError

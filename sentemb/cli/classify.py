@@ -1,4 +1,4 @@
-"""`sentemb classify`."""
+"""`sentemb classify`: the class of each text of a file."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from sentemb.cli.console import next_step
+from sentemb.cli.options import Device
 
 
 def classify(
@@ -19,12 +22,14 @@ def classify(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="CSV file to write; the terminal by default.")
     ] = None,
-    device: Annotated[str | None, typer.Option(help="cpu, cuda, ...; the best there is by default.")] = None,
+    device: Device = None,
 ) -> None:
     """Name the class of each text: a CSV row with the label and the probability of every class."""
-    from sentemb._files import write_text
+    from sentemb._files import refuse_output_over_input, write_text
     from sentemb.classification import Classifier, read_own_texts
 
+    if output is not None:
+        refuse_output_over_input(output, [file, folder])
     texts = read_own_texts(file, columns=column or ["text"])
     classifier = Classifier.load(folder, device=device)
     table = io.StringIO()
@@ -34,5 +39,6 @@ def classify(
         writer.writerow([classifier.labels[row.argmax()], *(f"{probability:.6f}" for probability in row)])
     if output is None:
         typer.echo(table.getvalue(), nl=False)
+        next_step("the same command with --output FILE.csv keeps the classes")
     else:
         write_text(output, table.getvalue())

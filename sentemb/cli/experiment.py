@@ -34,7 +34,8 @@ def experiment(
         list[str] | None, typer.Option(help="Base model on one data set: SET=BASE; repeat it for more.")
     ] = None,
     sets: Annotated[
-        str | None, typer.Option(help="Data sets: cola,mrpc; SET/SPLIT trains on that split.")
+        str | None,
+        typer.Option(help="Data sets or your own files: cola,mine.csv; SET/SPLIT trains on that split."),
     ] = None,
     values: Annotated[
         str | None, typer.Option(help="Other values than the paper's, such as 20,100 examples.")

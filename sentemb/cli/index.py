@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from sentemb._files import refuse_output_over_input
 from sentemb.cli.console import next_step, say, show
 from sentemb.cli.options import (
     AsJson,
@@ -68,6 +69,7 @@ def build(
 
     budget = None if memory_budget is None else parse_bytes(memory_budget)
     check_output(output, overwrite=overwrite)
+    refuse_output_over_input(output, [data, model])
     with work_folder(output.absolute().parent / f".{output.name}.building", announce=say) as work_dir:
         from sentemb.search import EncoderSource, SearchIndex, read_documents
 

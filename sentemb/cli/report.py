@@ -51,7 +51,8 @@ def report(
     if into and output is None and chosen != "markdown":
         raise InputError(f"--into takes markdown, not {chosen}", "leave --format out, or add --output")
     if output is not None:
-        refuse_output_over_input(output, folders)
+        files = [file for folder in folders for file in (folder / "labels.toml", *folder.rglob("*.json"))]
+        refuse_output_over_input(output, [*files, *(run or ())])
     with progress_bar() as progress:
         built = build_report(
             folders,

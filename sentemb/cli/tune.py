@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 def tune(
     recipe: Annotated[str, typer.Argument(help="A recipe, such as scl or lacon.")],
-    data_set: Annotated[str, typer.Argument(metavar="SET", help="A labelled set, such as cola.")],
+    data_set: Annotated[str, typer.Argument(metavar="SET", help="A labelled set, such as cola, or a file.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the journal and the results.")],
     grid: Annotated[
         list[str],

@@ -58,10 +58,10 @@ VERBS: dict[str, Verb | Group] = {
                 "analyse_geometry:geometry", "Alignment, uniformity, anisotropy and spectrum of encoders."
             ),
             "map": Verb(
-                "analyse_map:pair_map", "Map the most and the least similar pairs to the plane by t-SNE."
+                "analyse_maps:pair_map", "Map the most and the least similar pairs to the plane by t-SNE."
             ),
             "classes": Verb(
-                "analyse_classes:class_map", "Draw texts as dots and label vectors as stars, by t-SNE."
+                "analyse_maps:class_map", "Draw texts as dots and label vectors as stars, by t-SNE."
             ),
         },
     ),

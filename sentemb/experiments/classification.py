@@ -6,7 +6,7 @@ import json
 import os
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,7 +21,8 @@ from sentemb.classification.files import read_own_labelled
 from sentemb.classification.options import check_options
 from sentemb.classification.session import start_from_pooler
 from sentemb.data.augmented import read_copies
-from sentemb.data.labelled import LabelledTexts
+from sentemb.data.files import names_a_file
+from sentemb.data.labelled import LabelledTexts, load_labelled
 from sentemb.encoding.fingerprint import fingerprint_of
 from sentemb.errors import InputError
 from sentemb.evaluation.classification import TASKS, Metric, Paper, headline_of, paper_of, task_of
@@ -102,8 +103,13 @@ class ClassificationTrials(TrialKind):
         work: Path,
         announce: Callable[[str], None],
     ) -> None:
+        files = _read_files(experiment.datasets, data)
+        if files:
+            called = {name: files[name].name if name in files else name for name in experiment.datasets}
+            bases = {called[name]: base for name, base in experiment.bases.items()}
+            experiment = experiment.replace(datasets=tuple(called.values()), bases=bases)
         super().__init__(experiment)
-        own = own_sets(data)
+        own = own_sets(data) | {one.name: {"train": one} for one in files.values()}
         self._data = data
         self._names = experiment.datasets or tuple(own)
         self._sets = LabelledSets(
@@ -332,6 +338,14 @@ def own_sets(data: ClassificationData) -> dict[str, dict[str, LabelledTexts]]:
         )
     name = splits["train"].name
     return {name: {split: replace(part, name=name) for split, part in splits.items()}}
+
+
+def _read_files(names: Sequence[str], data: ClassificationData) -> dict[str, LabelledTexts]:
+    """The user's files among the names of sets: sets of one split."""
+    files = [name for name in names if names_a_file(name)]
+    if data.model_fields_set.isdisjoint(("columns", "label")):
+        return {path: load_labelled(path, split="train") for path in files}
+    return {path: read_own_labelled(path, columns=data.columns, label=data.label) for path in files}
 
 
 def _copies(name: str, path: Path) -> Any:

@@ -1,0 +1,97 @@
+"""`sentemb analyse map` and `classes`: texts as points of a plane, a panel for each model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from sentemb._files import refuse_output_over_input, write_bytes
+from sentemb.cli.console import next_step
+from sentemb.cli.options import DataDir, Models, OutputPicture, Pooling, Seed
+from sentemb.errors import InputError
+
+if TYPE_CHECKING:
+    from sentemb.encoding import TextEncoder
+
+_SEEDS = 2**32  # as many as t-SNE has
+
+
+def pair_map(
+    models: Models,
+    output: OutputPicture,
+    data: Annotated[str, typer.Option("--data", help="Scored pairs: a set's name or a file.")] = "stsb",
+    split: Annotated[str, typer.Option(help="The set's split.")] = "dev",
+    pairs: Annotated[int, typer.Option(min=1, help="Pairs of the highest and of the lowest scores.")] = 20,
+    seed: Seed = 0,
+    pooling: Pooling = None,
+    data_dir: DataDir = None,
+) -> None:
+    """Map the most and the least similar pairs to the plane by t-SNE (SG-BERT, figures 5 and 6)."""
+    from sentemb.data.extremes import draw_extremes
+    from sentemb.data.sts import load_scored_pairs
+    from sentemb.report.figures import png_of
+    from sentemb.report.maps import pair_map_figure
+
+    _check(output, seed, [data, *models])
+    scored = load_scored_pairs(data, split=split, data_dir=data_dir)
+    drawn = draw_extremes(scored.gold, count=pairs, seed=seed)
+    texts = [side[row] for rows in drawn for row in rows for side in (scored.first, scored.second)]
+    encoders = load_named(models, pooling=pooling)
+    vectors = {name: encoder.encode(texts) for name, encoder in encoders.items()}
+    write_bytes(output, png_of(pair_map_figure(vectors, positives=pairs, seed=seed)))
+    typer.echo(str(output))
+    next_step(f"sentemb analyse geometry {' '.join(models)} --data {data} --output FOLDER")
+
+
+def class_map(
+    classifiers: Annotated[list[Path], typer.Argument(help="Folders of classifiers, a panel for each.")],
+    data: Annotated[str, typer.Option("--data", help="Labelled texts: a set's name or a file.")],
+    output: OutputPicture,
+    split: Annotated[str, typer.Option(help="The set's split.")] = "dev",
+    rows: Annotated[int, typer.Option(min=10, help="Draw a stratified subset of so many rows.")] = 500,
+    seed: Seed = 0,
+    data_dir: DataDir = None,
+) -> None:
+    """Draw texts as dots and label vectors as stars, by t-SNE (SCL, figure 2; LaCon, figure 4)."""
+    from sentemb.classification.maps import map_classes
+    from sentemb.data.labelled import load_labelled
+    from sentemb.data.sampling import stratified_sample
+    from sentemb.report.figures import png_of
+    from sentemb.report.maps import label_map_figure
+
+    _check(output, seed, [data, *classifiers])
+    whole = load_labelled(data, split=split, data_dir=data_dir)
+    texts = whole.select(stratified_sample(whole.labels, min(rows, len(whole)), seed=seed))
+    panels = map_classes(classifiers, texts)
+    figure = label_map_figure(panels, texts.labels.astype(int), texts.label_names, seed=seed)
+    write_bytes(output, png_of(figure))
+    typer.echo(str(output))
+
+
+def load_named(models: Sequence[str], *, pooling: str | None) -> dict[str, TextEncoder]:
+    """Load encoders under the names that figures call them by; a pooling is for the raw ones."""
+    from sentemb.encoding import load_encoder
+    from sentemb.modules.source import find_source
+
+    encoders: dict[str, TextEncoder] = {}
+    for model in models:
+        raw = pooling is not None and not find_source(model).has_modules
+        encoder = load_encoder(model, pooling=pooling if raw else None)  # type: ignore[arg-type]
+        if encoder.name in encoders:
+            raise InputError(
+                f"two of the models are called {encoder.name}, which is their name in the figure",
+                "name each model once, or rename a folder",
+            )
+        encoders[encoder.name] = encoder
+    return encoders
+
+
+def _check(output: Path, seed: int, inputs: Iterable[str | Path]) -> None:
+    if output.suffix != ".png":
+        raise InputError(f"{output} is no .png file", "give --output NAME.png")
+    if seed >= _SEEDS:
+        raise InputError(f"--seed {seed} is too large for t-SNE", "give a number below 2**32")
+    refuse_output_over_input(output, inputs)

@@ -1,0 +1,110 @@
+"""No verb that writes replaces what it reads, and own files are taken wherever a data set has a name."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from sentemb.cli.main import run
+
+NOUNS = "cat dog man woman birds children".split()
+PAIRS = "sentence1,sentence2,score\n" + "".join(
+    f"the {NOUNS[n % 6]} {NOUNS[n // 6]} sat,a {NOUNS[n % 5]} {NOUNS[n % 4]} ran,{n % 6}\n" for n in range(30)
+)
+LABELLED = "text,label\n" + "".join(
+    f"the {NOUNS[n % 6]} {NOUNS[n // 6]} {('sat', 'ran')[n % 2]},{('good', 'bad')[n % 2]}\n"
+    for n in range(36)
+)
+# Verb to its arguments, where {file} is what is read, and what would be written.
+VERBS = {
+    "train": "train sg-opt --base bert-mini --dev none --data {file} -o {file}",
+    "train in the folder of the data": "train sg-opt --base bert-mini --dev none --data {file} -o {folder}",
+    "train a classifier": "train lacon --base bert-mini --train {file} -o {folder}",
+    "train a flow": "train flow --base bert-mini --data {file} -o {folder}",
+    "pretrain": "train mlm --base bert-mini --corpus {file} -o {folder}",
+    "train the multi-task model": "train table10-2e-5 --base bert-mini --nli {file} -o {folder}",
+    "eval sts": "eval sts bert-mini --sets {file} -o {file}",
+    "eval sts for MTEB": "eval sts bert-mini --sets {file} --export-mteb {file}",
+    "eval geometry": "eval geometry bert-mini --data {file} -o {file}",
+    "eval transfer": "eval transfer {file} -o {file}",
+    "eval all": "eval all {file} -o {file}",
+    "experiment": "experiment full lacon --sets {file} -o {file}",
+    "tune": "tune lacon {file} --grid learning_rate=1e-4,1e-5 -o {file}",
+    "report": "report {folder} -o {file}",
+    "report over labels": "report {folder} -o {folder}/labels.toml",
+    "export": "export {file} -o {file}",
+    "classify": "classify bert-mini {file} -o {file}",
+    "analyse map": "analyse map bert-mini --data {picture} -o {picture}",
+    "analyse classes": "analyse classes {folder} --data {picture} -o {picture}",
+    "analyse geometry": "analyse geometry bert-mini --data {file} -o {file}",
+    "analyse layers": "analyse layers bert-mini --sets {file} -o {file}",
+    "split-pairs": "data split-pairs {folder}/train.jsonl -o {folder}",
+    "nli-triples": "data nli-triples {file} -o {file}",
+    "nli-triples in a folder that is read": "data nli-triples {folder} -o {file}",
+    "mine-negatives": "data mine-negatives {file} -m bert-mini -o {file}",
+    "mine-negatives from a corpus": "data mine-negatives other.csv --corpus {file} -m bert-mini -o {file}",
+    "overlap": "data overlap {file} -o {file}",
+    "overlap with sets": "data overlap other.csv --sets {file} -o {file}",
+    "back-translate": "data back-translate {file} --forward x --backward y -o {file}",
+    "noisy-copies": "data noisy-copies {file} --forward x --backward y -o {file}",
+    "index build": "index build {file} -m bert-mini --overwrite -o {file}",
+    "index build in the folder of the data": "index build {file} -m bert-mini --overwrite -o {folder}",
+    "quickstart": "quickstart --overwrite --data {file} -o {file}",
+    "quickstart over its data": "quickstart --overwrite --data {folder}/model/mine.csv -o {folder}",
+}
+
+
+def call(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[object, str]:
+    with pytest.raises(SystemExit) as left:
+        run([*map(str, arguments)])
+    return left.value.code, capsys.readouterr().err
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_no_verb_replaces_what_it_reads(
+    verb: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    folder = tmp_path / "mine"
+    (folder / "model").mkdir(parents=True)
+    names = ("mine.csv", "train.jsonl", "picture.png", "labels.toml", "model/mine.csv", ".sentemb-quickstart")
+    for name in names:
+        (folder / name).write_text(PAIRS)
+    (tmp_path / "other.csv").write_text(PAIRS)
+    words = VERBS[verb].format(file=folder / "mine.csv", picture=folder / "picture.png", folder=folder)
+    code, err = call(capsys, *words.split())
+    last = err.splitlines()[-1]
+    assert code == 2 and last.startswith("sentemb: error: ") and str(folder) in last
+    assert {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()} == {*names}
+    assert all((folder / name).read_text() == PAIRS for name in names)
+
+
+def test_own_files_are_taken_where_sets_have_names(
+    tiny_bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(tiny_bert, "tiny")
+    Path("pairs.csv").write_text(PAIRS)
+    Path("mine.csv").write_text(LABELLED)
+    Path("texts.txt").write_text("the cat sat\na bird flies over the house\n")
+    for words in (
+        "eval sts tiny --sets pairs.csv",
+        "eval geometry tiny --data pairs.csv",
+        "analyse geometry tiny --data pairs.csv -o geometry",
+        "analyse map tiny --data pairs.csv --pairs 4 -o map.png",
+        "analyse layers tiny --sets pairs.csv",
+        "train lacon --base tiny --train mine.csv --validation mine.csv --max-steps 1 -o classifier",
+        "classify classifier mine.csv -o classes.csv",
+        "analyse classes classifier --data mine.csv --rows 10 -o classes.png",
+        "experiment full lacon --sets mine.csv --base tiny --seeds 1 --set max_steps=1 -o experiment",
+        "tune lacon mine.csv --base tiny --grid learning_rate=1e-4 --set max_steps=1 -o tuned",
+        "data overlap texts.txt --sets pairs.csv,mine.csv -o overlap.json",
+    ):
+        code, err = call(capsys, *words.split())
+        assert code in (0, None), f"{words}: {err}"
+        assert "Traceback" not in err
+    assert Path("classes.csv").read_text().count("\n") == 37
+    assert "mine accuracy" in Path("experiment/full.md").read_text()
+    assert "[lacon]" in Path("tuned/lacon.mine.csv.toml").read_text()
