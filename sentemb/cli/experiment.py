@@ -35,7 +35,7 @@ def experiment(
     ] = None,
     sets: Annotated[
         str | None,
-        typer.Option(help="Data sets or your own files: cola,mine.csv; SET/SPLIT trains on that split."),
+        typer.Option(help="Data sets or files: cola,mine.csv; SET/SPLIT trains on that split."),
     ] = None,
     values: Annotated[
         str | None, typer.Option(help="Other values than the paper's, such as 20,100 examples.")
