@@ -90,12 +90,12 @@ CASES: dict[str, tuple[Make, tuple[str, ...], tuple[str, ...]]] = {
     "one sentence": (file("texts.txt", "a cat sat\n"), TRAIN_DATA, ("one",)),
     "wrong column": (
         file("t.csv", "text\na cat\nthe dog\n"),
-        (*TRAIN_DATA, "--column", "txet"),
+        (*TRAIN_DATA, "--columns", "txet"),
         ("txet", "text"),
     ),
     "ragged row": (
         file("t.csv", "text,id\na cat,1\nthe dog\n"),
-        (*TRAIN_DATA, "--column", "text"),
+        (*TRAIN_DATA, "--columns", "text"),
         ("t.csv, line 3",),
     ),
     "not UTF-8": (file("t.txt", b"a cat\n\xff\xfe dog\n"), TRAIN_DATA, ("t.txt, line 2", "UTF-8")),
@@ -171,7 +171,7 @@ CASES: dict[str, tuple[Make, tuple[str, ...], tuple[str, ...]]] = {
     ),
     "NaN score in a dev set": (
         file("dev.tsv", PAIRS.replace("4.0", "nan")),
-        (*TRAIN[:-2], "--data", "{data}", "--column", "sentence1", "--dev", "{data}"),
+        (*TRAIN[:-2], "--data", "{data}", "--columns", "sentence1", "--dev", "{data}"),
         ("dev.tsv:3", "score"),
     ),
     "no record to export": (not_an_index, ("export", "{data}", "--output", "{out}"), ("plain",)),

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import runpy
-import sys
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +11,7 @@ import pytest
 from sentence_transformers import SentenceTransformer
 
 from sentemb.training import resolve, train
+from tests.programs import run_program as run_program_of
 from tests.training.training_helpers import make_sentences
 
 PROGRAM = Path(__file__).resolve().parents[2] / "training" / "back_translation.py"
@@ -34,10 +33,7 @@ def run_program(
     def run(*arguments: str) -> Path:
         output = tmp_path / "output"
         common = ["--base", str(tiny_bert), "--data", str(pairs_file), "--dev", str(dev_file)]
-        monkeypatch.setattr(
-            sys, "argv", [PROGRAM.name, *common, "--output", str(output), "--max-steps", "2", *arguments]
-        )
-        runpy.run_path(str(PROGRAM), run_name="__main__")
+        run_program_of(monkeypatch, PROGRAM, *common, "--output", str(output), "--max-steps", "2", *arguments)
         return output
 
     return run

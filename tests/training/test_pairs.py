@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import runpy
-import sys
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
@@ -17,6 +15,7 @@ from sentemb.training import resolve
 from sentemb.training.folder import RunFolder
 from sentemb.training.rows import load_rows
 from sentemb.training.values import to_toml
+from tests.programs import run_program
 
 PROGRAMS = Path(__file__).resolve().parents[2] / "training"
 PAIRS = """question,other,same
@@ -36,8 +35,7 @@ def pairs(write_file: Callable[[str, str], Path]) -> Path:
 
 
 def run(monkeypatch: pytest.MonkeyPatch, program: str, *arguments: str) -> None:
-    monkeypatch.setattr(sys, "argv", [program, *arguments])
-    runpy.run_path(str(PROGRAMS / program), run_name="__main__")
+    run_program(monkeypatch, PROGRAMS / program, *arguments)
 
 
 def test_rows_have_labels_and_components(pairs: Path) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import runpy
-import sys
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from sentemb.training import resolve
+from tests.programs import run_program as run_program_of
 
 PROGRAMS = Path(__file__).resolve().parents[2] / "training"
 RunProgram = Callable[..., Path]
@@ -23,13 +22,8 @@ def run_program(
     def run(name: str, *arguments: str) -> Path:
         common = ["--base", str(tiny_bert), "--data", str(sentences_file), "--dev", str(dev_file)]
         output = tmp_path / "output"
-        monkeypatch.setattr(
-            sys, "argv", [name, *common, "--output", str(output), "--max-steps", "1", *arguments]
-        )
-        with pytest.raises(SystemExit) as left:
-            runpy.run_path(str(PROGRAMS / name), run_name="__main__")
-        if left.value.code:
-            raise left.value
+        steps = ("--output", str(output), "--max-steps", "1")
+        run_program_of(monkeypatch, PROGRAMS / name, *common, *steps, *arguments)
         return output
 
     return run
