@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from sentemb.cli.console import next_step
+from sentemb.cli.console import next_step, say
 from sentemb.cli.options import Device
 
 
@@ -42,3 +42,4 @@ def classify(
         next_step("the same command with --output FILE.csv keeps the classes")
     else:
         write_text(output, table.getvalue())
+        say(f"{output}: {len(texts):,} rows")

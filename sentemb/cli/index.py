@@ -5,15 +5,14 @@ from __future__ import annotations
 import itertools
 import json
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from sentemb._files import refuse_output_over_input
-from sentemb.cli.console import next_step, say, show
+from sentemb.cli.console import next_step, progress_bar, say, show
 from sentemb.cli.options import (
     AsJson,
     CacheDir,
@@ -78,7 +77,7 @@ def build(
         first = list(itertools.islice(documents, 1))
         source = EncoderSource(model, pooling, precision, max_length)
         encoder = source.load(device=device, cache_dir=cache_dir, data_dir=data_dir)
-        with _progress() as progress:
+        with progress_bar() as bar:
             index = SearchIndex.build(
                 itertools.chain(first, documents),
                 encoder,
@@ -87,7 +86,7 @@ def build(
                 metric=metric,
                 memory_budget=budget,
                 work_dir=work_dir,
-                progress=progress,
+                progress=_by_stage(bar),
             )
         index.save(output, overwrite=overwrite)
     _show_facts(output, index.manifest)
@@ -149,26 +148,20 @@ def _queries(query: str | None, file: Path | None) -> list[str]:
     return texts
 
 
-@contextmanager
-def _progress() -> Iterator[Callable[[str, int, int], None]]:
-    """A bar on standard error, where that is a terminal; what was resumed is said in any case."""
-    from rich.console import Console
-    from rich.progress import MofNCompleteColumn, Progress, TimeRemainingColumn
+def _by_stage(bar: Callable[[str, int, int], None]) -> Callable[[str, int, int], None]:
+    """Call stages by their names on a bar, and say what was resumed, on a terminal or not."""
+    resumed = ""
 
-    console = Console(stderr=True)
-    columns = (*Progress.get_default_columns()[:2], MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
-        task = bar.add_task("", total=None)
-        last = ("", 0, 0)
+    def report(stage: str, done: int, total: int) -> None:
+        nonlocal resumed
+        if stage == "resume":
+            resumed = f"resuming: {done:,} of {total:,} texts were already encoded"
+        elif resumed:
+            say(resumed)
+            resumed = ""
+        bar(_STAGES[stage], done, total)
 
-        def report(stage: str, done: int, total: int) -> None:
-            nonlocal last
-            if last[0] == "resume" != stage:
-                say(f"resuming: {last[1]:,} of {last[2]:,} texts were already encoded")
-            last = (stage, done, total)
-            bar.update(task, description=_STAGES[stage], completed=done, total=total or None)
-
-        yield report
+    return report
 
 
 def _show_facts(folder: Path, manifest: Manifest) -> None:

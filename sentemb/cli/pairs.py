@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from sentemb.cli.console import next_step
 from sentemb.cli.options import CacheDir, Columns, DataDir, OutputFile, OutputFolder, Pooling, Seed
 from sentemb.errors import InputError
 
@@ -40,6 +42,7 @@ def split_pairs(
         columns = (part.texts, part.pairs or [], part.labels.tolist())
         write_table(files[name], dict(zip((*paraphrases.PAIR_COLUMNS, "label"), columns, strict=True)))
         typer.echo(f"{files[name]}: {len(part):,} pairs, {int(part.labels.sum()):,} paraphrases")
+    next_step(f"sentemb train quora --data {files['train']} --output FOLDER")
 
 
 def nli_triples(
@@ -56,15 +59,14 @@ def nli_triples(
 
     The columns are those of premise, hypothesis and label. One of several contradicting hypotheses is drawn.
     """
-    from sentemb.data.nli import NLI_COLUMNS, TRIPLE_COLUMNS, read_triples
-    from sentemb.data.writing import by_column, check_output, write_table
+    from sentemb.data.nli import NLI_COLUMNS, read_triples
+    from sentemb.data.writing import check_output
 
     check_output(output, [data])
     triples, counts = read_triples(
         data, columns=column or NLI_COLUMNS, only=_conditions(only or []), seed=seed, data_dir=data_dir
     )
-    write_table(output, by_column(TRIPLE_COLUMNS, triples))
-    typer.echo(f"{output}: {counts}")
+    _write_triples(output, triples, counts)
 
 
 def mine_negatives(
@@ -88,7 +90,7 @@ def mine_negatives(
     """
     from sentemb.data import load_columns
     from sentemb.data.nli import TRIPLE_COLUMNS
-    from sentemb.data.writing import by_column, check_output, write_table
+    from sentemb.data.writing import check_output
 
     check_output(output, [data, corpus])
     names = column or TRIPLE_COLUMNS[:2]
@@ -108,8 +110,18 @@ def mine_negatives(
     triples, counts = mine(pairs, encoder, corpus=further, count=count, margin=margin, skip=skip)
     if not triples:
         raise InputError(f"{data}: {counts}", "lower --margin, or give more candidates with --corpus")
+    _write_triples(output, triples, counts)
+
+
+def _write_triples(output: Path, triples: Sequence[Sequence[str]], counts: object) -> None:
+    from sentemb.data.nli import TRIPLE_COLUMNS
+    from sentemb.data.writing import by_column, write_table
+
     write_table(output, by_column(TRIPLE_COLUMNS, triples))
     typer.echo(f"{output}: {counts}")
+    next_step(
+        f"sentemb train simcse-supervised --data {output} --columns {','.join(TRIPLE_COLUMNS)} -o FOLDER"
+    )
 
 
 def _conditions(texts: Sequence[str]) -> dict[str, str]:

@@ -14,12 +14,13 @@ from sentemb.cli.console import error_line, next_step
 from sentemb.cli.main import LazyGroup, run
 from sentemb.cli.settings import settings_command
 from sentemb.errors import unknown
-from sentemb.training.recipes import PROTOCOLS, RECIPES, Recipe, get_recipe, optimization_of
+from sentemb.training.recipes import KINDS, PROTOCOLS, RECIPES, Recipe, get_recipe, optimization_of
 
 if TYPE_CHECKING:
     from sentemb.training.outcome import Run
     from sentemb.training.run import SeedSummary
 
+_COMMON = ("simcse", "simcse-supervised", "sg-opt", "bt", "quora")  # first in the list of recipes
 _CLASSIFICATION_FLAGS = {
     "task": "Data set of a paper, divided as there; --explain and an unknown name list them.",
     "protocol": f"The paper that divides the task: {', '.join(PROTOCOLS)}; by default the recipe's own.",
@@ -110,6 +111,7 @@ def _classifier(config: Any, resume: bool, flags: dict[str, Any]) -> None:
     with _interruptible() as progress:
         for line in train_classifier(config, flags, resume=resume, progress=progress):
             typer.echo(line)
+    next_step(f"sentemb classify {config.output} FILE --output classes.csv")
 
 
 def _by_protocol(recipe: Recipe, flags: dict[str, Any]) -> dict[str, Any]:
@@ -133,6 +135,7 @@ def _transform(config: Any, resume: bool) -> None:
 
     with _interruptible() as progress:
         typer.echo(str(fit_transform(config, progress=progress)))
+    next_step(f"sentemb eval sts {config.output} {config.base}")
 
 
 def _pretrain(config: Any, resume: bool) -> None:
@@ -140,6 +143,7 @@ def _pretrain(config: Any, resume: bool) -> None:
 
     with _interruptible() as progress:
         _report(pretrain(config, resume=resume, progress=progress))
+    next_step(f"sentemb train simcse --base {config.output} --data TEXTS --output FOLDER")
 
 
 def _multitask(config: Any, resume: bool, flags: dict[str, Any]) -> None:
@@ -196,6 +200,7 @@ _ACTS: dict[str, Callable[..., None]] = {
     "whitening": _transform,
     "pretraining": _pretrain,
 }
-for _recipe in RECIPES.values():
+_ORDER = [*_COMMON, *(one.name for kind in KINDS for one in RECIPES.values() if one.kind == kind)]
+for _recipe in (RECIPES[name] for name in dict.fromkeys(_ORDER)):
     # The rows of the multi-task tables are many, and known to who has the paper.
     app.command(_recipe.name, help=_recipe.summary, hidden=_recipe.kind == "multitask")(_stand_in(_recipe))

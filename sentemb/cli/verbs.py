@@ -30,9 +30,7 @@ VERBS: dict[str, Verb | Group] = {
     "eval": Group(
         "Evaluate encoders.",
         {
-            "sts": Verb(
-                "evaluate:sts", "Score encoders on STS12-16, STS-B and SICK-R, or on other languages."
-            ),
+            "sts": Verb("evaluate:sts", "Score encoders on STS sets or on your own scored pairs."),
             "transfer": Verb("evaluate:transfer", "Train SentEval's classifiers on frozen sentence vectors."),
             "geometry": Verb("evaluate:geometry", "Measure alignment, uniformity and spectrum of encoders."),
             "all": Verb(
@@ -77,7 +75,7 @@ VERBS: dict[str, Verb | Group] = {
             "mine-negatives": Verb("pairs:mine_negatives", "Add hard negatives to pairs."),
             "overlap": Verb("overlap:overlap", "Count the texts of test sets that a training text has too."),
             "back-translate": Verb(
-                "augment:back_translate", "Translate texts there and back: positives for `sentemb train bt`."
+                "augment:back_translate", "Translate texts there and back, for positives."
             ),
             "noisy-copies": Verb("augment:noisy_copies", "Sample noisy copies of labelled rows."),
         },

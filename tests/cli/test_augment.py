@@ -46,7 +46,7 @@ def test_from_texts_to_a_trained_encoder(
     output = tmp_path / "back.csv"
     arguments = ["back-translate", str(source), *models, "--beams", "3", "-o", str(output)]
     code, out, error = call(capsys, *arguments)
-    assert (code, error) == (0, "")
+    assert (code, error) == (0, f"next: sentemb train bt --data {output} --output FOLDER\n")
     assert out.startswith(f"{output}: ") and "5 texts, 4 unique" in out
     rows = load_columns(output, ["text", "back_translation"])
     assert set(rows["text"]) <= set(SENTENCES) and len(rows) > 1

@@ -54,6 +54,15 @@ def test_help_lists_all_verbs_whole_and_loads_none(capsys: pytest.CaptureFixture
     assert not any(line.endswith("...") for line in listed)
 
 
+@pytest.mark.parametrize("group", ["train", *(name for name, one in VERBS.items() if isinstance(one, Group))])
+def test_what_a_group_lists_fits_on_a_line(
+    group: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    _, out, _ = call(capsys, group, "--help")
+    assert "..." not in out[out.index("Commands:") :]
+
+
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
