@@ -6,9 +6,8 @@ from .contamination import Contamination, HeldOut, find_contamination, load_held
 from .extremes import Extremes, draw_extremes
 from .files import Row
 from .label_values import score_classes
-from .labelled import LabelledTexts, UnlabelledTexts, load_labelled, load_unlabelled, read_labelled
+from .labelled import LabelledTexts, Texts, load_labelled, load_unlabelled, read_labelled
 from .nli import Triple, TripleCounts, read_triples
-from .overlap import Overlap, find_overlap
 from .paraphrases import PairCounts, PairSplit, clean_pairs, load_pairs, paraphrase_components, split_pairs
 from .sampling import cap_per_class, few_shot_per_class, few_shot_sets, imbalanced, stratified_sample
 from .sources import describe_source, read_rows
@@ -23,15 +22,14 @@ __all__ = [
     "Extremes",
     "HeldOut",
     "LabelledTexts",
-    "Overlap",
     "PairCounts",
     "PairSplit",
     "Row",
     "ScoredPairs",
     "Subset",
+    "Texts",
     "Triple",
     "TripleCounts",
-    "UnlabelledTexts",
     "add_copies",
     "cap_per_class",
     "class_balanced_batches",
@@ -42,7 +40,6 @@ __all__ = [
     "few_shot_per_class",
     "few_shot_sets",
     "find_contamination",
-    "find_overlap",
     "get",
     "imbalanced",
     "lacon_train_split",

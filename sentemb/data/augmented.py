@@ -1,7 +1,6 @@
 """Training sets with noisy copies of their rows, made offline by back-translation (SCL, section 4.2).
 
-The paper translates English to German and back, sampling at a temperature of 0.3 to 0.9, and adds three such
-copies to each labelled row. Translating is not done here: a file holds the copies. The paper does not say
+The paper samples at temperatures of 0.3 to 0.9 and adds three copies to each labelled row. It does not say
 whether both texts of a pair are translated; the file decides, by repeating the one that is not.
 """
 
@@ -28,10 +27,9 @@ RATIO = 3
 
 
 class Copy(NamedTuple):
-    """A noisy copy of one row, which the file names by its number from 0 or by its text, or two texts."""
+    """A noisy copy of the row with a number, from 0, or of those with a text, or with two texts."""
 
-    row: int | None
-    original: tuple[str, ...]
+    original: int | tuple[str, ...]
     text: str
     pair: str | None
     temperature: float | None
@@ -50,8 +48,8 @@ def read_copies(
 
     Args:
         path: A `.tsv`, `.csv`, `.jsonl` or `.parquet` file, also with `.gz` or `.xz`.
-        original: Column with the number of the original row, from 0; or the column, or the two columns of a
-            pair, with its text. A single column is taken for numbers where all of it are whole numbers.
+        original: Column with the number of the original row, from 0, or with its text (two for a pair). A
+            single column is taken for numbers where all of it are whole numbers.
         text: Column of the copy, or of the first of two.
         pair: Column of the second of two.
         temperature: Column of the sampling temperature.
@@ -60,7 +58,7 @@ def read_copies(
         The copies in the order of the file.
 
     Raises:
-        InputError: The file or a column is missing, or a cell holds what does not fit; with the line.
+        InputError: The file or a column is missing, or a cell does not fit; with the line.
     """
     source = Path(path)
     originals = [original] if isinstance(original, str) else list(original)
@@ -69,8 +67,9 @@ def read_copies(
     numbered = len(originals) == 1 and all(_is_number(record.values[originals[0]]) for record in records)
     return [
         Copy(
-            row=int(record.number(originals[0])) if numbered else None,
-            original=() if numbered else tuple(record.text(name) for name in originals),
+            original=int(record.number(originals[0]))
+            if numbered
+            else tuple(record.text(name).strip() for name in originals),
             text=record.text(text),
             pair=record.text(pair) if pair else None,
             temperature=record.number(temperature) if temperature else None,
@@ -123,8 +122,8 @@ def add_copies(
         (1 + ratio) times as many rows.
 
     Raises:
-        InputError: A copy is of a row that the split does not have, or no pair where the split has pairs or
-            the other way round; or a chosen row has too few.
+        InputError: A copy is of no row of the split, is a pair where the split has none or the other way
+            round, or a chosen row has too few.
     """
     wanted = (copy for copy in copies if temperature is None or copy.temperature == temperature)
     by_row = _by_row(data, wanted)
@@ -139,14 +138,21 @@ def add_copies(
                 "translate more, or ask for a smaller ratio",
             )
         chosen += [found[one] for one in np.sort(rng.permutation(len(found))[:ratio])]
-    return _joined(data.select(rows), chosen, ratio)
+    kept = data.select(rows)
+    return replace(
+        kept,
+        split=f"{kept.split} with copies",
+        texts=kept.texts + [copy.text for copy in chosen],
+        pairs=None if kept.pairs is None else kept.pairs + [copy.pair or "" for copy in chosen],
+        labels=np.concatenate([kept.labels, np.repeat(kept.labels, ratio)]),
+    )
 
 
 def _by_row(data: LabelledTexts, copies: Iterable[Copy]) -> defaultdict[int, list[Copy]]:
-    """The copies of each row: a copy is of the row of its number, or of all rows with the text it names."""
-    rows_of: defaultdict[tuple[str, ...], list[int]] = defaultdict(list)
-    columns = [data.texts, *([data.pairs] if data.pairs else [])]
-    for row, texts in enumerate(zip(*columns, strict=True)):
+    """The copies of each row."""
+    rows_of: defaultdict[int | tuple[str, ...], list[int]] = defaultdict(list)
+    for row, texts in enumerate(data.rows()):
+        rows_of[row].append(row)
         rows_of[tuple(text.strip() for text in texts)].append(row)
     by_row: defaultdict[int, list[Copy]] = defaultdict(list)
     for copy in copies:
@@ -155,29 +161,16 @@ def _by_row(data: LabelledTexts, copies: Iterable[Copy]) -> defaultdict[int, lis
                 f"{copy.location}: {data.name} has {'single texts' if data.pairs is None else 'pairs'}",
                 "name as many columns of copies as it has texts (text, pair)",
             )
-        if copy.row is None:
-            rows, what = rows_of.get(tuple(text.strip() for text in copy.original), []), "that text"
-        else:
-            rows = [copy.row] if 0 <= copy.row < len(data) else []
-            what = f"number {copy.row}, counted from 0"
-        if not rows:
+        if copy.original not in rows_of:
+            numbered = isinstance(copy.original, int)
+            what = f"number {copy.original}, counted from 0" if numbered else "that text"
             raise InputError(
                 f"{copy.location}: {data.name} {data.split} has no row of {what}",
                 "give the training split that the copies were made from",
             )
-        for row in rows:
+        for row in rows_of[copy.original]:
             by_row[row].append(copy)
     return by_row
-
-
-def _joined(kept: LabelledTexts, copies: list[Copy], ratio: int) -> LabelledTexts:
-    return replace(
-        kept,
-        split=f"{kept.split} with copies",
-        texts=kept.texts + [copy.text for copy in copies],
-        pairs=None if kept.pairs is None else kept.pairs + [copy.pair or "" for copy in copies],
-        labels=np.concatenate([kept.labels, np.repeat(kept.labels, ratio)]),
-    )
 
 
 def _is_number(value: Any) -> bool:

@@ -1,42 +1,29 @@
 """English sentences and graded pairs that come with the package, for a first run without any download.
 
-They were written for this project and are under its licence, Apache-2.0. One annotator gave the scores, on
-the scale of the STS tasks: they show whether training went the right way and are a smoke test, no benchmark.
+Written for this project, under its licence. One annotator gave the scores: a smoke test, no benchmark.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 
-import numpy as np
-
 from sentemb.data.files import TEXT_COLUMN, read_file
-from sentemb.data.sts import ScoredPairs, Subset
+from sentemb.data.sts import ScoredPairs, Subset, read_scored_pairs
 
 _FOLDER = Path(__file__).with_name("bundled")
 
 
 def bundled_pairs() -> ScoredPairs:
-    """Sentence pairs of thirteen domains, graded from 0 (unrelated) to 5 (the same meaning).
-
-    Paraphrases that share few words and contradictions that share most of them are frequent, so that counting
-    common words does not solve it.
-    """
-    rows = [row.values for row in read_file(bundled_pairs_file())]
+    """Sentence pairs of thirteen domains, graded from 0 (unrelated) to 5 (the same meaning)."""
+    pairs = read_scored_pairs(bundled_pairs_file(), name="sentemb-pairs", split="test")
+    domains = (row.values["domain"] for row in read_file(bundled_pairs_file()))
     subsets: list[Subset] = []
-    for domain, members in groupby(row["domain"] for row in rows):
+    for domain, members in groupby(domains):
         start = subsets[-1].stop if subsets else 0
         subsets.append(Subset(domain, start, start + len(list(members))))
-    return ScoredPairs(
-        name="sentemb-pairs",
-        split="test",
-        first=[row["sentence1"] for row in rows],
-        second=[row["sentence2"] for row in rows],
-        gold=np.array([float(row["score"]) for row in rows], dtype=np.float64),
-        subsets=tuple(subsets),
-        source="sentemb/data/bundled/pairs.tsv",
-    )
+    return replace(pairs, subsets=tuple(subsets), source="sentemb/data/bundled/pairs.tsv")
 
 
 def bundled_sentences() -> list[str]:

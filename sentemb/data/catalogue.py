@@ -215,10 +215,7 @@ def get_split(name: str, kind: Kind, split: str) -> Entry:
 
 
 def check_row_count(where: str, found: int, expected: int | None, *, strict: bool = True) -> None:
-    """Refuse a copy of a data set that has more or fewer rows than it should, or warn of it.
-
-    Truncated copies have produced published nonsense, so a difference is an error unless the user allows it.
-    """
+    """Refuse, or warn of, a copy with another row count: truncated copies have been published as results."""
     if expected is None or found == expected:
         return
     difference = f"{expected - found:,} missing" if found < expected else f"{found - expected:,} too many"

@@ -38,9 +38,8 @@ def load_columns(
 ) -> Dataset:
     """Load text columns for training; their order decides their roles, their names do not.
 
-    The rows go into Arrow as they are read. Up to 256 MiB stay in memory, more go to a file that is mapped
-    into memory and removed when the process ends (a killed one leaves `sentemb-*` in the temporary folder).
-    Nothing is cached between runs, so no run can see old data.
+    Up to 256 MiB of rows stay in memory, more go to a file that is mapped into memory and removed when the
+    process ends (a killed one leaves `sentemb-*` in the temporary folder). Nothing is cached between runs.
 
     Args:
         source: What `read_rows` takes: a file, a folder, a hub id, or a data set of the catalogue.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import chain
 from typing import Any
 
 from sentemb.data.catalogue import Entry, entries, expand, get
@@ -20,7 +21,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     "transfer": ("mr", "cr", "subj", "mpqa", "sst2-senteval", "trec", "mrpc-msr"),
 }
 """Names for several sets: the papers' STS sets, and SentEval's transfer tasks."""
-_RANK: tuple[How, ...] = ("exact", "inside", "near")
+_WAYS: tuple[How, ...] = ("exact", "inside", "near")
 _REPORT_EVERY = 100_000
 
 
@@ -81,12 +82,8 @@ class Contamination:
     sets: tuple[SetOverlap, ...]
 
     def to_json(self) -> dict[str, Any]:
-        """Everything, with every text found.
-
-        Returns:
-            JSON values.
-        """
-        sets = [asdict(one) | {how: one.count(how) for how in _RANK} for one in self.sets]
+        """Everything, with every text found, as JSON values."""
+        sets = [asdict(one) | {how: one.count(how) for how in _WAYS} for one in self.sets]
         return {"texts": self.texts, "nearness": self.nearness, "sets": sets}
 
 
@@ -114,7 +111,9 @@ def load_held_out(
     """
     flat = expand([member for name in names for member in GROUPS.get(name, (name,))])
     return [
-        _read_file(name, columns)
+        HeldOut(
+            name, "", tuple(filter(None, (tuple(texts_of(row)) for row in read_rows(name, columns=columns))))
+        )
         if names_a_file(name)
         else _read_entry(get(name), data_dir, check_rows=check_rows)
         for name in dict.fromkeys(flat)
@@ -133,8 +132,8 @@ def find_contamination(
     Args:
         train: Rows of the training text, such as `read_rows` gives; every cell that is a text counts.
         sets: The test sets.
-        nearness: Texts count as near from this share of common words, above 0.5 and at most 1: twice the
-            words that both have in the same order, over the words of both.
+        nearness: Texts are near from this share of common words, above 0.5 and at most 1: twice the words
+            that both have in the same order, over the words of both.
         progress: Takes the number of texts read so far, now and then.
 
     Returns:
@@ -154,7 +153,7 @@ def find_contamination(
         for text in texts_of(record):
             count += 1
             for match in index.find(text):
-                if match.number not in best or _better(match, best[match.number][0]):
+                if match.number not in best or _rank(match) > _rank(best[match.number][0]):
                     best[match.number] = (match, record.location, text)
             if progress is not None and count % _REPORT_EVERY == 0:
                 progress(count)
@@ -168,36 +167,24 @@ def texts_of(record: Row) -> list[str]:
     return [value for value in record.values.values() if isinstance(value, str) and not _is_number(value)]
 
 
-def _better(match: Match, other: Match) -> bool:
-    return (-_RANK.index(match.how), match.nearness) > (-_RANK.index(other.how), other.nearness)
+def _rank(match: Match) -> tuple[int, float]:
+    return -_WAYS.index(match.how), match.nearness
 
 
 def _overlap(
     one: HeldOut, folded: Sequence[tuple[str, ...]], found: Mapping[str, tuple[Match, str, str]]
 ) -> SetOverlap:
     as_written: dict[str, str] = {}
-    for row, keys in zip(one.rows, folded, strict=True):
-        for text, key in zip(row, keys, strict=True):
-            if key:
-                as_written.setdefault(key, text)
+    for key, text in zip(chain.from_iterable(folded), chain.from_iterable(one.rows), strict=True):
+        if key:
+            as_written.setdefault(key, text)
     findings = []
     for key, text in as_written.items():
         if key in found:
             match, location, train_text = found[key]
             findings.append(Finding(text, match.how, match.nearness, location, train_text))
-    return SetOverlap(
-        name=one.name,
-        split=one.split,
-        texts=len(as_written),
-        rows=len(folded),
-        whole_rows=sum(any(keys) and all(key in found for key in keys if key) for keys in folded),
-        findings=tuple(findings),
-    )
-
-
-def _read_file(name: str, columns: Sequence[str] | None) -> HeldOut:
-    rows = tuple(tuple(texts_of(record)) for record in read_rows(name, columns=columns))
-    return HeldOut(name, "", tuple(row for row in rows if row))
+    whole_rows = sum(any(keys) and all(key in found for key in keys if key) for keys in folded)
+    return SetOverlap(one.name, one.split, len(as_written), len(folded), whole_rows, tuple(findings))
 
 
 def _read_entry(entry: Entry, data_dir: str | os.PathLike[str] | None, *, check_rows: bool) -> HeldOut:
@@ -210,9 +197,7 @@ def _read_entry(entry: Entry, data_dir: str | os.PathLike[str] | None, *, check_
         pairs = load_scored_pairs(entry.name, **options)
         return HeldOut(entry.name, split, tuple(zip(pairs.first, pairs.second, strict=True)))
     load = load_unlabelled if split in entry.unlabelled else load_labelled
-    data = load(entry.name, **options)
-    rows = zip(data.texts, data.pairs, strict=True) if data.pairs else ((text,) for text in data.texts)
-    return HeldOut(entry.name, split, tuple(rows))
+    return HeldOut(entry.name, split, tuple(load(entry.name, **options).rows()))
 
 
 def _is_number(text: str) -> bool:

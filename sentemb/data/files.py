@@ -27,14 +27,9 @@ from sentemb.errors import InputError
 TEXT_COLUMN = "text"
 """Name of the one column of a plain text file."""
 _PARQUET_BATCH = 1024
-_SPLIT_WORDS = {
-    "train": "train",
-    "dev": "dev",
-    "valid": "dev",
-    "validation": "dev",
-    "val": "dev",
-    "test": "test",
-}
+_SPLIT_WORDS = {"train": "train", "test": "test"} | dict.fromkeys(
+    ("dev", "valid", "validation", "val"), "dev"
+)
 
 
 class Row(NamedTuple):
@@ -49,51 +44,21 @@ class Row(NamedTuple):
     values: dict[str, Any]
 
     def text(self, column: str) -> str:
-        """The text in a column.
-
-        Args:
-            column: The column.
-
-        Returns:
-            The string, which may be empty.
-
-        Raises:
-            InputError: There is no such column, or its value is no string.
-        """
+        """The text in a column, which may be empty; `InputError` where it is absent or no string."""
         value = self._value(column)
         if not isinstance(value, str):
             raise self._wrong(column, value, "text")
         return value
 
     def filled(self, column: str) -> str:
-        """The text in a column, which must not be blank.
-
-        Args:
-            column: The column.
-
-        Returns:
-            The string.
-
-        Raises:
-            InputError: As for `text`, or the string is blank.
-        """
+        """The text in a column, which must not be blank."""
         text = self.text(column)
         if not text.strip():
             raise InputError(f"{self.location}: column {column!r} is empty", "remove the row or fill it in")
         return text
 
     def number(self, column: str) -> float:
-        """The number in a column, also where a text format spells it.
-
-        Args:
-            column: The column.
-
-        Returns:
-            A finite float.
-
-        Raises:
-            InputError: There is no such column, or its value is no finite number.
-        """
+        """The finite number in a column, also where a text format spells it."""
         value = self._value(column)
         try:
             number = math.nan if isinstance(value, bool) else float(value)

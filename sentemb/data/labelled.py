@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -36,31 +36,56 @@ TEXT_COLUMNS = (("text",), ("sentence",), *PAIR_COLUMNS)
 LABEL_COLUMNS = (("label",), ("labels",), ("class",), ("gold_label",))
 
 
+def text_key(text: str) -> str:
+    """What two texts share that differ in letter case and white space only."""
+    return " ".join(text.split()).casefold()
+
+
 @dataclass(frozen=True, eq=False)
-class LabelledTexts:
-    """Texts, or pairs of texts, with their labels.
+class Texts:
+    """Texts, or pairs of texts, of one split.
 
     Attributes:
         name: The set.
         split: The split, or what it was made into.
         texts: Texts, or the first of each pair; empty ones count.
         pairs: The second of each pair, None for single texts.
-        labels: (n,) class numbers from 0, int64, or finite scores, float64.
-        label_names: The classes' names in the order of their numbers; empty where labels are scores. A class
-            may have no example.
         source: Where the rows were read, for records.
-
-    Raises:
-        InputError: The lengths differ, there is no row, or a label is no class or not finite.
     """
 
     name: str
     split: str
     texts: list[str]
     pairs: list[str] | None
+    source: str = field(default="", kw_only=True)
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+    def rows(self) -> Iterator[tuple[str, ...]]:
+        """The text, or the two texts, of each row."""
+        return zip(*([self.texts, self.pairs] if self.pairs else [self.texts]), strict=True)
+
+    def text_keys(self) -> list[tuple[str, ...]]:
+        """What makes two rows the same: their texts but for letter case and white space."""
+        return [tuple(map(text_key, row)) for row in self.rows()]
+
+
+@dataclass(frozen=True, eq=False)
+class LabelledTexts(Texts):
+    """Texts, or pairs of texts, with their labels; see `Texts`.
+
+    Attributes:
+        labels: (n,) class numbers from 0, int64, or finite scores, float64.
+        label_names: The classes' names in the order of their numbers; empty where labels are scores. A class
+            may have no example.
+
+    Raises:
+        InputError: The lengths differ, there is no row, or a label is no class or not finite.
+    """
+
     labels: Labels
     label_names: tuple[str, ...]
-    source: str = ""
 
     def __post_init__(self) -> None:
         kind = np.int64 if self.label_names else np.float64
@@ -81,9 +106,6 @@ class LabelledTexts:
             row = int(np.flatnonzero(wrong)[0])
             raise InputError(f"{self.name} {self.split}: the label of row {row} is {self.labels[row]}")
 
-    def __len__(self) -> int:
-        return len(self.texts)
-
     @property
     def class_counts(self) -> dict[str, int]:
         """Rows of each class, also of those without any; nothing where labels are scores."""
@@ -91,11 +113,7 @@ class LabelledTexts:
         return dict(zip(self.label_names, counts.tolist(), strict=True)) if self.label_names else {}
 
     def describe(self) -> dict[str, Any]:
-        """What the record of a run says of the set.
-
-        Returns:
-            Name, split, source, rows, classes and the checksum of texts and labels.
-        """
+        """The set, split, source, rows, classes and checksum, for the record of a run."""
         content = json.dumps([self.texts, self.pairs, self.labels.tolist()], ensure_ascii=False)
         return {
             "set": self.name,
@@ -131,11 +149,10 @@ class LabelledTexts:
         )
 
     def first_classes(self, count: int) -> LabelledTexts:
-        """The rows of the first so many classes, with these classes only.
+        """The rows of the first so many classes, with these classes only (LaCon, section 4.5).
 
-        For LaCon's growing number of classes (section 4.5: 2 to 14 of DBpedia, 1,000 training rows each by
-        `cap_per_class`, all test rows). It does not say which classes; the first make every step contain the
-        one before.
+        The paper does not say which classes of DBpedia it takes; the first make every step contain the one
+        before.
 
         Args:
             count: How many classes.
@@ -152,28 +169,6 @@ class LabelledTexts:
         return replace(chosen, label_names=self.label_names[:count])
 
 
-@dataclass(frozen=True, eq=False)
-class UnlabelledTexts:
-    """Texts of a split whose labels nobody published.
-
-    Attributes:
-        name: The set.
-        split: The split.
-        texts: Texts, or the first of each pair.
-        pairs: The second of each pair, None for single texts.
-        source: Where the rows were read.
-    """
-
-    name: str
-    split: str
-    texts: list[str]
-    pairs: list[str] | None
-    source: str = ""
-
-    def __len__(self) -> int:
-        return len(self.texts)
-
-
 def load_labelled(
     name: str | os.PathLike[str],
     *,
@@ -184,14 +179,13 @@ def load_labelled(
     """Load one split of a labelled set of the catalogue, or a file of labelled texts.
 
     Args:
-        name: The set, such as `sst2`, `mrpc`, `trec` or `tnews-few`; those of kind `labelled`. Or a file as
-            for `read_labelled`, whose columns have usual names.
-        split: `train`, `dev` or `test`, or another that the set has, such as FewCLUE's `train-0`; `train` by
-            default. MR, CR, SUBJ and MPQA have a `train` only: they are evaluated by cross-validation. What
-            results call a file's rows; by default what its name mentions, as `my-dev.csv`, else `all`.
+        name: A set of kind `labelled`, such as `sst2`, `trec` or `tnews-few`; or a file as for
+            `read_labelled`, whose columns have usual names.
+        split: A split of the set, `train` by default; MR, CR, SUBJ and MPQA have no other. What results call
+            a file's rows; by default what its name mentions, as `my-dev.csv`, else `all`.
         data_dir: Folder (or SentEval archive) that holds the set as published or as fetched from the hub;
             `SENTEMB_DATA` by default. Where neither is given, the set comes from the hub.
-        check_rows: Refuse a copy whose row count differs from the catalogue's; it is never cut short.
+        check_rows: Refuse a copy whose row count differs from the catalogue's.
 
     Returns:
         The rows in the order of the file.
@@ -232,8 +226,8 @@ def read_labelled(
 
     Args:
         path: A `.csv`, `.tsv`, `.jsonl` or `.parquet` file, also with `.gz` or `.xz`.
-        text: Column of the texts, or of the first of each pair; by default `text` or `sentence`, or else the
-            two columns of pairs under one of the usual names, such as `sentence1` and `sentence2`.
+        text: Column of the texts, or of the first of each pair; by default `text`, `sentence`, or the first
+            of one of `PAIR_COLUMNS`, whose second is then `pair`.
         pair: Column of the second of each pair.
         label: Column of the labels: strings, whole numbers, or true and false; `label` or `class` by default.
         label_names: The classes in the order of their numbers, as those of the training split for its dev
@@ -250,9 +244,9 @@ def read_labelled(
         InputError: The file, a column, a text or a label is missing or broken, or a label is none of
             `label_names`; with the line.
     """
-    source = Path(path)
     if scores and label_names:
         raise InputError("scores have no label names", "leave one of the two out")
+    source = Path(path)
     if text is None:
         text, *second = usual_columns(source, TEXT_COLUMNS, encoding=encoding)
         pair = pair or next(iter(second), None)
@@ -281,7 +275,7 @@ def read_labelled(
 
 def load_unlabelled(
     name: str, *, split: str, data_dir: str | os.PathLike[str] | None = None, check_rows: bool = True
-) -> UnlabelledTexts:
+) -> Texts:
     """Load the texts of a split without labels, for predictions to hand in or for training without labels.
 
     Args:
@@ -294,30 +288,29 @@ def load_unlabelled(
         The texts in the order of the file.
 
     Raises:
-        InputError: The split has labels, or anything of what `load_labelled` refuses.
+        InputError: The split has labels, or as for `load_labelled`.
     """
     entry = get_split(name, "labelled", split)
     if split not in entry.unlabelled:
         raise InputError(f"{name} {split} has labels", "read it with load_labelled")
     place = locate(entry, split, data_dir)
-    texts, pairs = _texts(read_examples(entry, split, place, labelled=False))
-    check_row_count(f"{name} {split} ({place})", len(texts), entry.rows.get(split), strict=check_rows)
-    return UnlabelledTexts(name, split, texts, pairs, source=str(place))
+    data = Texts(name, split, *_texts(read_examples(entry, split, place, labelled=False)), source=str(place))
+    check_row_count(f"{name} {split} ({place})", len(data), entry.rows.get(split), strict=check_rows)
+    return data
 
 
 def read_labelled_place(entry: Entry, split: str, place: Place) -> LabelledTexts:
     """Read one split of a labelled set from where it was found, however many rows there are."""
     undecided = entry.published.no_label if entry.published else None
     rows = [row for row in read_examples(entry, split, place) if undecided is None or row.label != undecided]
-    texts, pairs = _texts(rows)
-    if not entry.labels:
-        scores = [Row(row.location, {"label": row.label}).number("label") for row in rows]
-        return LabelledTexts(entry.name, split, texts, pairs, np.array(scores), (), source=str(place))
-    spellings = entry.published.spellings if entry.published and rows and rows[0].published else ()
-    labels = number_labels(
-        ((row.location, row.label) for row in rows), entry.labels, spellings=spellings, where=entry.name
-    )
-    return LabelledTexts(entry.name, split, texts, pairs, labels, entry.labels, source=str(place))
+    labels: Labels
+    if entry.labels:
+        spellings = entry.published.spellings if entry.published and rows and rows[0].published else ()
+        values = ((row.location, row.label) for row in rows)
+        labels = number_labels(values, entry.labels, spellings=spellings, where=entry.name)
+    else:
+        labels = np.array([Row(row.location, {"label": row.label}).number("label") for row in rows])
+    return LabelledTexts(entry.name, split, *_texts(rows), labels, entry.labels, source=str(place))
 
 
 def count_rows(entry: Entry, split: str, place: Place) -> int:
@@ -328,10 +321,5 @@ def count_rows(entry: Entry, split: str, place: Place) -> int:
 
 
 def _texts(rows: Iterable[Example]) -> tuple[list[str], list[str] | None]:
-    texts: list[str] = []
-    pairs: list[str] = []
-    for row in rows:
-        texts.append(row.text)
-        if row.pair is not None:
-            pairs.append(row.pair)
-    return texts, pairs or None
+    both = [(row.text, row.pair) for row in rows]
+    return [text for text, _ in both], [pair for _, pair in both if pair is not None] or None

@@ -48,12 +48,7 @@ def fold(text: str) -> str:
 
 
 class NearTexts:
-    """Texts to look for.
-
-    Args:
-        texts: Folded texts (`fold`), none twice.
-        nearness: How near is near, above 0.5 and at most 1.
-    """
+    """Folded texts to look for, none twice; `nearness` above 0.5 and at most 1."""
 
     def __init__(self, texts: Sequence[str], *, nearness: float = 0.9) -> None:
         self.nearness = nearness

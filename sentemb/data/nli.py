@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -11,6 +12,7 @@ import numpy as np
 
 from sentemb.data.catalogue import get
 from sentemb.data.files import Row
+from sentemb.data.labelled import text_key
 from sentemb.data.sources import kind_of, read_rows
 from sentemb.errors import InputError
 
@@ -19,8 +21,7 @@ TRIPLE_COLUMNS = ("sent0", "sent1", "hard_neg")
 NLI_COLUMNS = ("premise", "hypothesis", "label")
 """The columns of labelled pairs where nothing else is said."""
 # As SNLI and MNLI spell them, and as the numbers of the hub's copies.
-_ENTAILMENT = frozenset({"entailment", "0"})
-_CONTRADICTION = frozenset({"contradiction", "2"})
+_ENTAILED = {"entailment": True, "0": True, "contradiction": False, "2": False}
 
 
 class Triple(NamedTuple):
@@ -93,7 +94,7 @@ def read_triples(
     """Make triples of labelled pairs.
 
     Each entailed hypothesis makes a triple with one of the contradicting hypotheses of its premise, drawn at
-    random: SimCSE "only sample[s] one as the hard negative" where there are several (section 4).
+    random, as SimCSE does (section 4).
 
     Args:
         source: As for `read_rows`.
@@ -132,11 +133,10 @@ def make_triples(
     """Make triples of records; see `read_triples`."""
     labels, counts, other_labels = _labels_of(records, columns)
     premises: dict[str, _Hypotheses] = {}
-    for premise, hypothesis, kinds in labels.values():
-        if len(kinds) > 1:
-            continue
-        place = premises.setdefault(_key(premise), _Hypotheses(premise))
-        (place.entailed if "entailment" in kinds else place.contradicting).append(hypothesis)
+    for premise, hypothesis, entailed in labels.values():
+        if len(entailed) == 1:
+            place = premises.setdefault(text_key(premise), _Hypotheses(premise))
+            (place.entailed if True in entailed else place.contradicting).append(hypothesis)
     triples = list(_drawn(premises.values(), np.random.default_rng(seed)))
     complete = [one for one in premises.values() if one.entailed and one.contradicting]
     used = {(triple.anchor, triple.negative) for triple in triples}
@@ -150,32 +150,32 @@ def make_triples(
     )
 
 
-_Labels = dict[tuple[str, str], tuple[str, str, set[str]]]
+_Labels = dict[tuple[str, str], tuple[str, str, set[bool]]]
 
 
 def _labels_of(
     records: Iterable[Row], columns: Sequence[str]
 ) -> tuple[_Labels, dict[str, int], dict[str, int]]:
-    """The labels of each different pair, and counts of the rows that are none or nothing new."""
+    """Whether each unique pair is entailed, and counts of the rows that are none or nothing new."""
     premise_column, hypothesis_column, label_column = columns
     found: _Labels = {}
-    counts = dict.fromkeys(("rows", "blank", "repeated", "contradictory"), 0)
-    other_labels: dict[str, int] = {}
+    counts = Counter(rows=0, blank=0, repeated=0, contradictory=0)
+    other_labels: Counter[str] = Counter()
     for record in records:
         counts["rows"] += 1
-        kind = _kind(spelled := str(record.values.get(label_column)).strip())
-        if kind is None:
-            other_labels[spelled] = other_labels.get(spelled, 0) + 1
+        label = str(record.values.get(label_column)).strip()
+        if label not in _ENTAILED:
+            other_labels[label] += 1
             continue
         premise, hypothesis = record.text(premise_column), record.text(hypothesis_column)
-        key = (_key(premise), _key(hypothesis))
+        key = (text_key(premise), text_key(hypothesis))
         if not all(key):
             counts["blank"] += 1
             continue
-        _, _, kinds = found.setdefault(key, (premise, hypothesis, set()))
-        counts["repeated"] += kind in kinds
-        kinds.add(kind)
-    counts["contradictory"] = sum(2 for _, _, kinds in found.values() if len(kinds) > 1)
+        _, _, entailed = found.setdefault(key, (premise, hypothesis, set()))
+        counts["repeated"] += _ENTAILED[label] in entailed
+        entailed.add(_ENTAILED[label])
+    counts["contradictory"] = sum(2 for _, _, entailed in found.values() if len(entailed) > 1)
     return found, counts, other_labels
 
 
@@ -188,13 +188,3 @@ def _drawn(premises: Iterable[_Hypotheses], rng: np.random.Generator) -> Iterabl
         for positive in one.entailed:
             order = order or rng.permutation(len(one.contradicting)).tolist()
             yield Triple(one.premise, positive, one.contradicting[order.pop()])
-
-
-def _kind(label: str) -> str | None:
-    if label in _ENTAILMENT:
-        return "entailment"
-    return "contradiction" if label in _CONTRADICTION else None
-
-
-def _key(text: str) -> str:
-    return " ".join(text.split()).casefold()

@@ -1,11 +1,12 @@
 """Labelled pairs of texts: what contradicts itself in them, the graph of paraphrases, splits without leaks.
 
-Texts are the same if they differ in letter case or white space only, as for `find_overlap`.
+Texts are the same if they differ in letter case or white space only.
 """
 
 from __future__ import annotations
 
 import os
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -17,7 +18,6 @@ from scipy.sparse.csgraph import connected_components
 
 from sentemb.data.columns import LABEL, load_columns
 from sentemb.data.labelled import LabelledTexts, load_labelled
-from sentemb.data.overlap import text_keys
 from sentemb.data.sampling import Rows
 from sentemb.data.sources import kind_of
 from sentemb.errors import InputError
@@ -99,9 +99,13 @@ def load_pairs(
         InputError: The source, a column or a row is missing or broken, or it has no pairs of two classes.
     """
     if kind_of(source) == "entry":
-        return _checked(load_labelled(str(source), split=split, data_dir=data_dir))
-    first, second = _two(columns or PAIR_COLUMNS)
-    rows = load_columns(source, [first, second], label=label)
+        data = load_labelled(str(source), split=split, data_dir=data_dir)
+        _require_two_classes(data)
+        return data
+    columns = columns or PAIR_COLUMNS
+    if isinstance(columns, str) or len(columns) != 2:
+        raise InputError(f"text columns {columns!r}", "name the two columns of the pairs")
+    rows = load_columns(source, columns, label=label)
     labels = np.array(rows[LABEL])
     wrong = np.flatnonzero((labels != 0) & (labels != 1))
     if len(wrong):
@@ -109,8 +113,8 @@ def load_pairs(
             f"{source}: row {wrong[0] + 1} has the {label} {labels[wrong[0]]:g}",
             "label paraphrases 1 and all other pairs 0",
         )
-    texts, pairs = list(rows[first]), list(rows[second])
-    return LabelledTexts(str(source), split, texts, pairs, labels.astype(np.int64), NAMES, str(source))
+    texts, pairs = (list(rows[column]) for column in columns)
+    return LabelledTexts(str(source), split, texts, pairs, labels.astype(np.int64), NAMES, source=str(source))
 
 
 def clean_pairs(data: LabelledTexts) -> tuple[LabelledTexts, PairCounts]:
@@ -128,24 +132,27 @@ def clean_pairs(data: LabelledTexts) -> tuple[LabelledTexts, PairCounts]:
     Raises:
         InputError: These are no pairs of two classes, or none is left.
     """
-    _checked(data)
-    labels: dict[tuple[str, ...], set[int]] = {}
-    keys = [tuple(sorted(key)) for key in text_keys(data)]
+    _require_two_classes(data)
+    keys = [tuple(sorted(key)) for key in data.text_keys()]
+    labels: defaultdict[tuple[str, ...], set[int]] = defaultdict(set)
     for key, label in zip(keys, data.labels.tolist(), strict=True):
-        labels.setdefault(key, set()).add(label)
-    counts = dict.fromkeys(("blank", "identical", "contradictory", "repeated"), 0)
-    kept: list[int] = []
-    seen: set[tuple[str, ...]] = set()
+        labels[key].add(label)
+    counts = Counter(blank=0, identical=0, contradictory=0, repeated=0)
+    kept: dict[tuple[str, ...], int] = {}
     for row, key in enumerate(keys):
-        reason = _reason(key, labels[key], seen)
-        if reason is None:
-            seen.add(key)
-            kept.append(row)
+        if not all(key):
+            counts["blank"] += 1
+        elif key[0] == key[1]:
+            counts["identical"] += 1
+        elif len(labels[key]) > 1:
+            counts["contradictory"] += 1
+        elif key in kept:
+            counts["repeated"] += 1
         else:
-            counts[reason] += 1
+            kept[key] = row
     if not kept:
         raise InputError(f"{data.name} {data.split}: no pair is left of {len(data):,}", "check its columns")
-    cleaned = data.select(kept)
+    cleaned = data.select(list(kept.values()))
     components = paraphrase_components(cleaned)
     implied = int(((cleaned.labels == 0) & (components[:, 0] == components[:, 1])).sum())
     return cleaned, PairCounts(rows=len(data), kept=len(kept), implied=implied, **counts)
@@ -163,16 +170,16 @@ def paraphrase_components(data: LabelledTexts) -> Components:
     Raises:
         InputError: These are no pairs of two classes.
     """
-    return _components(_checked(data), edges=data.labels == 1)
+    _require_two_classes(data)
+    return _components(data, edges=data.labels == 1)
 
 
 def split_pairs(data: LabelledTexts, *, seed: int, dev: float = 0.1, test: float = 0.1) -> PairSplit:
     """Divide pairs so that no text is in two parts, and no paraphrase of a text either.
 
     Rows that share a text, directly or by way of others, whatever their labels, stay together. Such groups
-    are drawn at random into the test part until it is full, then into the dev part; one that would make a
-    part too large is skipped, so that no row is lost and the parts have the sizes that were asked for, as
-    far as the groups allow.
+    are drawn at random into the test part until it is full, then into the dev part; a group that would make a
+    part too large is skipped, so that the parts have the sizes asked for as far as the groups allow.
 
     Args:
         data: Labelled pairs.
@@ -190,7 +197,8 @@ def split_pairs(data: LabelledTexts, *, seed: int, dev: float = 0.1, test: float
         raise InputError(
             f"dev={dev:g} and test={test:g} leave a part empty", "give shares above 0, below 1 in all"
         )
-    groups = _components(_checked(data), edges=np.ones(len(data), dtype=bool))[:, 0]  # (n,)
+    _require_two_classes(data)
+    groups = _components(data, edges=np.ones(len(data), dtype=bool))[:, 0]  # (n,)
     sizes = np.bincount(groups)
     order = np.random.default_rng(seed).permutation(np.flatnonzero(sizes))
     part_of = np.zeros(len(sizes), dtype=np.int64)
@@ -213,7 +221,7 @@ def split_pairs(data: LabelledTexts, *, seed: int, dev: float = 0.1, test: float
 def _components(data: LabelledTexts, *, edges: npt.NDArray[np.bool_]) -> Components:
     numbers: dict[str, int] = {}
     texts = np.array(
-        [[numbers.setdefault(text, len(numbers)) for text in key] for key in text_keys(data)]
+        [[numbers.setdefault(text, len(numbers)) for text in key] for key in data.text_keys()]
     )  # (n, 2)
     first, second = texts[edges].T
     graph = coo_array((np.ones(len(first), dtype=np.int32), (first, second)), shape=(len(numbers),) * 2)
@@ -222,24 +230,6 @@ def _components(data: LabelledTexts, *, edges: npt.NDArray[np.bool_]) -> Compone
     return found
 
 
-def _reason(key: tuple[str, ...], labels: set[int], seen: set[tuple[str, ...]]) -> str | None:
-    """Why a pair is dropped; None where it is not."""
-    if not all(key):
-        return "blank"
-    if key[0] == key[1]:
-        return "identical"
-    if len(labels) > 1:
-        return "contradictory"
-    return "repeated" if key in seen else None
-
-
-def _checked(data: LabelledTexts) -> LabelledTexts:
+def _require_two_classes(data: LabelledTexts) -> None:
     if data.pairs is None or len(data.label_names) != 2:
         raise InputError(f"{data.name} has no pairs of two classes", "give pairs labelled 1 and 0")
-    return data
-
-
-def _two(columns: Sequence[str]) -> tuple[str, str]:
-    if isinstance(columns, str) or len(columns) != 2:
-        raise InputError(f"text columns {columns!r}", "name the two columns of the pairs")
-    return columns[0], columns[1]

@@ -6,6 +6,7 @@ import logging
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
 
@@ -123,14 +124,14 @@ def _entry_rows(
             pairs = load_scored_pairs(
                 entry.derived_from, split=split, data_dir=data_dir, check_rows=check_rows
             )
-            for both in zip(pairs.first, pairs.second, strict=True):
-                yield from ((text,) for text in both)
+            both = zip(pairs.first, pairs.second, strict=True)
+            yield from ((text,) for text in chain.from_iterable(both))
     elif entry.kind == "scored-pairs":
         pairs = load_scored_pairs(entry.name, split="train", data_dir=data_dir, check_rows=check_rows)
         yield from zip(pairs.first, pairs.second, pairs.gold.tolist(), strict=True)
     elif entry.kind == "labelled":
         data = load_labelled(entry.name, split="train", data_dir=data_dir, check_rows=check_rows)
-        yield from zip(data.texts, *([data.pairs] if data.pairs else []), data.labels.tolist(), strict=True)
+        yield from ((*texts, label) for texts, label in zip(data.rows(), data.labels.tolist(), strict=True))
     else:
         file = locate(entry, "train", data_dir).path
         yield from (row.values.values() for row in read_file(file, columns=entry.columns))
@@ -150,12 +151,12 @@ def describe_source(
         rows: How many rows were used, if known.
 
     Returns:
-        The source, its catalogue name, hub id and revision where it has them, its files with path, bytes and
-        SHA-256, and the rows. A source that was streamed from the hub has no files.
+        The source, its hub id and revision where it has them, its files with path, bytes and SHA-256 (none
+        where it was streamed from the hub), and the rows.
 
     Raises:
-        InputError: The data folder does not exist, a folder holds no readable file, or the hub that a source
-            is on cannot be asked for its commit.
+        InputError: The data folder does not exist, a folder holds no readable file, or the hub cannot be
+            asked for the commit.
     """
     kind = kind_of(source)
     description: dict[str, Any] = {"source": str(source)}

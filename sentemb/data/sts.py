@@ -100,9 +100,9 @@ def load_scored_pairs(
     """Load one of the STS sets, or a file of scored pairs.
 
     Args:
-        name: One of `STS_SETS`; `sickr-mteb`, SICK-R with MTEB's 9,927 pairs, which are the train, trial and
-            test pairs together; a set of other languages, such as `sts17-es-es`, `stsb-de`, `sts22-de-en`;
-            or a file as for `read_scored_pairs`, whose columns have usual names.
+        name: One of `STS_SETS`; `sickr-mteb`, MTEB's 9,927 pairs of all splits; a set of other languages,
+            such as `sts17-es-es`, `stsb-de`; or a file as for `read_scored_pairs`, whose columns have usual
+            names.
         split: `train`, `dev` or `test`, as far as the set has it; `test` by default. What results call a
             file's rows; by default what its name mentions, as `my-dev.csv`, else `all`.
         data_dir: Folder (or archive) that holds the set in SentEval's layout or as fetched from the hub;

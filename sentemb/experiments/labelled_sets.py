@@ -11,7 +11,6 @@ import numpy as np
 from sentemb.data.augmented import Copy
 from sentemb.data.catalogue import get
 from sentemb.data.labelled import LabelledTexts, load_labelled
-from sentemb.data.overlap import text_keys
 from sentemb.data.sampling import Rows, stratified_sample
 from sentemb.data.splits import scl_dev_split, sg_bert_dev_split
 from sentemb.errors import InputError
@@ -174,13 +173,13 @@ def _training_split(name: str, splits: Sequence[str]) -> str:
 
 def _first_of_each_text(data: LabelledTexts) -> Rows:
     first: dict[tuple[str, ...], int] = {}
-    for row, key in enumerate(text_keys(data)):
+    for row, key in enumerate(data.text_keys()):
         first.setdefault(key, row)
     return np.array(list(first.values()), dtype=np.int64)
 
 
 def _without(data: LabelledTexts, rows: Rows, parts: Sequence[LabelledTexts]) -> Rows:
     """The rows whose text is in none of the parts."""
-    taken = {key for part in parts for key in text_keys(part)}
-    keys = text_keys(data)
+    taken = {key for part in parts for key in part.text_keys()}
+    keys = data.text_keys()
     return np.array([row for row in rows.tolist() if keys[row] not in taken], dtype=np.int64)

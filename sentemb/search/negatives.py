@@ -12,9 +12,8 @@ from datasets import Dataset
 from sentence_transformers.util import mine_hard_negatives
 from torch import Tensor
 
-from sentemb.data.labelled import LabelledTexts
+from sentemb.data.labelled import LabelledTexts, text_key
 from sentemb.data.nli import TRIPLE_COLUMNS, Triple
-from sentemb.data.overlap import text_keys
 from sentemb.data.paraphrases import NAMES, paraphrase_components
 from sentemb.encoding.encoder import TextEncoder, Vectors
 from sentemb.errors import InputError
@@ -135,12 +134,12 @@ class _Components:
         first, second = (list(column) for column in zip(*pairs, strict=True))
         joined = np.ones(len(pairs), dtype=np.int64)
         data = LabelledTexts("pairs", "train", first, second, joined, NAMES)
-        keys = [key for row in text_keys(data) for key in row]
+        keys = [key for row in data.text_keys() for key in row]
         self._of = dict(zip(keys, paraphrase_components(data).ravel().tolist(), strict=True))
         self.largest = int(np.bincount(list(self._of.values())).max())
 
     def joins(self, one: str, other: str) -> bool:
-        first, second = (self._of.get(" ".join(text.split()).casefold()) for text in (one, other))
+        first, second = (self._of.get(text_key(text)) for text in (one, other))
         return first is not None and first == second
 
 

@@ -124,7 +124,7 @@ def test_noisy_copies(
     assert "temperature 0.3: 6 texts, 3 unique" in out
     copies = read_copies(output, temperature="temperature")
     assert {copy.temperature for copy in copies} == {0.3, 0.9}
-    assert {copy.row for copy in copies} <= {0, 1, 2}
+    assert {copy.original for copy in copies} <= {0, 1, 2}
     made = json.loads((tmp_path / "copies.csv.manifest.json").read_text())["temperatures"]
     assert made["0.9"]["backward"]["decoding"]["temperature"] == 0.9
     for mistake, words in (
@@ -158,7 +158,7 @@ def test_only_the_rows_that_the_experiment_draws(
     assert code == 0, error
     assert "longer than" in error  # it takes 24 tokens
     copies = read_copies(output, pair="augmented_pair", temperature="temperature")
-    assert {copy.row for copy in copies} <= set(rows.tolist())
+    assert {copy.original for copy in copies} <= set(rows.tolist())
 
 
 @pytest.mark.parametrize(

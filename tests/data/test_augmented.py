@@ -29,7 +29,7 @@ def numbered(copies: int = 4) -> str:
 
 def test_each_row_gets_three_copies_with_its_label(write_file: Write) -> None:
     copies = read_copies(write_file("back.tsv", numbered(3)), temperature="temperature")
-    assert (len(copies), copies[0].row, copies[0].text, copies[1].temperature) == (30, 0, '"0.0', 0.9)
+    assert (len(copies), copies[0].original, copies[0].text, copies[1].temperature) == (30, 0, '"0.0', 0.9)
     noisy = add_copies(sentences(), ROWS, copies, seed=0, temperature=0.9)
     assert noisy.texts == ["d", "b", '"3.0', '"3.1', '"3.2', '"1.0', '"1.1', '"1.2']
     assert noisy.labels.tolist() == [1, 1, 1, 1, 1, 1, 1, 1]

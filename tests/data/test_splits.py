@@ -5,8 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sentemb.data.labelled import LabelledTexts, load_labelled
-from sentemb.data.overlap import find_overlap
+from sentemb.data.labelled import load_labelled
 from sentemb.data.splits import lacon_train_split, scl_dev_split, sg_bert_dev_split
 from sentemb.errors import InputError
 
@@ -66,41 +65,8 @@ def test_too_little_to_split(split, fragment: str) -> None:
         split()
 
 
-def test_repeated_texts_are_counted() -> None:
-    def make(
-        split: str, texts: list[str], labels: list[int], pairs: list[str] | None = None
-    ) -> LabelledTexts:
-        return LabelledTexts("x", split, texts, pairs, np.array(labels), ("n", "p"))
-
-    train = make("train", ["A  cat", "a dog", "a dog", "a fox"], [0, 0, 1, 0])
-    test = make("test", ["a cat ", "a dog", "A FOX", "a hen"], [0, 1, 1, 0])
-    found = find_overlap(train, test)
-    assert (found.rows, found.repeated, found.contradicted) == (4, 3, 1)
-    assert found.examples == ("a cat ", "a dog", "A FOX")
-    assert str(found) == (
-        "3 of 4 rows of x test (75.0 %) are in x train too, 1 of them only with another label"
-    )
-    pair = make("train", ["a"], [0], ["b"])
-    assert find_overlap(pair, make("dev", ["b", "a"], [0, 0], ["a", "b"])).repeated == 1
-
-
-@pytest.mark.parametrize(
-    ("name", "second", "repeated", "contradicted"),
-    [("trec", "test", 11, 1), ("sst5", "test", 2, 0), ("rte", "dev", 0, 0), ("cola", "dev", 16, 2)],
-)
-def test_published_splits_overlap(
-    shared_data: Path, name: str, second: str, repeated: int, contradicted: int
-) -> None:
-    train = load_labelled(name, split="train", data_dir=shared_data)
-    found = find_overlap(train, load_labelled(name, split=second, data_dir=shared_data))
-    assert (found.repeated, found.contradicted) == (repeated, contradicted)
-
-
 def test_parts_of_one_split_share_no_row_but_may_share_texts(shared_data: Path) -> None:
     dev = load_labelled("sst5", split="dev", data_dir=shared_data)
     parts = scl_dev_split(dev.labels)
-    found = find_overlap(
-        dev.select(parts.validation, split="validation"), dev.select(parts.test, split="test")
-    )
-    assert found.rows == 550
-    assert found.train == "sst5 validation"
+    test = dev.select(parts.test, split="test")
+    assert (len(test), test.split) == (550, "test")

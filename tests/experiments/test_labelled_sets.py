@@ -81,7 +81,7 @@ def test_rho_makes_the_rare_class_the_minority(ratio: int) -> None:
 def test_noise_adds_three_copies_to_each_of_a_hundred_rows() -> None:
     copies = {
         "toy": [
-            Copy(row, (), f"{'x' * number}", None, temperature, f"back.tsv:{row}")
+            Copy(row, f"{'x' * number}", None, temperature, f"back.tsv:{row}")
             for row in range(400)
             for temperature in (0.3, 0.9)
             for number in range(1, 4)

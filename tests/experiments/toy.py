@@ -109,7 +109,7 @@ def texts(split: str, size: int, seed: int, classes: int = 2, rare: float = 0.5)
         weights[3 * label : 3 * label + 3] += 0.8
         rows.append("".join(rng.choice(letters, 20, p=weights / weights.sum())))
     names = tuple(f"class-{number}" for number in range(classes))
-    return LabelledTexts("toy", split, rows, None, labels.astype(np.int64), names, "made up")
+    return LabelledTexts("toy", split, rows, None, labels.astype(np.int64), names, source="made up")
 
 
 def labelled_sets(**options: Any) -> LabelledSets:

@@ -144,7 +144,7 @@ def _load_graded(
     name: str, *, split: str, data_dir: str | os.PathLike[str] | None, check_rows: bool
 ) -> LabelledTexts:
     pairs = load_scored_pairs(name, split=split, data_dir=data_dir, check_rows=check_rows)
-    return LabelledTexts(name, split, [*pairs.first], [*pairs.second], pairs.gold, (), pairs.source)
+    return LabelledTexts(name, split, [*pairs.first], [*pairs.second], pairs.gold, (), source=pairs.source)
 
 
 def _sorted(data: LabelledTexts) -> LabelledTexts:
