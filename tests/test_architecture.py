@@ -22,7 +22,7 @@ ROOMS: dict[str, set[str]] = {
     "modules": set(),
     "data": set(),
     "augmentation": {"data", "modules"},
-    "encoding": {"modules"},
+    "encoding": {"modules", "data"},
     "search": {"encoding", "modules", "data"},
     "evaluation": {"encoding", "data", "modules"},
     "training": TRAINING,

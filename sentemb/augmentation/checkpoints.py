@@ -6,16 +6,14 @@ import hashlib
 import json
 from typing import Any
 
-import torch
 from torch import nn
 
 from sentemb.errors import InputError
+from sentemb.modules.weights import add_weights, lasting_settings
 
 _NO_LIMIT = 1 << 20
 """Tokenizers without a limit give a number of 31 digits."""
 _USUAL_LIMIT = 512
-# Where a model was loaded from and by which release says nothing about its translations.
-_INCIDENTAL = {"_name_or_path", "transformers_version", "architectures", "torch_dtype", "dtype"}
 
 
 def longest_input(config: Any, tokenizer: Any) -> int:
@@ -45,16 +43,14 @@ def forced_language(tokenizer: Any, source: str | None, target: str | None, *, n
 def digest_of(network: nn.Module, tokenizer: Any) -> str:
     """Checksum of what decides a model's translations, besides the options of a call."""
     settings = [
-        _plain(network.config.to_dict()),  # type: ignore[union-attr, operator]
-        _plain(network.generation_config.to_dict()),  # type: ignore[union-attr, operator]
+        lasting_settings(network.config),
+        lasting_settings(network.generation_config),
         type(tokenizer).__name__,
         {name: str(token) for name, token in tokenizer.special_tokens_map.items()},
         _vocabulary(tokenizer),
     ]
     digest = hashlib.sha256(json.dumps(settings, sort_keys=True, default=str).encode())
-    for name, tensor in sorted(network.state_dict().items()):
-        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
-        digest.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
+    add_weights(digest, network)
     return digest.hexdigest()
 
 
@@ -64,10 +60,6 @@ def _language_token(tokenizer: Any, code: str, name: str) -> int:
         if token in vocabulary:
             return int(vocabulary[token])
     raise InputError(f"{name} knows no language {code!r}", "see the model's card for its codes")
-
-
-def _plain(settings: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in settings.items() if name not in _INCIDENTAL}
 
 
 def _vocabulary(tokenizer: Any) -> dict[str, Any]:

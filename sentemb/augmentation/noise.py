@@ -44,17 +44,14 @@ def noisy_copies(
     batch_size: int = 16,
     progress: Progress | None = None,
 ) -> NoisyCopies:
-    """Make copies of rows, each a sample of its own.
-
-    Both texts of a pair are translated; the paper does not say. Copies may be equal to each other or to the
-    row, as they are at low temperatures in the paper ("examples mostly stay the same").
+    """Make copies of rows, each a sample of its own; both texts of a pair are translated.
 
     Args:
         rows: The text, or the two texts, of each row by its number in the training split.
         forward: To the other language, sampling at the temperature.
         backward: From it, the same.
         temperature: What the copies are marked with.
-        copies: Of each row; 3 in the paper.
+        copies: Of each row; 3 in the paper. They may be equal to each other or to the row.
         cache: As for `back_translate`.
         batch_size: As for `back_translate`.
         progress: As for `back_translate`.

@@ -47,20 +47,12 @@ class Decoding:
             raise InputError(f"temperature is {self.temperature}", "give a number above 0")
 
     def describe(self) -> dict[str, Any]:
-        """What decides the choice.
-
-        Returns:
-            The options that are in use.
-        """
+        """The options that are in use."""
         unused = ("temperature", "seed") if self.temperature is None else ("beams",)
         return {name: value for name, value in asdict(self).items() if name not in unused}
 
     def arguments(self) -> dict[str, Any]:
-        """The same for transformers, over whatever the checkpoint has for itself.
-
-        Returns:
-            Fields of a `GenerationConfig`.
-        """
+        """The same as fields of transformers' `GenerationConfig`, over those of the checkpoint."""
         common = {"max_new_tokens": self.max_new_tokens, "max_length": None, "num_return_sequences": 1}
         if self.temperature is None:
             return {**common, "num_beams": self.beams, "do_sample": False}
@@ -72,19 +64,18 @@ class Seq2SeqTranslator:
     """A translation model on its own: no gradient, evaluation mode, float32.
 
     Texts are translated in batches of similar length, none of which holds more tokens of hypotheses than
-    `tokens_per_batch`, unless a single text does. What the samples of a batch are follows from its texts, the
-    seed and the number of the draw, not from what was translated before. Of a text that is longer than the
-    model allows only the beginning is translated; `count_too_long` says of how many.
+    `tokens_per_batch`, unless a single text does. The samples of a batch follow from its texts, the seed and
+    the number of the draw. Of a text that is longer than the model allows only the beginning is translated.
 
     Args:
         model: Folder or hub id of a sequence-to-sequence model. Those of Marian and FSMT need sentencepiece
             or sacremoses for their texts.
         decoding: Beam search of width 100 by default.
         source_language: Code of the language of the texts as the model spells it (`en`, `eng_Latn`); for
-            models of many languages, which cannot do without, and for no other.
+            models of many languages only, which cannot do without.
         target_language: Code of the language to translate into; the same.
         prefix: Put before every text, as T5 (`translate English to German: `) and Marian models of several
-            targets (`>>deu<< `) want it. Without it T5 does what it likes.
+            targets (`>>deu<< `) want it.
         device: Where to translate; a GPU where there is one by default.
         revision: Branch, tag or commit of a hub id.
         tokens_per_batch: Tokens of all hypotheses of a batch; lower it where memory does not suffice.
@@ -129,24 +120,13 @@ class Seq2SeqTranslator:
         return hashlib.sha256(json.dumps(self.describe(), sort_keys=True).encode()).hexdigest()
 
     def with_decoding(self, decoding: Decoding) -> Seq2SeqTranslator:
-        """The same model with another choice of translations.
-
-        Args:
-            decoding: The choice.
-
-        Returns:
-            A translator that shares the weights.
-        """
+        """A translator that shares the weights and decodes in another way."""
         other = copy.copy(self)
         other.decoding = decoding
         return other
 
     def describe(self) -> dict[str, Any]:
-        """Say for a manifest which model this is and how it decodes.
-
-        Returns:
-            Name, checksum of the checkpoint, languages, prefix and decoding.
-        """
+        """Name, checksum of the checkpoint, languages, prefix and decoding, for a manifest."""
         source, target = self._languages
         return {
             "name": self.name,
@@ -159,14 +139,7 @@ class Seq2SeqTranslator:
         }
 
     def count_too_long(self, texts: Sequence[str]) -> int:
-        """How many texts are cut before they are translated.
-
-        Args:
-            texts: The texts.
-
-        Returns:
-            The number.
-        """
+        """How many texts are cut before they are translated."""
         return sum(length > self._longest for length in self._lengths(texts))
 
     def __call__(self, texts: Sequence[str], *, draw: int = 0) -> list[str]:

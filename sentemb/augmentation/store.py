@@ -26,17 +26,9 @@ _FORMAT = 1
 class TranslationStore:
     """Translations kept in a file, which one process at a time can have `opened`.
 
-    The file's name is a checksum of the translator's fingerprint and its first line the manifest, so that
-    another model or another decoding never meets these lines. Each further line holds a batch and a checksum
-    of it, and is on the disk before the next batch is translated: a killed process loses one batch. A last
-    line without its end is such a loss, and is taken away.
-
-    Args:
-        folder: Where the file lies; made when absent.
-        translator: Whose translations they are.
-
-    Raises:
-        InputError: Another process has the file, or a line of it is damaged.
+    The file is named by the translator's fingerprint and its first line is the manifest. Each further line
+    holds a batch and its checksum, and is on the disk before the next batch is translated: a killed process
+    loses one batch. A last line without its end is such a loss, and is taken away.
     """
 
     def __init__(self, folder: Path, translator: Translator) -> None:

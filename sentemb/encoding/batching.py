@@ -70,10 +70,7 @@ def tokenise(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str]) -> Tokeni
 def batches(
     lengths: NDArray[np.int64], *, token_budget: int, max_texts: int = 512
 ) -> Iterator[NDArray[np.intp]]:
-    """Cut texts into batches of similar length.
-
-    Longest first, so that a batch that does not fit the memory fails at once and not at the end.
-    """
+    """Cut texts into batches of similar length, the longest first: too large a batch fails at once."""
     order = np.argsort(-lengths, kind="stable")
     lengths = lengths[order]
     start = 0

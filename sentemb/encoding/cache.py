@@ -27,9 +27,8 @@ _TEXTS_PER_COMMIT = 8192  # what a crash can lose
 class VectorStore:
     """The vectors of one encoder in an SQLite file.
 
-    Every access opens the file anew and commits or leaves nothing: a killed process loses at most what it
-    had not committed, and several processes may share a file. A row whose checksum fails counts as absent; a
-    file that is no database is put aside, since it can be made again.
+    Every access opens the file anew and commits or leaves nothing, so that several processes may share it.
+    A row whose checksum fails counts as absent; a file that is no database is put aside.
     """
 
     def __init__(self, folder: Path, key: str, *, dimension: int) -> None:
@@ -37,7 +36,9 @@ class VectorStore:
         self._dimension = dimension
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            self._create()
+            with self._replaced_if_damaged(), self._connection() as connection:
+                connection.execute(_SCHEMA)
+                connection.execute("SELECT text, sum, vector FROM vectors LIMIT 1")
         except (OSError, sqlite3.OperationalError) as error:
             raise InputError(
                 f"cannot keep vectors in {folder}: {error}", "choose another cache folder"
@@ -45,59 +46,49 @@ class VectorStore:
 
     def get(self, texts: Sequence[str]) -> dict[int, Vectors]:
         """Look texts up."""
-        try:
-            return dict(self._find([_hash(text) for text in texts]))
-        except sqlite3.DatabaseError as error:
-            if isinstance(error, sqlite3.OperationalError):
-                raise
-            self._start_anew(error)
-            return {}
+        hashes = [_hash(text) for text in texts]
+        places = {key: index for index, key in enumerate(hashes)}
+        found: dict[int, Vectors] = {}
+        with self._replaced_if_damaged(), self._connection() as connection:
+            for first in range(0, len(hashes), _KEYS_PER_QUERY):
+                keys = hashes[first : first + _KEYS_PER_QUERY]
+                marks = ",".join("?" * len(keys))
+                query = f"SELECT text, sum, vector FROM vectors WHERE text IN ({marks})"
+                for key, checksum, blob in connection.execute(query, keys):
+                    if len(blob) == 4 * self._dimension and zlib.crc32(blob) == checksum:
+                        found[places[key]] = np.frombuffer(blob, dtype="<f4").astype(np.float32, copy=False)
+        return found
 
     def put(self, texts: Iterable[str], vectors: Vectors) -> None:
         """Keep vectors; a full disk is a warning, for the vectors themselves are there."""
         blobs = (vector.astype("<f4", copy=False).tobytes() for vector in vectors)
         rows = [(_hash(text), zlib.crc32(blob), blob) for text, blob in zip(texts, blobs, strict=True)]
         try:
-            with self._connection() as connection, connection:
+            with self._connection() as connection:
                 connection.executemany("INSERT OR REPLACE INTO vectors VALUES (?, ?, ?)", rows)
         except sqlite3.DatabaseError as error:
             logger.warning("vectors not kept in %s: %s", self.path, error)
 
-    def _find(self, keys: list[bytes]) -> Iterator[tuple[int, Vectors]]:
-        places = {key: index for index, key in enumerate(keys)}
-        with self._connection() as connection:
-            for first in range(0, len(keys), _KEYS_PER_QUERY):
-                some = keys[first : first + _KEYS_PER_QUERY]
-                marks = ",".join("?" * len(some))
-                rows = connection.execute(
-                    f"SELECT text, sum, vector FROM vectors WHERE text IN ({marks})", some
-                )
-                for key, checksum, blob in rows:
-                    if len(blob) == 4 * self._dimension and zlib.crc32(blob) == checksum:
-                        yield places[key], np.frombuffer(blob, dtype="<f4").astype(np.float32, copy=False)
-
     @contextmanager
     def _connection(self) -> Iterator[sqlite3.Connection]:
-        with closing(sqlite3.connect(self.path, timeout=_SECONDS_TO_WAIT)) as connection:
+        with closing(sqlite3.connect(self.path, timeout=_SECONDS_TO_WAIT)) as connection, connection:
             yield connection
 
-    def _create(self) -> None:
+    @contextmanager
+    def _replaced_if_damaged(self) -> Iterator[None]:
         try:
-            with self._connection() as connection, connection:
-                connection.execute(_SCHEMA)
-                connection.execute("SELECT text, sum, vector FROM vectors LIMIT 1")
+            yield
         except sqlite3.OperationalError:
             raise
         except sqlite3.DatabaseError as error:
-            self._start_anew(error)
-
-    def _start_anew(self, error: sqlite3.DatabaseError) -> None:
-        aside = self.path.with_suffix(".damaged")
-        logger.warning("%s is damaged (%s) and starts anew; the old file is %s", self.path, error, aside.name)
-        with suppress(FileNotFoundError):  # another process was first
-            self.path.replace(aside)
-        with self._connection() as connection, connection:
-            connection.execute(_SCHEMA)
+            aside = self.path.with_suffix(".damaged")
+            logger.warning(
+                "%s is damaged (%s) and starts anew; the old file is %s", self.path, error, aside.name
+            )
+            with suppress(FileNotFoundError):  # another process was first
+                self.path.replace(aside)
+            with self._connection() as connection:
+                connection.execute(_SCHEMA)
 
 
 class CachedEncoder:

@@ -16,10 +16,7 @@ from sentemb.encoding.sentence import training_flags_kept
 def encode_with_dropout(
     model: SentenceTransformer, texts: Sequence[str], *, seed: int, batch_size: int = 64
 ) -> Vectors:
-    """Encode every text by itself, repeated ones with different dropout.
-
-    The model's mode, its weights and the caller's random numbers are left as they are.
-    """
+    """Encode every text by itself; the model and the caller's random numbers are left as they are."""
     name = model.default_prompt_name
     prompt = None if name is None else model.prompts.get(name) or None
     parts: list[Vectors] = []

@@ -6,18 +6,13 @@ import hashlib
 import json
 from typing import Any
 
-import torch
 from sentence_transformers import SentenceTransformer
 
-# Where a model was loaded from and by which release says nothing about its vectors.
-_INCIDENTAL = {"_name_or_path", "transformers_version", "architectures", "torch_dtype", "dtype"}
+from sentemb.modules.weights import add_weights, lasting_settings
 
 
 def fingerprint_of(model: SentenceTransformer) -> str:
-    """Hash everything that decides a model's vectors: weights, tokenizer, modules, prompts, dimension.
-
-    100 MB of weights take about a tenth of a second.
-    """
+    """Hash everything that decides a model's vectors: weights, tokenizer, modules, prompts, dimension."""
     digest = hashlib.sha256()
     settings = {
         "modules": [[type(module).__name__, _configuration(module)] for module in model],
@@ -26,9 +21,7 @@ def fingerprint_of(model: SentenceTransformer) -> str:
         "truncate_dim": model.truncate_dim,
     }
     digest.update(json.dumps(settings, sort_keys=True, default=str).encode())
-    for name, tensor in sorted(model.state_dict().items()):
-        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
-        digest.update(_bytes(tensor))
+    add_weights(digest, model)
     return digest.hexdigest()
 
 
@@ -38,9 +31,7 @@ def _configuration(module: Any) -> dict[str, Any]:
         settings["module"] = module.get_config_dict()
     config = getattr(module, "config", None)
     if config is not None and hasattr(config, "to_dict"):
-        settings["network"] = {
-            key: value for key, value in config.to_dict().items() if key not in _INCIDENTAL
-        }
+        settings["network"] = lasting_settings(config)
     tokenizer = getattr(module, "tokenizer", None)
     if tokenizer is not None:
         settings["max_length"] = getattr(tokenizer, "model_max_length", None)
@@ -52,8 +43,3 @@ def _configuration(module: Any) -> dict[str, Any]:
             key: value for key, value in content.items() if key not in ("padding", "truncation")
         }
     return settings
-
-
-def _bytes(tensor: torch.Tensor) -> memoryview:
-    flat = tensor.detach().cpu().contiguous().flatten()
-    return memoryview(flat.view(torch.uint8).numpy().data)

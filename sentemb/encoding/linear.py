@@ -1,10 +1,8 @@
 """Linear layers in the form that is fastest on this processor.
 
-More than four fifths of the time of a text encoder on a CPU goes into its linear layers. Behind `nn.Linear`
-is MKL, which uses AVX-512 on Intel's own processors only: on others that have it, oneDNN with weights packed
-beforehand is 2.1 to 2.4 times as fast from a width of 128 on, and 2.6 to 4.4 times in bfloat16 (AMD Zen 5,
-batches of 512 and 4,096 tokens). The choice follows from the processor and the layers alone, so that the same
-model on the same machine always has the same vectors.
+Behind `nn.Linear` is MKL, which uses AVX-512 on Intel's own processors only: on others that have it, oneDNN
+with weights packed beforehand is 2.1 to 2.4 times as fast from a width of 128 on, and 2.6 to 4.4 times in
+bfloat16 (AMD Zen 5). The choice follows from processor and layers alone, so that vectors repeat.
 """
 
 from __future__ import annotations

@@ -56,7 +56,7 @@ def load_encoder(
         raise InputError(
             f"unknown precision {precision!r}", f"choose one of {', '.join(get_args(Precision))}"
         )
-    if isinstance(model, (str, Path)) and not _is_word_vectors(str(model)):
+    if isinstance(model, (str, Path)) and not _is_word_vectors(Path(model)):
         built = load(model, pooling=pooling, max_length=max_length, device=device)
         # One raw transformer is a different encoder under each pooling, with a record of its own.
         name = name_of(str(model)) if pooling is None else f"{name_of(str(model))}-{pooling}"
@@ -75,19 +75,24 @@ def load_encoder(
 
 
 def _refuse_options(model: Any, **options: Any) -> None:
+    kind = f"the word vectors {model}" if isinstance(model, (str, Path)) else f"a {type(model).__name__}"
     for option, value in options.items():
         if value is not None:
             raise InputError(
-                f"{option} does not apply to {_kind_of(model)}", f"leave {option} out, or name a model folder"
+                f"{option} does not apply to {kind}", f"leave {option} out, or name a model folder"
             )
 
 
 def _wrap(model: Any, *, precision: Precision, data_dir: str | Path | None) -> TextEncoder:
     if isinstance(model, (str, Path)):
-        return WordVectorEncoder(_find_file(Path(model), data_dir))
+        path, folder = Path(model), data_dir or os.environ.get("SENTEMB_DATA")
+        in_folder = folder and not path.exists() and not path.is_absolute()
+        return WordVectorEncoder(Path(folder, path) if folder and in_folder else path.expanduser())
     if isinstance(model, SentenceTransformer):
         return SentenceEncoder(model, name=name_of(model), precision=precision)
-    if _is_encoder(model):
+    # Not isinstance: that would evaluate the properties, and a fingerprint reads every weight.
+    members = ("name", "fingerprint", "dimension", "encode", "describe")
+    if all(getattr_static(model, member, None) is not None for member in members):
         return model  # type: ignore[no-any-return]
     if callable(model):
         return FunctionEncoder(model)
@@ -95,24 +100,6 @@ def _wrap(model: Any, *, precision: Precision, data_dir: str | Path | None) -> T
         f"cannot encode with {type(model).__name__}",
         "give a model folder, a hub id, a SentenceTransformer, a function or a word-vector file",
     )
-
-
-def _is_word_vectors(model: str) -> bool:
-    path = Path(model)
-    return model.lower().endswith(SUFFIXES) and not path.is_dir()
-
-
-def _is_encoder(model: Any) -> bool:
-    # Not isinstance: that would evaluate the properties, and a fingerprint reads every weight.
-    members = ("name", "fingerprint", "dimension", "encode", "describe")
-    return all(getattr_static(model, member, None) is not None for member in members)
-
-
-def _find_file(path: Path, data_dir: str | Path | None) -> Path:
-    folder = data_dir if data_dir is not None else os.environ.get("SENTEMB_DATA")
-    if not path.exists() and not path.is_absolute() and folder is not None:
-        return Path(folder) / path
-    return path.expanduser()
 
 
 def name_of(model: str | SentenceTransformer) -> str:
@@ -129,5 +116,5 @@ def name_of(model: str | SentenceTransformer) -> str:
     return f"{path.parent.name}-{path.name}" if _SEED.fullmatch(path.name) else path.name
 
 
-def _kind_of(model: Any) -> str:
-    return f"the word vectors {model}" if isinstance(model, (str, Path)) else f"a {type(model).__name__}"
+def _is_word_vectors(path: Path) -> bool:
+    return path.name.lower().endswith(SUFFIXES) and not path.is_dir()

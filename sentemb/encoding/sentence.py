@@ -36,11 +36,9 @@ _PLAIN_MODULES = (Transformer, Pooling, WeightedLayerPooling, Dense, Normalize, 
 class SentenceEncoder:
     """Encodes with a SentenceTransformer, to float32 rounding as its own `encode` does.
 
-    A plain text pipeline (transformer, pooling, dense, normalise) is tokenised, sorted and batched here. Any
-    other model, and any model in a distributed run, where sentence-transformers shares the work among the
-    ranks, goes through `SentenceTransformer.encode`.
-
-    The model may be in training: its mode is left as it is, and its weights are read anew at every call.
+    A plain text pipeline is tokenised, sorted and batched here; any other model, and any in a distributed
+    run, goes through `SentenceTransformer.encode`. The model may be in training: its mode is left as it is,
+    and its weights are read anew at every call.
     """
 
     def __init__(

@@ -11,12 +11,7 @@ ModuleType = TypeVar("ModuleType", bound=nn.Module)
 
 
 def inference_view(module: ModuleType) -> ModuleType:
-    """Copy the tree of modules without copying any weight.
-
-    The view reads the parameters of the original, so a training step is seen at once; its own mode is eval,
-    so the training flags of the original are never touched; a child replaced in the view stays in place in
-    the original.
-    """
+    """Copy the tree of modules, in eval mode, with the original's parameters: children can be replaced."""
     return _copy(module, {})
 
 

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-import gzip
 import logging
 import re
-import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 import numpy as np
 
 from sentemb._files import sha256_of
+from sentemb.data.lines import read_lines
 from sentemb.encoding.encoder import Vectors, unique_texts
 from sentemb.errors import InputError
 
 logger = logging.getLogger(__name__)
 
-SUFFIXES = (".txt", ".vec", ".txt.gz", ".vec.gz", ".gz")
+SUFFIXES = (".txt", ".vec", ".gz")
+_FORMAT = "expected lines of `word v1 v2 ...`, as GloVe and word2vec write them"
 
 # Runs of letters and digits, with inner apostrophes and hyphens, or single other signs: "don't",
 # "well-known", ",".
@@ -26,11 +26,9 @@ _TOKEN = re.compile(r"\w+(?:['’-]\w+)*|[^\w\s]")
 
 
 class WordVectorEncoder:
-    """Mean of the vectors of a text's known words.
+    """Mean of the vectors of a text's known words; a text without one is the zero vector.
 
-    Tokens are runs of letters and digits (inner apostrophes and hyphens kept) and single punctuation marks.
-    A token that the file does not hold is tried in lower case, then left out; a text without a known word is
-    the zero vector.
+    A token that the file does not hold is tried in lower case, then left out.
     """
 
     def __init__(self, path: Path) -> None:
@@ -82,53 +80,27 @@ class WordVectorEncoder:
 def _read(path: Path) -> tuple[dict[str, int], Vectors]:
     places: dict[str, int] = {}
     rows: list[Vectors] = []
-    for number, line in _lines(path):
+    for number, line in read_lines(path):
+        if not line.strip():
+            continue
         fields = line.rstrip().split(" ")
         if number == 1 and len(fields) == 2 and all(field.isdigit() for field in fields):
             continue  # the header that word2vec and fastText write
-        if not rows:
-            dimension = _dimension_of(fields, path, number)
+        where = f"{path}, line {number}"
+        dimension = rows[0].size if rows else len(fields) - 1
+        if dimension < 2:
+            raise InputError(f"{where}: {dimension} numbers after the word", _FORMAT)
         # A few words of the large GloVe files hold spaces: the numbers are counted from the end.
         word, numbers = " ".join(fields[:-dimension]), fields[-dimension:]
         try:
             vector = np.array(numbers, dtype=np.float32)
         except ValueError:
-            raise InputError(
-                f"{path}, line {number}: not {dimension} numbers after the word", _FORMAT
-            ) from None
+            raise InputError(f"{where}: not {dimension} numbers after the word", _FORMAT) from None
         if not word or not np.isfinite(vector).all():
-            raise InputError(f"{path}, line {number}: no word, or a number that is not finite", _FORMAT)
+            raise InputError(f"{where}: no word, or a number that is not finite", _FORMAT)
         if word not in places:
             places[word] = len(rows)
             rows.append(vector)
     if not rows:
         raise InputError(f"{path} holds no word vectors", _FORMAT)
     return places, np.stack(rows)
-
-
-_FORMAT = "expected lines of `word v1 v2 ...`, as GloVe and word2vec write them"
-
-
-def _dimension_of(fields: list[str], path: Path, number: int) -> int:
-    if len(fields) < 3:
-        raise InputError(f"{path}, line {number}: {len(fields) - 1} numbers after the word", _FORMAT)
-    return len(fields) - 1
-
-
-def _lines(path: Path) -> Iterator[tuple[int, str]]:
-    try:
-        with _open(path) as file:
-            # Not `for line in file` over splitlines: words may hold exotic line separators.
-            yield from ((number, line) for number, line in enumerate(file, start=1) if line.strip())
-    except FileNotFoundError:
-        raise InputError(f"no such file: {path}", "check the path") from None
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path} is not UTF-8 text: {error.reason} at byte {error.start}", _FORMAT) from None
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise InputError(f"{path} is a damaged gzip file: {error}", "download it again") from None
-
-
-def _open(path: Path) -> TextIO:
-    if path.suffix == ".gz":
-        return gzip.open(path, "rt", encoding="utf-8", newline="\n")
-    return path.open(encoding="utf-8", newline="\n")

@@ -30,11 +30,8 @@ class FlowModule(Module):
 
         log p(x) = log N(z; 0, I) + log |det dz/dx|,    bits(x) = -log p(x) / (ln 2 * dimension)
 
-    and the objective of training is the mean of `bits`. z is what the model gives; BERT-flow compares
-    sentences by its cosine. Vectors are not normalised before or after.
-
-    It has to be fitted before it is used, see `sentemb.transforms.fit_flow`. The saved folder is read by
-    `sentemb.load`; plain sentence-transformers has no such module and says so.
+    and the objective of training is the mean of `bits`. BERT-flow compares sentences by the cosine of z. It
+    is fitted by `sentemb.transforms.fit_flow`; a saved folder is read by `sentemb.load` only.
 
     Args:
         dimension: Length of a sentence vector.
@@ -55,8 +52,8 @@ class FlowModule(Module):
         (torch.Size([2, 8]), torch.Size([2]))
 
     Reference:
-        Li, Zhou, He, Wang, Yang and Li: On the Sentence Embeddings from Pre-trained Language Models. EMNLP
-        2020. https://aclanthology.org/2020.emnlp-main.733
+        Li et al.: On the Sentence Embeddings from Pre-trained Language Models. EMNLP 2020.
+        https://aclanthology.org/2020.emnlp-main.733
     """
 
     config_keys = ["dimension", "levels", "steps", "width", "coupling", "permutation"]  # noqa: RUF012
@@ -97,17 +94,7 @@ class FlowModule(Module):
         return len(self._channels)
 
     def forward(self, features: dict[str, Any]) -> dict[str, Any]:
-        """Put z in the place of the sentence vectors.
-
-        Args:
-            features: With `sentence_embedding` of shape (batch, dimension).
-
-        Returns:
-            The features.
-
-        Raises:
-            InputError: The flow was never fitted.
-        """
+        """Put z in the place of `sentence_embedding` (batch, dimension); `InputError` before it is fitted."""
         if not self.initialised:
             raise InputError(
                 "this flow has not been fitted to any vectors", "make it with sentemb.transforms.fit_flow"
@@ -126,9 +113,8 @@ class FlowModule(Module):
         """
         log_det = vectors.new_zeros(len(vectors))
         leaving: list[Tensor] = []
-        for level in range(self.levels):
+        for level, kept in enumerate(self._channels):
             if level:
-                kept = self._channels[level]
                 leaving.append(vectors[:, kept:])
                 vectors = vectors[:, :kept]
             for step in self._steps(level):
@@ -137,14 +123,7 @@ class FlowModule(Module):
         return torch.cat([*leaving, vectors], dim=1), log_det
 
     def inverse(self, latent: Tensor) -> Tensor:
-        """Map z back to the vectors.
-
-        Args:
-            latent: Shape (batch, dimension).
-
-        Returns:
-            The vectors, of the same shape.
-        """
+        """Map z back to the vectors, both of shape (batch, dimension)."""
         following = self._channels[1:]
         leaving = [before - after for before, after in zip(self._channels, following, strict=False)]
         *parts, vectors = torch.split(latent, [*leaving, self._channels[-1]], dim=1)
@@ -156,27 +135,13 @@ class FlowModule(Module):
         return vectors
 
     def log_prob(self, vectors: Tensor) -> Tensor:
-        """Logarithm of the density of vectors.
-
-        Args:
-            vectors: Shape (batch, dimension).
-
-        Returns:
-            Shape (batch,), in nats.
-        """
+        """Logarithm of the density of vectors (batch, dimension), in nats: shape (batch,)."""
         latent, log_det = self.transform(vectors)
         normal = -0.5 * (latent.square().sum(dim=1) + self.dimension * math.log(2 * math.pi))
         return normal + log_det
 
     def bits(self, vectors: Tensor) -> Tensor:
-        """Negative log-density in bits per dimension, the objective before its mean is taken.
-
-        Args:
-            vectors: Shape (batch, dimension).
-
-        Returns:
-            Shape (batch,).
-        """
+        """Negative log-density in bits per dimension, shape (batch,); its mean is the objective."""
         return -self.log_prob(vectors) / (math.log(2) * self.dimension)
 
     @torch.no_grad()
@@ -203,21 +168,11 @@ class FlowModule(Module):
         self.initialised.fill_(True)
 
     def get_embedding_dimension(self) -> int:
-        """Length of z.
-
-        Returns:
-            The dimension.
-        """
+        """Length of z."""
         return self.dimension
 
     def save(self, output_path: str, *args: Any, **kwargs: Any) -> None:
-        """Write configuration and weights; always safetensors.
-
-        Args:
-            output_path: The module's folder.
-            *args: Ignored.
-            **kwargs: Ignored.
-        """
+        """Write configuration and weights (safetensors) into the module's folder."""
         folder = Path(output_path)
         write_config(
             folder / CONFIG_FILE, {"loaded_by": "sentemb.load", **self.get_config_dict()}, version=_VERSION
@@ -235,43 +190,16 @@ class FlowModule(Module):
         local_files_only: bool = False,
         **kwargs: Any,
     ) -> FlowModule:
-        """Read what `save` wrote, as sentence-transformers asks for it.
-
-        Args:
-            model_name_or_path: Folder or hub id of the model.
-            subfolder: The module's folder in it.
-            token: For the hub, as the rest.
-            cache_folder: The hub's cache.
-            revision: Branch, tag or commit of a hub id.
-            local_files_only: Do not ask the hub.
-            **kwargs: Ignored.
-
-        Returns:
-            The flow.
-
-        Raises:
-            InputError: A file is absent or damaged.
-        """
-        config_file, weights = (
-            Path(
-                cls.load_file_path(
-                    model_name_or_path,
-                    filename=name,
-                    subfolder=subfolder,
-                    token=token,
-                    cache_folder=cache_folder,
-                    revision=revision,
-                    local_files_only=local_files_only,
-                )
-                or Path(model_name_or_path, subfolder, name)
-            )
-            for name in (CONFIG_FILE, _WEIGHTS_FILE)
+        """Read what `save` wrote; the arguments are those of sentence-transformers' modules."""
+        folder = cls.load_dir_path(
+            model_name_or_path, subfolder, token, cache_folder, revision, local_files_only
         )
+        config_file = Path(folder or Path(model_name_or_path, subfolder), CONFIG_FILE)
         config = read_config(config_file, version=_VERSION, hint=_DAMAGED)
         if missing := [key for key in cls.config_keys if key not in config]:
             raise InputError(f"{config_file} lacks {', '.join(missing)}", _DAMAGED)
         flow = cls(**{key: config[key] for key in cls.config_keys})
-        load_weights(flow, weights, hint=_DAMAGED)
+        load_weights(flow, config_file.with_name(_WEIGHTS_FILE), hint=_DAMAGED)
         return flow
 
     def _steps(self, level: int) -> Sequence[FlowStep]:

@@ -15,11 +15,7 @@ _LEAST_DEVIATION = 1e-6  # added to a deviation before it is divided by, so that
 
 
 class ActNorm(nn.Module):
-    """A shift and a scale per channel, `(x + shift) * exp(3 * log_scale)`.
-
-    Args:
-        width: Channels.
-    """
+    """A shift and a scale per channel, `(x + shift) * exp(3 * log_scale)`."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -52,11 +48,6 @@ class Coupling(nn.Module):
 
     Additive: `x2 + h(x1)`, which keeps the volume. Affine: the even outputs of h are the shift, the odd ones
     the scale, `(x2 + shift) * sigmoid(odd + 2)`. Of an odd number of channels the second half has one more.
-
-    Args:
-        channels: Channels, two or more.
-        width: Of the network's two hidden layers.
-        kind: Additive or affine.
     """
 
     def __init__(self, channels: int, width: int, kind: CouplingKind) -> None:
@@ -98,12 +89,7 @@ class Coupling(nn.Module):
 
 
 class ScaledLinear(nn.Module):
-    """A linear layer that begins at zero, times `exp(3 * log_scale)`: a coupling begins by changing nothing.
-
-    Args:
-        inputs: Channels in.
-        outputs: Channels out.
-    """
+    """A linear layer times `exp(3 * log_scale)` that begins at zero, so that a coupling changes nothing."""
 
     def __init__(self, inputs: int, outputs: int) -> None:
         super().__init__()
@@ -119,14 +105,7 @@ class ScaledLinear(nn.Module):
 
 
 class FlowStep(nn.Module):
-    """Actnorm, permutation, coupling.
-
-    Args:
-        channels: Channels, two or more.
-        width: Of the hidden layers in the coupling.
-        coupling: Kind of the coupling.
-        permutation: Kind of the permutation.
-    """
+    """Actnorm, permutation, coupling."""
 
     def __init__(
         self, channels: int, *, width: int, coupling: CouplingKind, permutation: PermutationKind

@@ -23,13 +23,9 @@ class Reversal(nn.Module):
 
 
 class LearnedPermutation(nn.Module):
-    """An invertible matrix `P L U` with a fixed permutation P, as Glow's 1x1 convolution.
+    """An invertible matrix `P L U` with a fixed permutation P, as Glow's 1x1 convolution; first a rotation.
 
-    L has ones on its diagonal and U signs that stay what they are, so that the matrix stays invertible. It
-    begins as a random rotation.
-
-    Args:
-        width: Channels.
+    L has ones on its diagonal and U signs that stay what they are, so that the matrix stays invertible.
     """
 
     order: Tensor

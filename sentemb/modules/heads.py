@@ -1,7 +1,7 @@
 """Heads that turn what an encoder computes into the logits of classes.
 
-A head takes part in training through a loss and stays with a classifier afterwards, so it says how it was
-made: `config()` gives JSON, `build_head` makes the same head of it again.
+A head stays with a classifier after training, so it says how it was made: `config()` gives JSON, of which
+`build_head` makes the same head again.
 """
 
 from __future__ import annotations
@@ -59,11 +59,7 @@ class ClassificationHead(nn.Module, ABC):
         """
 
     def config(self) -> dict[str, Any]:
-        """What `build_head` needs to make this head again, without its weights.
-
-        Returns:
-            `kind` and the constructor arguments, as JSON values.
-        """
+        """`kind` and the constructor's arguments as JSON values, for `build_head`."""
         names = inspect.signature(type(self)).parameters
         return {"kind": self.kind, **{name: getattr(self, name) for name in names}}
 
@@ -169,15 +165,17 @@ def check_flag(option: str, value: Any) -> None:
 
 def check_temperature(value: Any) -> None:
     """Refuse what is no finite number above 0."""
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not (number and math.isfinite(value) and value > 0):
+    if not (_is_finite(value) and value > 0):
         raise InputError(f"temperature of a classification head is {value!r}", "give a finite number above 0")
 
 
 def check_probability(option: str, value: Any) -> None:
     """Refuse what is no dropout probability."""
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not (number and math.isfinite(value) and 0 <= value < 1):
+    if not (_is_finite(value) and 0 <= value < 1):
         raise InputError(
             f"{option} of a classification head is {value!r}", "give a number of at least 0 and below 1"
         )
+
+
+def _is_finite(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)

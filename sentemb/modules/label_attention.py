@@ -19,14 +19,13 @@ class LsanHead(ClassificationHead):
 
     With E_t the hidden states, L_p the label vectors and s the logistic function, label p sees the text as::
 
-        self-attention    S_p = sum_t a_tp E_t,   a_.p = softmax over t of (W2 tanh(W1 E_t))_p
-        label attention   A_p = sum_t (L_p . E_t) E_t
-        adaptive fusion   D_p = w_p A_p + (1 - w_p) S_p,   w_p = s(u . A_p) / (s(u . A_p) + s(v . S_p))
+        self-attention    S_p = sum_t a_tp E_t,   a_.p = softmax over t of (W2 tanh(W1 E_t))_p label attention
+        A_p = sum_t (L_p . E_t) E_t adaptive fusion   D_p = w_p A_p + (1 - w_p) S_p,   w_p = s(u . A_p) / (s(u
+        . A_p) + s(v . S_p))
 
-    and the logits are a linear layer on the mean of D over the labels. The label attention is the plain dot
-    product, as in the authors' code. Here the two halves of their bidirectional LSTM are the encoder's hidden
-    states, softmax and cross-entropy replace sigmoids, and padding is left out of both sums. Train it with
-    `CrossEntropyLoss`.
+    and the logits are a linear layer on the mean of D over the labels. The hidden states take the place of
+    the authors' bidirectional LSTM, softmax and `CrossEntropyLoss` that of their sigmoids; padding is left
+    out.
 
     Args:
         width: Width d of the hidden states and label vectors.

@@ -19,19 +19,11 @@ class LabelAttention(nn.Module):
 
     With E_t the hidden state of token t, `[CLS]` and `[SEP]` among them, and L_p the label vectors::
 
-        G_tp = cos(E_t, L_p)
-        m_t  = max over p of ReLU(convolution of G over positions)
-        z    = sum_t softmax(m)_t E_t
+        G_tp = cos(E_t, L_p) m_t  = max over p of ReLU(convolution of G over positions) z    = sum_t
+        softmax(m)_t E_t
 
-    The convolution has C input and C output channels; padding counts as zero to it and gets no weight.
-
-    Args:
-        classes: Number C of labels.
-        window: Tokens that the convolution sees, an odd number.
-        relu: Whether a ReLU follows the convolution, as in the code of Wang et al.
-
-    Raises:
-        InputError: `window` is no odd number above 0, or `relu` neither true nor false.
+    The convolution has C input and C output channels and sees `window` tokens, an odd number; padding counts
+    as zero to it and gets no weight.
     """
 
     def __init__(self, classes: int, *, window: int, relu: bool = True) -> None:
@@ -71,8 +63,7 @@ class FusionHead(LabelHead):
         last_relu: Whether a ReLU follows the last linear layer of g.
         temperature: tau.
         window: Tokens that the convolution sees; the paper does not say how many.
-        relu: Whether a ReLU follows the convolution: in LEAM, after which the block is made, it does; Eq. 9
-            shows none.
+        relu: Whether a ReLU follows the convolution, as in LEAM; Eq. 9 shows none.
 
     Raises:
         InputError: An argument is out of range.
@@ -80,10 +71,6 @@ class FusionHead(LabelHead):
     Example:
         >>> head = FusionHead(encoder.get_embedding_dimension(), classes=2)
         >>> loss = LaConLoss(encoder, head)
-
-    Reference:
-        Zhang et al.: Label Anchored Contrastive Learning for Language Understanding. NAACL 2022.
-        https://aclanthology.org/2022.naacl-main.103
     """
 
     kind: ClassVar[str] = "label-fusion"
@@ -124,8 +111,8 @@ class LeamHead(ClassificationHead):
         dropout: Probability, 0.5 in the paper.
 
     Attributes:
-        label_vectors: The learned label vectors, `(classes, width)`, drawn from N(0, 0.02). The paper starts
-            from word vectors of the labels' names, but those are no hidden states.
+        label_vectors: `(classes, width)`, drawn from N(0, 0.02). The paper starts from word vectors of the
+            labels' names, but those are no hidden states.
 
     Raises:
         InputError: An argument is out of range.

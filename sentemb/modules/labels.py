@@ -33,15 +33,14 @@ class LabelHead(ClassificationHead):
     Args:
         width: Width d of the sentence vector, of all layers of g and of the label vectors.
         classes: Number C of classes.
-        layers: Linear layers of g, 3 in the paper; 0 compares the encoder's vectors themselves, as one row
-            of its ablation does.
-        last_relu: Whether a ReLU follows the last linear layer too. "ReLU for each hidden layer" (section
+        layers: Linear layers of g, 3 in the paper; 0 compares the encoder's vectors themselves (ablation).
+        last_relu: Whether a ReLU follows the last linear layer too; "ReLU for each hidden layer" (section
             2.1) leaves it out.
         temperature: tau; 0.1, as the paper recommends 0.1 to 0.2 (section 4.4).
 
     Attributes:
-        label_vectors: The learned label vectors, `(classes, width)`, drawn from N(0, 0.02); the paper says
-            random without naming a distribution. Only their direction counts.
+        label_vectors: The learned label vectors, `(classes, width)`, drawn from N(0, 0.02); the paper names
+            no distribution. Only their direction counts.
 
     Raises:
         InputError: An argument is out of range.
@@ -83,30 +82,13 @@ class LabelHead(ClassificationHead):
         self.projection = nn.Sequential(*(modules if last_relu else modules[:-1]))
 
     def embed(self, features: Mapping[str, Any]) -> Tensor:
-        """The vectors of texts that are compared with the label vectors.
-
-        Args:
-            features: With `sentence_embedding`, `(b, d)`.
-
-        Returns:
-            H, `(b, d)`, of any length.
-
-        Raises:
-            InputError: The vectors are not as wide as the head.
-        """
+        """H of the sentence vectors, `(b, d)`, of any length; `InputError` where they are not as wide."""
         vectors: Tensor = features["sentence_embedding"]  # (b, d)
         check_width(vectors, self.width)
         return self.project(vectors)
 
     def project(self, vectors: Tensor) -> Tensor:
-        """Apply g.
-
-        Args:
-            vectors: `(b, d)`.
-
-        Returns:
-            `(b, d)`, in the type of the head's weights, or in that of autocast.
-        """
+        """Apply g to vectors `(b, d)`, in the type of the head's weights, or in that of autocast."""
         projected: Tensor = self.projection(vectors.to(self.label_vectors.dtype))  # (b, d)
         return projected
 

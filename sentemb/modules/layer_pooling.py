@@ -12,16 +12,7 @@ from sentemb.errors import InputError
 
 
 class LayerPooling(Module):
-    """The poolings of every layer one after the other, so that one forward pass serves all of them.
-
-    Args:
-        embedding_dimension: Width d of the hidden states.
-        num_hidden_layers: Layers l of the transformer; it has l + 1 hidden states.
-        poolings: What `Pooling` of sentence-transformers knows, such as `cls`, `mean` and `max`.
-
-    Raises:
-        InputError: There is no such pooling, or none at all.
-    """
+    """The poolings of every layer one after the other, so that one forward pass serves all of them."""
 
     config_keys = ["embedding_dimension", "num_hidden_layers", "poolings"]  # noqa: RUF012
 

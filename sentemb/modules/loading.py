@@ -24,6 +24,10 @@ from sentemb.modules.source import ModelSource, find_source, loading
 
 logger = logging.getLogger(__name__)
 
+_NO_POOLING = (
+    "%s is a raw transformer without a pooling: mean pooling is used. Name a pooling to choose another."
+)
+
 
 def load(
     name_or_path: str | Path,
@@ -35,11 +39,10 @@ def load(
 ) -> SentenceTransformer:
     """Load a model by the name of a bundled one, by its folder or by its hub id.
 
-    A folder of that name comes first, then the bundled models, then the hub; the first two need no network.
-    A sentence-transformers model keeps its own modules unless a pooling is named; then its transformer keeps
-    its prompts and gets that pooling alone. For `cls-mlp` that is the model's own Dense + tanh where it has
-    one after CLS, since it was tuned together with the transformer. A raw transformer has no pooling of its
-    own: without a name it gets the mean of its tokens, as in sentence-transformers, and a warning; the
+    A folder of that name comes first, then the bundled models, then the hub; the first two need no network. A
+    sentence-transformers model keeps its own modules unless a pooling is named; then its transformer keeps
+    its prompts and gets that pooling alone, for `cls-mlp` with the model's own Dense + tanh where it has one
+    after CLS. A raw transformer without a named pooling gets the mean of its tokens and a warning; the
     published SimCSE checkpoints get the pooling of their paper. A saved model loads in plain
     sentence-transformers, except for the modules of sentemb's own (`FlowModule`, `WKPooling`).
 
@@ -63,7 +66,10 @@ def load(
         raise InputError(f"unknown pooling {pooling!r}", f"choose one of {', '.join(get_args(Poolings))}")
     source = find_source(str(name_or_path), revision=revision)
     if pooling is None and not source.has_modules:
-        pooling = published_pooling(source) or _fall_back(source)
+        pooling = published_pooling(source)
+        if pooling is None:
+            logger.warning(_NO_POOLING, source.address)
+            pooling = "mean"
     if pooling is None:
         with loading(source.address):
             model = open_model(source.address, device=device, revision=source.revision)
@@ -94,14 +100,6 @@ def is_finished_encoder(base: str | Path, *, revision: str | None = None) -> boo
         InputError: There is no such model.
     """
     return find_source(str(base), revision=revision).has_modules
-
-
-def _fall_back(source: ModelSource) -> Poolings:
-    logger.warning(
-        "%s is a raw transformer without a pooling: mean pooling is used. Name a pooling to choose another.",
-        source.address,
-    )
-    return "mean"
 
 
 def _pooled_by(

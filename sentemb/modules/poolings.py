@@ -60,12 +60,7 @@ def has_cls_mlp(modules: Sequence[nn.Module]) -> bool:
 
 
 def freeze_fixed_layer_weights(model: nn.Module) -> None:
-    """Keep a fixed choice of layers fixed.
-
-    sentence-transformers loads the layer weights of a saved folder as trainable. Weights that are exactly 0
-    or 1 are a choice of layers, not something learnt, and stay what they are when the model is trained
-    further.
-    """
+    """Keep layer weights that are exactly 0 or 1, a choice of layers, from being trained further."""
     for module in model.children():
         if isinstance(module, WeightedLayerPooling):
             weights = module.layer_weights

@@ -1,8 +1,7 @@
 """The published SimCSE checkpoints: which pooling they were made for, and where their MLP is.
 
-A wrong pooling does not fail, it scores 20 points less. The unsupervised models use their MLP in training
-only, the supervised ones keep it; converted checkpoints carry it as the pooler, folders straight from the
-training script under a name that transformers leaves out.
+A wrong pooling does not fail, it scores 20 points less. Converted checkpoints carry the MLP as the pooler,
+folders straight from the training script under a name that transformers leaves out.
 """
 
 from __future__ import annotations

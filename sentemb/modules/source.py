@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -24,6 +23,7 @@ from safetensors import SafetensorError
 from transformers.utils import logging as transformers_logging
 
 from sentemb._compat import load_reports_through
+from sentemb._files import read_json
 from sentemb.errors import InputError
 from sentemb.modules.bundled import bundled_folder, bundled_names
 from sentemb.modules.weights import expected_differences
@@ -78,8 +78,6 @@ def find_source(base: str, *, revision: str | None = None) -> ModelSource:
 @contextmanager
 def loading(address: str, *, needs_pooler: bool = False) -> Iterator[None]:
     """Turn upstream's ways of saying "this model cannot be read" into one line, without its progress bars.
-
-    What every encoder made of a masked language model lacks or leaves over is not reported; see `weights`.
 
     Wrap nothing but the loading call: the same exceptions from elsewhere are bugs.
     """
@@ -171,12 +169,9 @@ def _hub_file(name: str, file: str, revision: str | None) -> Path | None:
 
 
 def _read_config(path: Path) -> dict[str, Any]:
-    try:
-        config = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
+    if not path.exists():
         return {}
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise InputError(f"{path} is not valid JSON: {error}", "save or download the model again") from error
+    config = read_json(path)
     if not isinstance(config, dict):
         raise InputError(f"{path} is no JSON object", "save or download the model again")
     return config

@@ -1,13 +1,14 @@
-"""Which weights a checkpoint may lack or have to spare.
-
-transformers reports all of them in one table, the harmless beside the fatal.
-"""
+"""Which weights a checkpoint may lack or have to spare, and what of it decides what it computes."""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
+
+import torch
+from torch import nn
 
 from sentemb.errors import InputError
 
@@ -27,6 +28,7 @@ _PRETRAINING_HEADS = {
 }
 # Trained to predict the next sentence; poolings read the tokens, not this.
 _POOLER = "pooler."
+_INCIDENTAL = {"_name_or_path", "transformers_version", "architectures", "torch_dtype", "dtype"}
 
 
 def expected_differences(address: str, *, needs_pooler: bool) -> Callable[[Any, Any], Any]:
@@ -49,3 +51,15 @@ def expected_differences(address: str, *, needs_pooler: bool) -> Callable[[Any, 
         return replace(differences, missing_keys=missing, unexpected_keys=unexpected)
 
     return check
+
+
+def lasting_settings(config: Any) -> dict[str, Any]:
+    """A configuration of transformers without where it was loaded from and by which release."""
+    return {name: value for name, value in config.to_dict().items() if name not in _INCIDENTAL}
+
+
+def add_weights(digest: hashlib._Hash, network: nn.Module) -> None:
+    """Let a checksum cover all weights; 100 MB take about a tenth of a second."""
+    for name, tensor in sorted(network.state_dict().items()):
+        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
+        digest.update(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().data)

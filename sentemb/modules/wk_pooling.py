@@ -1,7 +1,6 @@
 """WK pooling: a sentence vector out of all hidden states, by what every layer adds to its neighbours.
 
-Everything that the method asks of the d-dimensional states of a token - norms, projections, residuals - is
-decided by their cosines with each other, a K x K matrix per token. The cosines are products in float64, since
+All that the method asks of a token's states follows from their cosines, a K x K matrix per token, in float64:
 neighbouring layers are so much alike that float32 would drown what tells them apart.
 """
 
@@ -96,18 +95,7 @@ class WKPooling(Module):
             )
 
     def forward(self, features: dict[str, Any], **kwargs: Any) -> dict[str, Any]:
-        """Pool a batch.
-
-        Args:
-            features: With `all_layer_embeddings`, l + 1 times `(b, t, d)`, and `attention_mask` `(b, t)`.
-            kwargs: Ignored; upstream hands them to every module.
-
-        Returns:
-            The same, with `sentence_embedding` `(b, d)`.
-
-        Raises:
-            InputError: The transformer does not return all its hidden states.
-        """
+        """Pool `all_layer_embeddings`, l + 1 times `(b, t, d)`, to `sentence_embedding` `(b, d)`."""
         states = features.get("all_layer_embeddings")
         if states is None or len(states) != self.num_hidden_layers + 1:
             raise InputError(
@@ -127,13 +115,7 @@ class WKPooling(Module):
         return self.embedding_dimension
 
     def save(self, output_path: str, *args: Any, **kwargs: Any) -> None:
-        """Write the configuration; there are no weights.
-
-        Args:
-            output_path: The module's folder.
-            args: Ignored.
-            kwargs: Ignored.
-        """
+        """Write the configuration; there are no weights."""
         self.save_config(output_path)
 
     def __repr__(self) -> str:
@@ -201,11 +183,9 @@ def _layer_weights(cosines: Tensor, contexts: Sequence[Sequence[int]]) -> Tensor
 
 
 def _residuals(cosines: Tensor, contexts: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
-    """What the span of a context leaves of a state's squared length.
+    """What the span of a context leaves of a state's squared length, for all layers and tokens at once.
 
-    Gaussian elimination on the cosines of a context, bordered by the state's, for all layers and tokens at
-    once: each pivot is what the context vectors so far leave of the next, and the last entry what all of them
-    leave of the state.
+    Gaussian elimination on the cosines of a context, bordered by the state's: the last entry is the answer.
     """
     width = max(map(len, contexts))
     # A shorter context is filled up with unit vectors that are orthogonal to all else, layer -1.

@@ -58,9 +58,9 @@ def test_first_of_repeated_words_counts(write_file: WriteFile) -> None:
         ("g.txt", "cat 1 2\ndog nan 2\n", "line 2: no word, or a number that is not finite"),
         ("g.txt", "cat\n", "line 1"),
         ("g.txt", "A sentence of prose.\n", "line 1: not 3 numbers"),
-        ("g.txt", b"caf\xe9 1 2\n", "not UTF-8"),
-        ("g.txt.gz", b"no gzip", "damaged gzip"),
-        ("g.txt.gz", gzip.compress(GLOVE.encode() * 500, mtime=0)[:-40], "damaged gzip"),
+        ("g.txt", b"caf\xe9 1 2\n", "line 1: byte 3 is not utf-8"),
+        ("g.txt.gz", b"no gzip", "damaged or not compressed"),
+        ("g.txt.gz", gzip.compress(GLOVE.encode() * 500, mtime=0)[:-40], "cut off"),
     ],
 )
 def test_wrong_files_are_one_line(
