@@ -16,8 +16,8 @@ from sentemb import __version__
 from sentemb.encoding.encoder import TextEncoder, Vectors
 from sentemb.errors import InputError
 from sentemb.search.documents import Document, as_documents
-from sentemb.search.manifest import EncoderFacts, Manifest, Metric, Recall
-from sentemb.search.plan import IndexPlan, Kind, format_bytes, plan_index
+from sentemb.search.manifest import EncoderFacts, Manifest, Recall
+from sentemb.search.plan import IndexPlan, Kind, Metric, format_bytes, plan_index
 from sentemb.search.recall import ExactNeighbours, hold_out, tune_and_measure
 from sentemb.search.shards import EncodedTexts, Progress, encode_texts
 from sentemb.search.store import DocumentStore, write_store

@@ -102,8 +102,8 @@ def _check(text: Any, identifier: Any, location: str) -> None:
         raise InputError(f"{location}: the id {identifier!r} is neither a string nor an integer")
     if isinstance(identifier, int) and not -(2**63) <= identifier < 2**63:
         raise InputError(f"{location}: the id {identifier} has more than 64 bits", "pass it as a string")
-    for what, value in (("text", text), ("id", identifier)):
-        if isinstance(value, str) and any("\ud800" <= letter <= "\udfff" for letter in value):
+    for what, value in (("text", text), ("id", str(identifier))):
+        if any("\ud800" <= letter <= "\udfff" for letter in value):
             raise InputError(f"{location}: the {what} holds half a surrogate pair, which is no character")
 
 

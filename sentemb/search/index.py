@@ -7,21 +7,22 @@ import tempfile
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any, Literal, overload
 
 import numpy as np
 
-from sentemb.encoding.encoder import TextEncoder, Vectors
+from sentemb.encoding.encoder import TextEncoder
 from sentemb.errors import InputError
 from sentemb.search.build import build_in
 from sentemb.search.folder import open_folder, save_folder
-from sentemb.search.manifest import EncoderFacts, Manifest, Metric
-from sentemb.search.plan import Kind
+from sentemb.search.manifest import EncoderFacts, Manifest
+from sentemb.search.plan import Kind, Metric
 from sentemb.search.shards import Progress
 from sentemb.search.source import EncoderSource
-from sentemb.search.store import DocumentStore, StoredDocument
-from sentemb.search.vectors import VectorIndex, normalised
+from sentemb.search.store import DocumentStore
+from sentemb.search.vectors import VectorIndex, comparable
 from sentemb.search.work import SHARDS, locked
 
 
@@ -90,9 +91,8 @@ class SearchIndex:
             kind: `flat`, `hnsw` or `ivfpq`; `auto` chooses by size and budget, see `plan_index`.
             metric: `cosine`, or `dot` for encoders trained with inner products.
             memory_budget: Bytes the index may take in memory; see `plan_index` for the default.
-            work_dir: Folder for intermediate files. The next build with the same folder resumes after the
-                last complete shard of one that died. The caller removes it once the index is saved. By
-                default a temporary folder, without resuming.
+            work_dir: Folder for intermediate files, with which the next build resumes one that died; the
+                caller removes it once the index is saved. By default a temporary folder, without resuming.
             progress: Called with `(stage, done, total)`.
 
         Returns:
@@ -173,15 +173,19 @@ class SearchIndex:
         if not texts:
             return []
         k = min(int(k), len(self))
-        vectors = self._comparable(self._encoder.encode(texts))
+        vectors = comparable(self._encoder.encode(texts), self.manifest.metric)
         scores, numbers = self._vectors.search(vectors, min(k, len(self._vectors)))
         if min_score is not None:
             numbers = np.where(scores >= min_score, numbers, -1)
         documents = self._documents.documents_of(np.unique(numbers[numbers >= 0]).tolist(), k)
-        found = [
-            _hits(documents, row, places, k)
-            for row, places in zip(scores.tolist(), numbers.tolist(), strict=True)
-        ]
+        found = []
+        for row in zip(scores.tolist(), numbers.tolist(), strict=True):
+            hits = (
+                Hit(document.id, score, document.text, document.metadata)
+                for score, number in zip(*row, strict=True)
+                for document in documents.get(number, ())
+            )
+            found.append(list(islice(hits, k)))
         return found[0] if isinstance(queries, str) else found
 
     def save(self, path: str | Path, *, overwrite: bool = False) -> None:
@@ -229,20 +233,6 @@ class SearchIndex:
 
         manifest, vectors, documents = open_folder(path, open_files, verify=verify)
         return cls(manifest, vectors, documents, _matching(encoder, manifest, path))
-
-    def _comparable(self, vectors: Vectors) -> Vectors:
-        return normalised(vectors) if self.manifest.metric == "cosine" else np.ascontiguousarray(vectors)
-
-
-def _hits(
-    documents: Mapping[int, list[StoredDocument]], scores: list[float], numbers: list[int], k: int
-) -> list[Hit]:
-    hits = [
-        Hit(document.id, score, document.text, document.metadata)
-        for score, number in zip(scores, numbers, strict=True)
-        for document in documents.get(number, ())
-    ]
-    return hits[:k]
 
 
 def _resolve(encoder: Any) -> TextEncoder:

@@ -13,12 +13,12 @@ from pydantic import TypeAdapter, ValidationError
 
 from sentemb._files import write_text
 from sentemb.errors import InputError
-from sentemb.search.plan import Kind
+from sentemb.search.plan import Kind, Metric
 from sentemb.search.source import EncoderSource
 
 FORMAT = 1
 NAME = "manifest.json"
-Metric = Literal["cosine", "dot"]
+
 Role = Literal["vectors", "documents"]
 
 
@@ -102,11 +102,7 @@ class Manifest:
         return stored.bytes / self.vectors if stored else 0.0
 
     def write(self, folder: Path) -> None:
-        """Put the manifest in place, atomically: from this moment on the folder is this index.
-
-        Args:
-            folder: The index folder.
-        """
+        """Put the manifest in place, atomically: from this moment on the folder is this index."""
         write_text(folder / NAME, _sealed(dataclasses.asdict(self)))
 
     @classmethod

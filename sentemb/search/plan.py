@@ -10,6 +10,7 @@ from typing import Literal
 from sentemb.errors import InputError
 
 Kind = Literal["flat", "hnsw", "ivfpq"]
+Metric = Literal["cosine", "dot"]
 KINDS: tuple[Kind, ...] = ("flat", "hnsw", "ivfpq")
 
 # Below this an exact search over 384 dimensions takes about 5 ms on two cores: nothing to gain from a graph.
@@ -129,12 +130,12 @@ def format_bytes(size: float) -> str:
 
 
 def _automatic(count: int, dimension: int) -> list[str]:
+    suits_ivfpq = _suits_ivfpq(count, dimension)
     if count <= FLAT_LIMIT:
-        smaller = _variants("ivfpq", count, dimension) if _suits_ivfpq(count, dimension) else []
-        return ["Flat", *smaller]
+        return ["Flat", *(_variants("ivfpq", count, dimension) if suits_ivfpq else [])]
     return [
         *_variants("hnsw", count, dimension),
-        *(_variants("ivfpq", count, dimension) if dimension % 2 == 0 else ["Flat"]),
+        *(_variants("ivfpq", count, dimension) if suits_ivfpq else ["Flat"]),
     ]
 
 

@@ -21,8 +21,7 @@ _FEWEST = 20
 def hold_out(count: int, *, seed: int = 0) -> Numbers:
     """Choose the vectors that are kept out of the index until its recall is measured.
 
-    Querying with vectors of the index itself flatters it: each finds itself, and the search of a graph starts
-    well. Held-out vectors come from the same corpus and are added once the measurement is done.
+    Querying with vectors of the index itself would flatter it: each finds itself.
     """
     wanted = min(_QUERIES, count // 10)
     if wanted < _FEWEST:

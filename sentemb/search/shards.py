@@ -12,9 +12,9 @@ import numpy as np
 from sentemb._files import new_file
 from sentemb.encoding.encoder import TextEncoder, Vectors, check_finite
 from sentemb.errors import InputError
-from sentemb.search.manifest import Metric
+from sentemb.search.plan import Metric
 from sentemb.search.store import DocumentStore
-from sentemb.search.vectors import Numbers, normalised
+from sentemb.search.vectors import Numbers, comparable
 
 # Large enough that batches sorted by length pad little, small enough that a kill costs seconds.
 SHARD_TEXTS = 2048
@@ -37,17 +37,13 @@ class EncodedTexts:
         start = 0
         for path in self.paths:
             vectors: Vectors = np.load(path, allow_pickle=False)
-            yield np.arange(start, start + len(vectors)), self.comparable(vectors)
+            yield np.arange(start, start + len(vectors)), comparable(vectors, self.metric)
             start += len(vectors)
 
     def rows(self, numbers: Numbers) -> Vectors:
         """The vectors of some sorted numbers, (n, dim)."""
         found = [vectors[np.isin(shard, numbers, assume_unique=True)] for shard, vectors in self]
         return np.concatenate(found)
-
-    def comparable(self, vectors: Vectors) -> Vectors:
-        """Vectors (n, dim) whose inner products are the metric's scores."""
-        return normalised(vectors) if self.metric == "cosine" else vectors
 
 
 def encode_texts(
@@ -62,8 +58,7 @@ def encode_texts(
 ) -> EncodedTexts:
     """Encode the texts of a store into shards, skipping those that an earlier build has left in the folder.
 
-    A shard's name is the checksum of the encoder's fingerprint and its texts, so that it is never taken for
-    another, whatever has changed since.
+    A shard is named by the encoder's fingerprint and its texts, so that it is never taken for another.
     """
     paths: list[Path] = []
     encoded = False

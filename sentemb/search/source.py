@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from sentemb.encoding.encoder import Precision, TextEncoder
@@ -27,9 +27,7 @@ class EncoderSource:
     def located(self) -> EncoderSource:
         """The same model by its absolute path, where it has one: an index is searched from other places."""
         path = Path(self.model).expanduser()
-        if not path.exists():
-            return self
-        return EncoderSource(str(path.resolve()), self.pooling, self.precision, self.max_length)
+        return replace(self, model=str(path.resolve())) if path.exists() else self
 
     def load(
         self,

@@ -111,9 +111,8 @@ def _disk_errors(path: Path) -> Iterator[None]:
 class DocumentStore:
     """Read access to a finished store; safe to use from several threads.
 
-    One connection is opened at once and shared under a lock. A connection per thread would be opened when the
-    thread first asks, and fail if the index had been replaced in the meantime; the open file stays readable.
-    A query holds the lock for some microseconds.
+    One connection is opened at once and shared under a lock: the open file stays readable when the index is
+    replaced in the meantime.
     """
 
     def __init__(self, path: Path) -> None:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from sentemb.encoding.encoder import Vectors
 from sentemb.errors import InputError
-from sentemb.search.plan import Kind
+from sentemb.search.plan import Kind, Metric
 
 Numbers = NDArray[np.int64]
 
@@ -113,6 +113,11 @@ def normalised(vectors: Vectors) -> Vectors:
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     unit: Vectors = np.divide(vectors, lengths, out=np.zeros_like(vectors), where=lengths > 0)
     return unit
+
+
+def comparable(vectors: Vectors, metric: Metric) -> Vectors:
+    """Vectors (n, dim) whose inner products are the metric's scores."""
+    return normalised(vectors) if metric == "cosine" else np.ascontiguousarray(vectors)
 
 
 def _ivf(index: Any) -> Any:
