@@ -9,7 +9,7 @@ import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from sentemb.data.lines import decode_lines, read_lines
 from sentemb.data.tables import Lines
@@ -34,12 +34,10 @@ _LARGEST = 256 << 20
 class Place:
     """Where a set was found.
 
-    Members of an archive are read where they are and never unpacked, so their names cannot reach other files.
-
     Attributes:
         path: The set's file or folder; or a `downstream` folder of SentEval, or an archive of one.
         folder: The set's folder in SentEval's layout; empty where `path` is the set's own.
-        root: The `downstream` folder inside the archive, `""` for the archive's root; None on disk.
+        root: The `downstream` folder inside the archive, whose members are never unpacked; None on disk.
     """
 
     path: Path
@@ -53,13 +51,15 @@ class Place:
         """What errors and locations call a file."""
         if self.root is None:
             return str(self.path / self.folder / file)
-        return f"{self.path}:{_join(self.root, self.folder, file)}"
+        return f"{self.path}:{PurePosixPath(self.root, self.folder, file)}"
 
     def lines(self, file: str, *, encoding: str = "utf-8") -> Lines:
         """The numbered lines of a file."""
         if self.root is None:
             return read_lines(self.path / self.folder / file, encoding=encoding)
-        content = _contents(self.path, self.path.stat().st_mtime_ns).get(_join(self.root, self.folder, file))
+        content = _contents(self.path, self.path.stat().st_mtime_ns).get(
+            str(PurePosixPath(self.root, self.folder, file))
+        )
         if content is None:
             raise InputError(f"no such file: {self.name_of(file)}")
         return decode_lines(io.BytesIO(content), self.name_of(file), encoding=encoding)
@@ -88,8 +88,7 @@ def find_senteval(data_dir: Path, folder: str) -> Place | None:
 def _find_in_archive(path: Path, folder: str) -> Place | None:
     names = _contents(path, path.stat().st_mtime_ns)
     for root in ROOTS:
-        start = _join(root, folder, "")
-        if any(name.startswith(start) for name in names):
+        if any(PurePosixPath(name).is_relative_to(PurePosixPath(root, folder)) for name in names):
             return Place(path, folder, root)
     return None
 
@@ -121,7 +120,3 @@ def _contents(path: Path, changed: int) -> dict[str, bytes]:
             f"{path} is not a complete tar archive: {reason}", "copy the archive again"
         ) from None
     return contents
-
-
-def _join(*parts: str) -> str:
-    return "/".join(part for number, part in enumerate(parts) if part or number == len(parts) - 1)

@@ -56,11 +56,7 @@ class ClassBalancedBatches:
         self.epoch = 0
 
     def set_epoch(self, epoch: int) -> None:
-        """Choose the order of an epoch, as trainers do at its start.
-
-        Args:
-            epoch: The epoch, from 0.
-        """
+        """Choose the order of an epoch, from 0, as trainers do at its start."""
         self.epoch = epoch
 
     def __len__(self) -> int:

@@ -114,6 +114,11 @@ class Entry(_Frozen):
     citation: Annotated[str, StringConstraints(strip_whitespace=True)] | None = None
 
     @property
+    def base(self) -> Entry:
+        """The set whose local files hold this one: itself, unless it is derived from another."""
+        return get(self.derived_from) if self.derived_from else self
+
+    @property
     def text_columns(self) -> tuple[str, ...]:
         """The columns that hold texts."""
         return tuple(column for column in self.columns if column not in _NO_TEXT)
@@ -124,10 +129,7 @@ class Entry(_Frozen):
         published = self.published
         by_split = published.files if published and published.format not in _NOT_BY_SPLIT else {}
         there = {**self.rows, **self.files, **by_split}
-        return (
-            *(split for split in SPLITS if split in there),
-            *(split for split in there if split not in SPLITS),
-        )
+        return tuple(sorted(there, key=lambda split: SPLITS.index(split) if split in SPLITS else len(SPLITS)))
 
 
 @cache

@@ -37,13 +37,7 @@ _LEFT_OUT = frozenset(
 
 
 class LibraryDocument(NamedTuple):
-    """One documentation string, in the form that `SearchIndex.build` takes: `(id, text, metadata)`.
-
-    Attributes:
-        id: The qualified name, such as `collections.OrderedDict.move_to_end`; built-ins go without a module.
-        text: The name in words, a colon and the beginning of the documentation.
-        metadata: `module` and `kind` (`module`, `class`, `function` or `method`).
-    """
+    """A documentation string as `SearchIndex.build` takes it, with its module and kind (such as `method`)."""
 
     id: str
     text: str
@@ -57,10 +51,8 @@ _Found = tuple[str, str, Kind, str]
 def stdlib_documents() -> Iterator[LibraryDocument]:
     """Documentation strings of the running Python's standard library, about six thousand.
 
-    Modules written in C, and those that gather what other files define, are imported, from a list of modules
-    whose import has no visible effect; all others are parsed without importing them. Where Python comes
-    without its source files, only the former are there. Private names and tests are left out; of
-    documentation that several places repeat, the first is kept.
+    Modules written in C are imported, from a list of those whose import has no visible effect; all others are
+    parsed only. Private names and tests are left out; of repeated documentation the first is kept.
     """
     identifiers: set[str] = set()
     texts: set[tuple[str, str]] = set()
@@ -155,10 +147,7 @@ def _of_object(module: str, path: str, value: Any) -> Iterator[_Found]:
 
 
 def _offered(module: Any) -> list[tuple[str, Any]]:
-    """The public classes and functions of a module that are Python's own.
-
-    Notebooks and test runners put functions of their own into `builtins` and `sys`.
-    """
+    """The public classes and functions of a module that are Python's own, not those of a notebook."""
     offered = getattr(module, "__all__", None) or vars(module)
     members = [(name, getattr(module, name, None)) for name in offered if not name.startswith("_")]
     # Functions first: `random.choice` is kept rather than the method of a class that it stands for.

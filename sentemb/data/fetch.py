@@ -43,8 +43,7 @@ def fetch(name: str, data_dir: Path, *, check_rows: bool = True) -> Place:
 
     The files are downloaded beside their place and counted there, so the folder never holds a part of a set.
     """
-    entry = get(name)
-    source = get(entry.derived_from) if entry.derived_from else entry
+    source = get(name).base
     if data_dir.exists() and (place := find(source, data_dir)):
         return place
     if source.hub_id is None:
@@ -107,8 +106,7 @@ def _count_split(entry: Entry, split: str, place: Place) -> Count:
     rows = None
     try:
         if entry.derived_from:
-            base = get(entry.derived_from)
-            rows = sum(2 * len(read_place(base, part, place)) for part in base.splits)
+            rows = sum(2 * len(read_place(entry.base, part, place)) for part in entry.base.splits)
         elif entry.kind == "scored-pairs":
             pairs = read_place(entry, split, place)
             rows = len(pairs)

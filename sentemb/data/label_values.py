@@ -15,10 +15,7 @@ from sentemb.errors import InputError
 def number_labels(
     rows: Iterable[tuple[str, Any]], names: Sequence[str], *, spellings: Sequence[str] = (), where: str
 ) -> npt.NDArray[np.int64]:
-    """The class numbers of labels, each with its location.
-
-    A file writes a class as its name, as one of `spellings`, or by default as its number.
-    """
+    """The class numbers of located labels: written as a name, or one of `spellings`, by default numbers."""
     numbers = {one: number for number, one in enumerate(spellings or map(str, range(len(names))))}
     # A name goes before a spelling: the user's own classes may be called 1 and 0.
     numbers |= {name: number for number, name in enumerate(names)}
@@ -46,10 +43,7 @@ def spelling(value: Any, location: str) -> str:
 
 
 def in_order(labels: Iterable[str]) -> tuple[str, ...]:
-    """The classes of a user's own file: sorted, as numbers where all of them are whole numbers.
-
-    Sorted rather than in the order of the file, so that two splits with the same classes number them alike.
-    """
+    """The classes of a user's own file, sorted, as numbers where all are: every split numbers them alike."""
     names = set(labels)
     if all(name.removeprefix("-").isdecimal() for name in names):
         return tuple(sorted(names, key=lambda name: (int(name), name)))

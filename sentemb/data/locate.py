@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from sentemb.data.archive import ARCHIVES, ROOTS, Place, find_senteval
-from sentemb.data.catalogue import Entry, get
+from sentemb.data.catalogue import Entry
 from sentemb.errors import InputError
 
 VARIABLE = "SENTEMB_DATA"
@@ -27,12 +27,11 @@ def resolve_data_dir(data_dir: str | os.PathLike[str] | None) -> Path | None:
 
 def find(entry: Entry, data_dir: Path) -> Place | None:
     """Find a set in a data folder."""
-    if entry.derived_from:
-        return find(get(entry.derived_from), data_dir)
-    if entry.senteval and (place := find_senteval(data_dir, entry.senteval)):
+    base = entry.base
+    if base.senteval and (place := find_senteval(data_dir, base.senteval)):
         return place
-    places = (Place(data_dir / layout) for layout in entry.layouts)
-    return next((place for place in places if place.first_of(_files(entry))), None)
+    places = (Place(data_dir / layout) for layout in base.layouts)
+    return next((place for place in places if place.first_of(_files(base))), None)
 
 
 def locate(entry: Entry, split: str, data_dir: str | os.PathLike[str] | None) -> Place:
@@ -62,11 +61,11 @@ def _files(entry: Entry) -> tuple[str, ...]:
 
 def candidates(entry: Entry) -> tuple[str, ...]:
     """Every place where a set is looked for, relative to the data folder."""
-    if entry.derived_from:
-        return candidates(get(entry.derived_from))
-    folders = tuple(f"{root}/{entry.senteval}".lstrip("/") for root in ROOTS) if entry.senteval else ()
-    archives = tuple(f"{name}:{entry.senteval}" for name in ARCHIVES) if entry.senteval else ()
-    return (*folders, *archives, *entry.layouts)
+    base = entry.base
+    if not base.senteval:
+        return base.layouts
+    folders = (f"{root}/{base.senteval}".lstrip("/") for root in ROOTS)
+    return (*folders, *(f"{name}:{base.senteval}" for name in ARCHIVES), *base.layouts)
 
 
 class MissingDataError(InputError):
@@ -81,23 +80,23 @@ def missing(entry: Entry, data_dir: Path) -> MissingDataError:
     """The error for a set that is not in the data folder."""
     looked = candidates(entry)
     shown = ", ".join(looked[:3]) + (f" and {len(looked) - 3} more" if len(looked) > 3 else "")
-    source = get(entry.derived_from) if entry.derived_from else entry
-    step = (
-        f"sentemb data fetch {source.name} --data-dir {data_dir}" if source.hub_id else "give another folder"
+    fetch = f"sentemb data fetch {entry.base.name} --data-dir {data_dir}"
+    return MissingDataError(
+        entry.name,
+        f"{data_dir} holds no {entry.name} (looked for {shown})",
+        fetch if entry.base.hub_id else "give another folder",
     )
-    return MissingDataError(entry.name, f"{data_dir} holds no {entry.name} (looked for {shown})", step)
 
 
 def local_files(entry: Entry, data_dir: Path) -> list[Path]:
     """The files on disk that make up a set, for checksums."""
-    base = get(entry.derived_from) if entry.derived_from else entry
-    place = find(base, data_dir)
+    place = find(entry, data_dir)
     if place is None:
         return []
     if place.path.is_file():
         return [place.path]
     folder = place.path / place.folder
-    if base.kind == "labelled":
-        return sorted(folder / file for file in _files(base) if (folder / file).is_file())
+    if entry.base.kind == "labelled":
+        return sorted(folder / file for file in _files(entry.base) if (folder / file).is_file())
     names = ("STS.input.*.txt", "STS.gs.*.txt", "sts-*.csv", "SICK_*.txt") if place.folder else ("*",)
     return sorted(path for name in names for path in folder.glob(name) if path.is_file())

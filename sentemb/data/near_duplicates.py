@@ -28,14 +28,7 @@ _ROUNDING = 1e-9
 
 
 class Match(NamedTuple):
-    """A text that was looked for and found.
-
-    Attributes:
-        number: Its number among those looked for.
-        how: `exact`, but for letter case, white space and Unicode form; `inside`, all its words in a row in a
-            longer text; `near`.
-        nearness: 1 but for `near`.
-    """
+    """A text that was looked for, and how it was found: `inside` a longer one, all its words in a row."""
 
     number: int
     how: How

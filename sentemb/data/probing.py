@@ -39,22 +39,15 @@ def read_probe(
                 f"{path}, line {number}: not tr, va or te, a label and a sentence with tabs between"
             )
         rows[SPLITS[fields[0]]].append((number, fields[1], fields[-1]))
-    names = sorted({label for _, label, _ in rows["train"]})
-    numbers = {name: number for number, name in enumerate(names)}
+    classes = sorted({label for _, label, _ in rows["train"]})
+    numbers = {name: number for number, name in enumerate(classes)}
+    parts = {}
     for split, expected in ROWS.items():
         _check(f"{path}, {split}", rows[split], numbers, expected if check_rows else None)
-    return {
-        split: LabelledTexts(
-            name=path.stem,
-            split=split,
-            texts=[text for _, _, text in found_rows],
-            pairs=None,
-            labels=np.array([numbers[label] for _, label, _ in found_rows]),
-            label_names=tuple(names),
-            source=str(path),
-        )
-        for split, found_rows in rows.items()
-    }
+        labels = np.array([numbers[label] for _, label, _ in rows[split]])
+        texts = [text for _, _, text in rows[split]]
+        parts[split] = LabelledTexts(path.stem, split, texts, None, labels, tuple(classes), source=str(path))
+    return parts
 
 
 def _check(

@@ -41,9 +41,8 @@ class TrainSplit(NamedTuple):
 def stratified_sample(labels: Labels, size: int, *, seed: Seed) -> Rows:
     """Draw rows so that the classes keep their shares: the stated subset of a set too large to use whole.
 
-    Each class gets its share of `size` rounded down, and the places left go to the largest remainders, so
-    that no class is more than one row away from its share. scikit-learn's splitters do the same but refuse
-    classes of one row and samples smaller than the number of classes.
+    No class is more than one row away from its share; scikit-learn's splitters do the same but refuse classes
+    of one row and samples smaller than the number of classes.
 
     Args:
         labels: (n,) class numbers.
@@ -66,9 +65,7 @@ def stratified_sample(labels: Labels, size: int, *, seed: Seed) -> Rows:
 
 
 def cap_per_class(labels: Labels, *, seed: Seed, limit: int | None = None) -> Rows:
-    """Draw at most so many rows of each class (LaCon, section 3.1).
-
-    The paper samples again for each of its ten runs, and takes the sets of `LACON_WHOLE` whole.
+    """Draw at most so many rows of each class, anew for each run (LaCon, section 3.1).
 
     Args:
         labels: (n,) class numbers.
@@ -118,8 +115,7 @@ def few_shot_per_class(labels: Labels, *, seed: Seed, shots: int = 20) -> TrainS
 def few_shot_sets(labels: Labels, size: int, *, sets: int = 10, seed: int = 0) -> list[Rows]:
     """Draw several training sets of one size, in which the classes keep their shares (SCL, section 4.1).
 
-    The sets are drawn one by one, so two of them may have rows in common. Of the ten models the paper reports
-    the three best by validation: `sentemb.evaluation.classification.best_runs`.
+    The sets are drawn one by one, so two of them may have rows in common.
 
     Args:
         labels: (n,) class numbers of the training split.

@@ -120,10 +120,8 @@ def _entry_rows(
 ) -> Iterator[Iterable[Any]]:
     """The training rows of a set, their values in the order of its columns."""
     if entry.derived_from:
-        for split in get(entry.derived_from).splits:
-            pairs = load_scored_pairs(
-                entry.derived_from, split=split, data_dir=data_dir, check_rows=check_rows
-            )
+        for split in entry.base.splits:
+            pairs = load_scored_pairs(entry.base.name, split=split, data_dir=data_dir, check_rows=check_rows)
             both = zip(pairs.first, pairs.second, strict=True)
             yield from ((text,) for text in chain.from_iterable(both))
     elif entry.kind == "scored-pairs":

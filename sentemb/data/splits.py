@@ -30,8 +30,8 @@ def scl_dev_split(labels: Labels, *, seed: int = 0, validation: int = 500) -> De
     """Half of the dev split as test set, about 500 rows of the rest to choose by (SCL, section 4.1).
 
     In both parts the classes keep their shares. Where the other half has fewer rows than asked for, as of
-    RTE, MRPC and SST-2, all of it is validation. Since all models of the paper are evaluated on one test set,
-    the seed is not that of a run.
+    RTE, MRPC and SST-2, all of it is validation. All models share one test set: the seed is not that of a
+    run.
 
     Args:
         labels: (n,) class numbers of the dev split.
