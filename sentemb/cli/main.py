@@ -75,6 +75,13 @@ def _stand_in(name: str, verb: Verb) -> Callable[[], Any]:
     return load
 
 
+def verb_command(group: str, name: str) -> Any:
+    """The command of one verb of a group, with its options."""
+    found = VERBS[group]
+    assert isinstance(found, Group)
+    return _stand_in(name, found.verbs[name])()
+
+
 def _print_version(wanted: bool) -> None:
     if wanted:
         typer.echo(f"sentemb {__version__}")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import argparse
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 import typer
 
-from sentemb.cli.main import run
+from sentemb.cli.console import error_line
+from sentemb.cli.main import run, verb_command
 from sentemb.errors import InputError
 from sentemb.evaluation.record import Record, load_records
 from sentemb.report.table import Table
@@ -22,16 +23,20 @@ def evaluate_or_show(
     tables: Callable[[Sequence[Record]], Iterable[Table]],
 ) -> None:
     """Evaluate the models that the command line names, or print the tables of a suite's records."""
-    parser = argparse.ArgumentParser(
-        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("models", nargs="*", help="folder, hub id or word-vector file")
-    parser.add_argument("-o", "--output", type=Path, required=True, help="folder for result records")
-    arguments, options = parser.parse_known_args()
-    if arguments.models:
-        run([*verb, *arguments.models, "--output", str(arguments.output), *options])
+    words = sys.argv[1:]
+    if {"-h", "--help"} & {*words}:
+        typer.echo(f"{description}\nOptions: sentemb {' '.join(verb)} --help")
+        return
+    # The verb itself knows which words are values of its options.
+    command = verb_command(*verb[:2])
+    given = command.make_context(verb[1], [*verb[2:], *words], resilient_parsing=True).params
+    if given["models"] and given["output"]:
+        run([*verb, *words])
     try:
-        records = load_records(arguments.output, suite=suite)
+        if not given["output"]:
+            raise InputError("no folder for records", "name one with --output")
+        records = load_records(Path(given["output"]), suite=suite)
     except (InputError, OSError) as error:
-        parser.exit(2, f"error: {error}\n")
+        sys.stderr.write(error_line(str(error)))
+        sys.exit(2)
     typer.echo("\n".join(table.markdown() for table in tables(records)))

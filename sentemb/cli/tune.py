@@ -33,7 +33,7 @@ def tune(
     data: Annotated[list[str] | None, typer.Option(help="Such as rule=lacon or paper=scl.")] = None,
     seeds: Seeds = None,
     trials: Annotated[
-        int | None, typer.Option(min=1, help="Try so many points, chosen by optuna; by default all.")
+        int | None, typer.Option(min=1, help="Try so many points, drawn at random; by default all.")
     ] = None,
     setting: Settings = None,
     data_dir: DataDir = None,

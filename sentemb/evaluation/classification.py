@@ -52,21 +52,13 @@ _PAPERS: Mapping[Paper, Mapping[str, Metric]] = {
 
 @dataclass(frozen=True)
 class Task:
-    """How predictions for a labelled set are judged.
-
-    Attributes:
-        name: The set.
-        headline: The metric that choices and tables go by.
-        pair: Two texts a row.
-        classes: Number of classes, 0 where labels are scores.
-        source: Who judges the set by that metric.
-    """
+    """How predictions for a labelled set are judged."""
 
     name: str
-    headline: Metric
-    pair: bool
-    classes: int
-    source: str
+    headline: Metric  # the metric that choices and tables go by
+    pair: bool  # two texts a row
+    classes: int  # 0 where labels are scores
+    source: str  # who judges the set by that metric
 
     @property
     def metrics(self) -> tuple[Metric, ...]:
@@ -76,19 +68,7 @@ class Task:
         return (*_CLASSES, "f1") if self.classes == 2 else _CLASSES
 
     def scores(self, gold: npt.ArrayLike, predictions: npt.ArrayLike) -> dict[str, float]:
-        """Judge predictions by every metric of the task.
-
-        Args:
-            gold: (n,) labels.
-            predictions: (n,) class numbers, or predicted scores on any scale.
-
-        Returns:
-            Fractions by metric. A class that neither side has counts as F1 0; predictions of one class only
-            have a Matthews correlation of 0; scores without variation correlate with 0 and a warning.
-
-        Raises:
-            InputError: The lengths differ, there is no row, or a prediction is no class of the task.
-        """
+        """Judge predictions by every metric of the task."""
         first, second = np.asarray(gold), np.asarray(predictions)
         if first.shape != second.shape or first.ndim != 1 or not first.size:
             raise InputError(
@@ -133,14 +113,7 @@ def f1_per_class(gold: npt.ArrayLike, predictions: npt.ArrayLike, *, classes: in
 
 
 def task_of(data: LabelledTexts) -> Task:
-    """The task of a set, also of a user's own.
-
-    Args:
-        data: The set.
-
-    Returns:
-        The catalogue's task; else one judged by accuracy, or by Spearman's correlation of scores.
-    """
+    """The task of a set, also of a user's own."""
     headline: Metric = "accuracy" if data.label_names else "spearman"
     own = Task(data.name, headline, data.pairs is not None, len(data.label_names), "the kind of its labels")
     return TASKS.get(data.name, own)
@@ -162,36 +135,11 @@ def paper_of(rule: str | None) -> Paper | None:
     return next((paper for paper in _PAPERS if paper == rule), None)
 
 
-@dataclass(frozen=True)
-class BestRuns:
-    """What is reported of several runs.
+def best_runs(validation: Sequence[float], test: Sequence[float], *, best: int = 3) -> list[float]:
+    """The test scores of the runs that were best on validation rows, the best first (SCL, section 4.1).
 
-    Attributes:
-        mean: Mean test score of the best ones.
-        standard_deviation: Their sample standard deviation, None of a single one. SCL does not say which.
-        runs: Their numbers, the best first.
-        validation: Mean validation score of the same runs, by which settings are chosen.
-    """
-
-    mean: float
-    standard_deviation: float | None
-    runs: tuple[int, ...]
-    validation: float
-
-
-def best_runs(validation: Sequence[float], test: Sequence[float], *, best: int = 3) -> BestRuns:
-    """Report the test scores of the runs that were best on validation rows (SCL, section 4.1).
-
-    Args:
-        validation: Validation score of each run; equal ones count in their order.
-        test: Test score of each run.
-        best: How many: the paper takes 3 of 10 training sets, and 1 of 10 seeds on a full training set.
-
-    Returns:
-        Mean and spread of the best.
-
-    Raises:
-        InputError: The lengths differ, there are fewer runs, or a score is not finite.
+    Equal validation scores count in their order. The paper takes 3 of 10 training sets, and 1 of 10 seeds on
+    a full training set.
     """
     if len(validation) != len(test):
         raise InputError(f"{len(validation)} validation scores, {len(test)} test scores")
@@ -199,14 +147,8 @@ def best_runs(validation: Sequence[float], test: Sequence[float], *, best: int =
         raise InputError(f"cannot take the best {best} of {len(test)} runs")
     if not np.isfinite([*validation, *test]).all():
         raise InputError("a score is not finite", "leave out the runs that failed, and say so")
-    order = sorted(range(len(test)), key=lambda run: -validation[run])[:best]
-    scores = [test[run] for run in order]
-    return BestRuns(
-        mean=statistics.fmean(scores),
-        standard_deviation=statistics.stdev(scores) if best > 1 else None,
-        runs=tuple(order),
-        validation=statistics.fmean(validation[run] for run in order),
-    )
+    order = sorted(range(len(test)), key=lambda run: -validation[run])
+    return [test[run] for run in order[:best]]
 
 
 def _task(entry: Entry) -> Task:

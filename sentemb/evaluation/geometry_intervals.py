@@ -122,20 +122,7 @@ def estimate_geometry(encoded: EncodedSets, *, confidence: float = 0.95) -> Geom
 
 
 def evaluate_geometry(encoder: TextEncoder, pairs: ScoredPairs, *, confidence: float = 0.95) -> Record:
-    """Measure how the sentences of scored pairs lie under an encoder, with intervals.
-
-    Args:
-        encoder: The encoder.
-        pairs: The pairs, whose scores differ.
-        confidence: Of each interval.
-
-    Returns:
-        A record with the figures; its details have the spectrum, the variance along each principal direction.
-
-    Raises:
-        InputError: Too few sentences or positives, or no confidence.
-        UndefinedScoreError: A vector is not finite.
-    """
+    """Measure how the sentences of scored pairs lie under an encoder, with intervals."""
     began = time.perf_counter()
     encoded = encode_sets(encoder, [pairs])
     estimate = estimate_geometry(encoded, confidence=confidence)

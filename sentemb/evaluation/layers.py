@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +13,7 @@ import numpy.typing as npt
 
 from sentemb.data.sts import ScoredPairs
 from sentemb.encoding.layers import LayerEncoder
-from sentemb.evaluation.environment import hardware, library_versions
+from sentemb.evaluation.environment import environment
 from sentemb.evaluation.scoring import (
     Similarities,
     UndefinedScoreError,
@@ -37,21 +36,14 @@ _ROUNDING = 1e-6
 
 @dataclass(frozen=True, eq=False)
 class LayerScores:
-    """One set under every layer and pooling.
-
-    Attributes:
-        name: The set.
-        split: Its split.
-        pairs: Number of pairs.
-        checksum: SHA-256 of the pairs.
-        spearman: Spearman x 100 of the cosines by pooling, one per layer from 0, the embedding output; None
-            where all cosines are equal. The protocol is `all`.
-    """
+    """One set under every layer and pooling."""
 
     name: str
     split: str
     pairs: int
-    checksum: str
+    checksum: str  # SHA-256 of the pairs
+    # Spearman x 100 of the cosines by pooling, one per layer from 0, the embedding output; None where all
+    # cosines are equal; the protocol is `all`
     spearman: Mapping[str, tuple[float | None, ...]]
 
     def best(self) -> tuple[int, str, float]:
@@ -68,33 +60,17 @@ class LayerScores:
 
 @dataclass(frozen=True, eq=False)
 class LayerMap:
-    """A model on one or more sets.
-
-    Attributes:
-        model: The model's name.
-        fingerprint: Of its transformer with the poolings.
-        encoder: How vectors were made.
-        sets: Scores by set, in the order asked for.
-        unique: Unique sentences of all sets, each encoded once.
-        seconds: Wall time of encoding and scoring.
-    """
+    """A model on one or more sets."""
 
     model: str
-    fingerprint: str
-    encoder: Mapping[str, Any]
-    sets: tuple[LayerScores, ...]
-    unique: int
-    seconds: float
+    fingerprint: str  # of its transformer with the poolings
+    encoder: Mapping[str, Any]  # how vectors were made
+    sets: tuple[LayerScores, ...]  # scores by set, in the order asked for
+    unique: int  # unique sentences of all sets, each encoded once
+    seconds: float  # wall time of encoding and scoring
 
     def record(self, *, command: Sequence[str] | None = None) -> dict[str, Any]:
-        """Everything that decided the numbers, and the numbers.
-
-        Args:
-            command: The command line.
-
-        Returns:
-            JSON values.
-        """
+        """Everything that decided the numbers, and the numbers."""
         return {
             "suite": "layers",
             "model": self.model,
@@ -104,10 +80,7 @@ class LayerMap:
             "unique": self.unique,
             "seconds": self.seconds,
             "encoder": dict(self.encoder),
-            "versions": library_versions(),
-            "hardware": hardware(),
-            "date": datetime.now(UTC).isoformat(timespec="seconds"),
-            "command": None if command is None else list(command),
+            **environment({}, command).model_dump(mode="json", exclude={"seconds"}),
         }
 
 
@@ -125,25 +98,6 @@ def layer_map(
     """Score every layer of a model under every pooling (SG-BERT, figure 1).
 
     Each unique sentence goes through the model once, whatever the number of layers, poolings and sets.
-
-    Args:
-        model: Folder, hub id, name of a bundled model, or a `SentenceTransformer`. What its model does after
-            the transformer, its own pooling included, is left out.
-        sets: Names of STS sets.
-        split: Their split.
-        poolings: How tokens become a vector; those of the figure by default.
-        data_dir: The folder of data; `SENTEMB_DATA` by default.
-        device: For a folder or hub id; None lets sentence-transformers choose.
-        max_length: Longest input in tokens, for a folder or hub id.
-        check_rows: Refuse a set whose number of pairs differs from the catalogue's.
-
-    Returns:
-        The map.
-
-    Raises:
-        InputError: The model, a set or a pooling cannot be used.
-        UndefinedScoreError: No layer has a score on a set.
-        NonFiniteError: A vector is not finite.
     """
     pairs = load_sets(sets, split=split, data_dir=data_dir, check_rows=check_rows)
     encoder = LayerEncoder(model, poolings=poolings, device=device, max_length=max_length)

@@ -36,19 +36,7 @@ def measure(
     subsets: Sequence[Subset] = (),
     classes: int = 0,
 ) -> float:
-    """The score that predictions give, as a fraction.
-
-    Args:
-        metric: A name of `METRICS`.
-        predictions: What was predicted for each item, shape (n,).
-        gold: Gold scores, or class numbers, shape (n,).
-        protocol: How subsets are treated.
-        subsets: The subsets; a set in one part has the same score under all protocols.
-        classes: Number of classes; by default as many as occur.
-
-    Returns:
-        The score, NaN where it is not defined.
-    """
+    """The score that predictions give, as a fraction."""
     function = METRICS[metric]
     if protocol == "all" or len(subsets) < 2:
         return function(predictions, gold, classes)

@@ -22,17 +22,11 @@ _ENGLISH = ("eng-Latn",)
 
 
 class MtebTask(NamedTuple):
-    """A task of MTEB, or one language of it.
-
-    Attributes:
-        name: The task.
-        subset: What MTEB calls the part.
-        languages: The languages of the two sentences.
-    """
+    """A task of MTEB, or one language of it."""
 
     name: str
-    subset: str = "default"
-    languages: tuple[str, ...] = _ENGLISH
+    subset: str = "default"  # what MTEB calls the part
+    languages: tuple[str, ...] = _ENGLISH  # the languages of the two sentences
 
 
 TASKS = {
@@ -54,15 +48,10 @@ TASKS = {
 
 @dataclass(frozen=True)
 class MtebExport:
-    """What was written and what was not.
+    """What was written and what was not."""
 
-    Attributes:
-        files: Task files, in the record's order.
-        skipped: Reason by set.
-    """
-
-    files: tuple[Path, ...]
-    skipped: dict[str, str]
+    files: tuple[Path, ...]  # task files, in the record's order
+    skipped: dict[str, str]  # reason by set
 
 
 def export_mteb(record: Record, folder: Path, *, model_name: str | None = None) -> MtebExport:

@@ -26,15 +26,7 @@ _FEW = 1024  # up to so many different values there is room for codes of 32 bits
 
 
 def pack(arrays: Mapping[str, Array]) -> Tensors:
-    """Compact tensors of predictions.
-
-    Args:
-        arrays: Integers, or finite real numbers, of any shape, by data set; `<dataset>:<kind>` for what is
-            kept beside the predictions.
-
-    Returns:
-        A tensor for each array, and `<name>:range` beside the codes of real numbers.
-    """
+    """Compact tensors of predictions."""
     tensors: Tensors = {}
     for name, array in arrays.items():
         if array.dtype.kind in "iub":

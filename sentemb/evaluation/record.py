@@ -83,16 +83,7 @@ def prepare_folder(folder: Path) -> None:
 
 
 def check_free(path: Path, fingerprint: str, *, overwrite: bool) -> None:
-    """Check that a record may be written to a place, before time is spent on making it.
-
-    Args:
-        path: Where the record goes.
-        fingerprint: Whose record it is.
-        overwrite: Whether an earlier record of the same model may be replaced.
-
-    Raises:
-        InputError: The place holds the record of another model, or one of this model that must stay.
-    """
+    """Check that a record may be written to a place, before time is spent on making it."""
     if not path.exists():
         return
     other = str(_open(path).get("fingerprint"))

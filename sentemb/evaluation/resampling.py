@@ -36,19 +36,7 @@ def bootstrap(
     generator: np.random.Generator,
     classes: int = 0,
 ) -> Double:
-    """The score of every run on resamples of the items.
-
-    Args:
-        metric: A name of `METRICS`.
-        predictions: Of each run, shape (runs, n).
-        gold: Shape (n,).
-        draws: Number of resamples.
-        generator: Draws them.
-        classes: Number of classes.
-
-    Returns:
-        Fractions, shape (runs, draws); NaN where a resample has no score.
-    """
+    """The score of every run on resamples of the items."""
     if metric == "spearman":
         score = _RankedRuns(predictions, gold).scores
     elif metric == "pearson":
@@ -73,20 +61,6 @@ def exchange(
     Under the null hypothesis it is chance which of the systems gave which answer to an item. The runs of a
     system are wrong on the same items, so an item is exchanged in all of them at once. Similarities of
     different encoders have different scales: their ranks are exchanged.
-
-    Args:
-        metric: A name of `METRICS`.
-        predictions: Of each run, shape (runs, n).
-        gold: Shape (n,).
-        pairs: Of each comparison the rows of `predictions` of one system and, in the same order, the rows of
-            the other.
-        draws: Number of exchanges.
-        generator: Draws them.
-        classes: Number of classes.
-
-    Returns:
-        The observed differences, shape (comparisons,), and the exchanged ones, shape (comparisons, draws), as
-        fractions.
     """
     kind = _ExchangedCorrelations if metric in CORRELATIONS else _ExchangedClasses
     differences = kind(metric, predictions, gold, pairs, classes)

@@ -28,106 +28,62 @@ class _Part(BaseModel):
 
 
 class Score(_Part):
-    """One number.
+    """One number."""
 
-    Attributes:
-        dataset: Name of a data set of the record, or `overall`.
-        metric: Such as `spearman` or `accuracy`.
-        protocol: `all`, `mean` or `wmean` of STS subsets. Scores under other names, such as `dev` or `best`,
-            are not those of the kept predictions.
-        value: The score, in the scale of its suite.
-        low: Lower end of its interval.
-        high: Upper end.
-    """
-
-    dataset: str
-    metric: str
+    dataset: str  # name of a data set of the record, or `overall`
+    metric: str  # such as `spearman` or `accuracy`
+    # `all`, `mean` or `wmean` of STS subsets; what another name has, such as `dev` or `best`, is no score of
+    # the kept predictions
     protocol: str = "all"
-    value: float
-    low: float | None = None
+    value: float  # the score, in the scale of its suite
+    low: float | None = None  # of its interval
     high: float | None = None
 
 
 class DataSet(_Part):
-    """What was evaluated on.
-
-    Attributes:
-        name: The data set.
-        split: Such as `test`.
-        items: Number of scored items.
-        sha256: Checksum of the items: what must agree for two records to be comparable.
-        source: Where it was read.
-        subsets: Its parts, where it has several.
-        classes: Names of the classes, where labels are classes and have names.
-    """
+    """What was evaluated on."""
 
     name: str
-    split: str
-    items: int = Field(ge=1)
-    sha256: Checksum
-    source: str = ""
-    subsets: tuple[Subset, ...] = ()
-    classes: tuple[str, ...] = ()
+    split: str  # such as `test`
+    items: int = Field(ge=1)  # number of scored items
+    sha256: Checksum  # checksum of the items: what must agree for two records to be comparable
+    source: str = ""  # where it was read
+    subsets: tuple[Subset, ...] = ()  # its parts, where it has several
+    classes: tuple[str, ...] = ()  # names of the classes, where labels are classes and have names
 
 
 class Trial(_Part):
-    """The place of a run in an experiment.
+    """The place of a run in an experiment."""
 
-    Attributes:
-        experiment: The experiment or protocol.
-        method: What was trained.
-        setting: What the experiment varies beside method, data and seed.
-        options: Options of the method.
-    """
-
-    experiment: str
-    method: str
-    setting: dict[str, Any] = {}
-    options: dict[str, Any] = {}
+    experiment: str  # the experiment or protocol
+    method: str  # what was trained
+    setting: dict[str, Any] = {}  # what the experiment varies beside method, data and seed
+    options: dict[str, Any] = {}  # options of the method
 
 
 class Environment(_Part):
-    """What a number was measured with.
+    """What a number was measured with."""
 
-    Attributes:
-        versions: Of Python and the libraries.
-        hardware: The machine.
-        date: ISO 8601 in UTC.
-        seconds: Wall time by phase.
-        command: The command line, None from Python.
-    """
-
-    versions: dict[str, str]
+    versions: dict[str, str]  # of Python and the libraries
     hardware: dict[str, Any]
-    date: str
-    seconds: dict[str, float] = {}
-    command: tuple[str, ...] | None = None
+    date: str  # ISO 8601 in UTC
+    seconds: dict[str, float] = {}  # wall time by phase
+    command: tuple[str, ...] | None = None  # the command line, None from Python
 
 
 class PredictionsFile(_Part):
-    """Where the packed predictions are.
+    """Where the packed predictions are."""
 
-    Attributes:
-        sha256: Checksum of the packed predictions.
-        file: Name of the file beside the record, or None.
-        data: The predictions themselves, compressed and in base 85, or None.
-    """
-
-    sha256: Checksum
+    sha256: Checksum  # checksum of the packed predictions
     file: str | None = Field(default=None, pattern=r"^[^/\\]+\.safetensors$")
-    data: str | None = None
+    data: str | None = None  # the predictions themselves, compressed and in base 85
 
 
 class Predictions(NamedTuple):
-    """What was predicted and what was right, by data set.
+    """What was predicted and what was right, by data set."""
 
-    Attributes:
-        values: Predictions of each item; `<dataset>:<kind>` for more than one array per set.
-        gold: Gold scores or class numbers.
-    """
-
-    values: Mapping[str, Array]
-    gold: Mapping[str, Array]
+    values: Mapping[str, Array]  # also under `<dataset>:<kind>`, where a set has more than one array
+    gold: Mapping[str, Array]  # scores or class numbers
 
 
 class Record(_Part):

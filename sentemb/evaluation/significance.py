@@ -68,19 +68,6 @@ def p_of_exchanges(observed: float, exchanged: Double) -> float:
 def williams(first: float, second: float, between: float, count: int) -> float:
     """Williams' test, which Steiger (1980) recommends for correlations that share a variable.
 
-    Args:
-        first: Correlation of the first with the gold.
-        second: Correlation of the second with the gold.
-        between: Correlation of the first with the second.
-        count: Number of items.
-
-    Returns:
-        The two-sided p-value, of Student's t with `count` - 3 degrees of freedom; 1 where the two are one and
-        the same.
-
-    Raises:
-        InputError: Fewer than four items, or numbers that are no correlations of three variables.
-
     Reference:
         Williams: The Comparison of Regression Variables. Journal of the Royal Statistical Society B, 1959.
     """
@@ -98,18 +85,6 @@ def williams(first: float, second: float, between: float, count: int) -> float:
 
 def steiger(first: float, second: float, between: float, count: int) -> float:
     """Steiger's Z of the two correlations after Fisher's transformation, with their pooled mean.
-
-    Args:
-        first: Correlation of the first with the gold.
-        second: Correlation of the second with the gold.
-        between: Correlation of the first with the second.
-        count: Number of items.
-
-    Returns:
-        The two-sided p-value; 1 where the two are one and the same.
-
-    Raises:
-        InputError: Fewer than four items, or numbers that are no correlations of three variables.
 
     Reference:
         Steiger: Tests for Comparing Elements of a Correlation Matrix. Psychological Bulletin, 1980.

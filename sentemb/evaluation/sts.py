@@ -37,16 +37,11 @@ Rows = npt.NDArray[np.intp]
 
 @dataclass(frozen=True, eq=False)
 class EncodedSets:
-    """Vectors of sets whose sentences were encoded together, each unique one once.
-
-    Attributes:
-        pairs: The sets.
-        vectors: Shape (unique, dim).
-        rows: For each set the row of every pair's first and second sentence, each of shape (pairs,).
-    """
+    """Vectors of sets whose sentences were encoded together, each unique one once."""
 
     pairs: tuple[ScoredPairs, ...]
-    vectors: Vectors
+    vectors: Vectors  # shape (unique, dim)
+    # for each set the row of every pair's first and second sentence, each of shape (pairs,)
     rows: tuple[tuple[Rows, Rows], ...]
 
 

@@ -19,19 +19,12 @@ from sentemb.evaluation.suites import SUITES, TRANSFER, get_suite
 
 @dataclass(frozen=True, eq=False)
 class SetRuns:
-    """One data set.
+    """One data set."""
 
-    Attributes:
-        gold: Gold scores, or classes, shape (n,).
-        predictions: Similarities, or classes, of each run, shape (runs, n).
-        content: What must agree for two systems to be comparable: a checksum of the items.
-        classes: Number of classes, where it is known.
-    """
-
-    gold: npt.NDArray[np.float64]
-    predictions: npt.NDArray[np.float64]
-    content: str
-    classes: int = 0
+    gold: npt.NDArray[np.float64]  # gold scores, or classes, shape (n,)
+    predictions: npt.NDArray[np.float64]  # similarities, or classes, of each run, shape (runs, n)
+    content: str  # what must agree for two systems to be comparable: a checksum of the items
+    classes: int = 0  # number of classes, where it is known
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,20 +88,7 @@ def system_of(records: Sequence[Record], name: str, *, measure: str | None = Non
 def select_records(
     paths: Sequence[Path], names: Sequence[str], *, suite: str | None = None, preset: str | None = None
 ) -> list[Record]:
-    """The records that systems can be compared by: of one suite, and of one preset of transfer tasks.
-
-    Args:
-        paths: Records, or folders of them.
-        names: The systems, as for `resolve_system`.
-        suite: The suite; by default the first that the records of all systems have.
-        preset: The preset of transfer records; by default the only one there is.
-
-    Returns:
-        The records.
-
-    Raises:
-        InputError: There is no such record, or several presets.
-    """
+    """The records that systems can be compared by: of one suite, and of one preset of transfer tasks."""
     records = load_records(paths, suite=None if suite is None else get_suite(suite).name)
     chosen = [resolve_system(name, records) for name in names]
     for name in SUITES:

@@ -10,15 +10,10 @@ from sentemb.errors import InputError
 
 
 class Times(NamedTuple):
-    """Seconds of a method, one for each round.
+    """Seconds of a method, one for each round."""
 
-    Attributes:
-        training: Of training or fitting; empty where there is none.
-        inference: Of encoding and scoring.
-    """
-
-    training: Sequence[float]
-    inference: Sequence[float]
+    training: Sequence[float]  # of training or fitting; empty where there is none
+    inference: Sequence[float]  # of encoding and scoring
 
 
 def time_in_turns(

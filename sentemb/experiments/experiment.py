@@ -6,6 +6,7 @@ import os
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from importlib import resources
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, Self
@@ -14,6 +15,8 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from sentemb.errors import InputError, unknown
 from sentemb.experiments.validation import checked_model
+from sentemb.training.config import CheckedModel, ClassifierConfig, FlowConfig, MultiTaskConfig, TrainConfig
+from sentemb.training.config.checks import plain
 
 Kind = Literal["sts", "frozen", "classification", "multitask"]
 Seed = Annotated[int, Field(ge=0, lt=2**32)]
@@ -221,6 +224,25 @@ def nested(settings: Mapping[str, Any]) -> dict[str, Any]:
             inside = inside.setdefault(table, {})
         inside[key] = value
     return options
+
+
+@cache
+def default_options(suite: str) -> Mapping[str, Any]:
+    """The defaults of trainings, as the records of a suite have them."""
+    kinds: dict[str, list[type[CheckedModel]]] = {
+        "classification": [ClassifierConfig],
+        "multitask": [MultiTaskConfig],
+    }
+    fields = {
+        name: field
+        for config in kinds.get(suite, [FlowConfig, TrainConfig])
+        for name, field in config.model_fields.items()
+    }
+    return {
+        name: plain(field.get_default(call_default_factory=True))
+        for name, field in fields.items()
+        if not field.is_required()
+    }
 
 
 def grid(

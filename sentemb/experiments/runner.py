@@ -25,7 +25,7 @@ from sentemb.evaluation.record import (
     write_record,
 )
 from sentemb.experiments.eta import Eta, duration
-from sentemb.experiments.experiment import Experiment, PlannedTrial
+from sentemb.experiments.experiment import Experiment, PlannedTrial, default_options
 from sentemb.experiments.samplers import ImpossibleDraw
 from sentemb.experiments.workers import run_here, run_in_processes
 
@@ -123,11 +123,11 @@ def run_trials(
     plan = _plan(kind, announce)
     there = load_records([folder], suite=kind.suite) if any(folder.glob("*.json")) else []
     kind.check(plan, there)
-    finished = {trial_key(record): record for record in there if record.trial is not None}
     records = {
-        trial: finished[key]
+        trial: record
         for trial, one in plan.items()
-        if (key := _key(kind.experiment.name, trial, one)) in finished
+        for record in there
+        if _is_of(record, kind.experiment.name, trial, one)
     }
     eta = Eta(jobs)
     for trial, record in records.items():
@@ -157,31 +157,25 @@ def run_trials(
     return [records[trial] for trial in plan]
 
 
-def trial_key(record: Record) -> tuple[Any, ...]:
-    """What tells a trial from every other one, from its record."""
-    trial = record.trial
-    if trial is None:
-        raise ValueError(f"{record.model} is no trial of an experiment")
+def _is_of(record: Record, experiment: str, trial: PlannedTrial, planned: Planned) -> bool:
+    """Whether a record is that of a trial."""
+    made = record.trial
+    if made is None or (made.experiment, made.method, record.seed) != (
+        experiment,
+        trial.method.name,
+        trial.seed,
+    ):
+        return False
     checksums = record.details.get("checksums") or {one.name: one.sha256 for one in record.datasets}
-    setting = tuple(trial.setting.items())
-    return trial.experiment, trial.method, setting, record.seed, _deciding(trial.options), _written(checksums)
-
-
-def _key(experiment: str, trial: PlannedTrial, one: Planned) -> tuple[Any, ...]:
-    setting = tuple(trial.setting.as_dict().items())
-    decided = _deciding(one.settings), _written(one.checksums)
-    return experiment, trial.method.name, setting, trial.seed, *decided
+    # What the base is called does not decide the weights where its content is known.
+    other = {*differing(record, planned.settings)}
+    other -= {"base"} if "start_fingerprint" in planned.settings else set()
+    return not other and made.setting == trial.setting.as_dict() and checksums == planned.checksums
 
 
 def short_key(values: Any) -> str:
     """Eight hexadecimal digits that tell JSON values from others."""
     return hashlib.sha256(_written(values).encode()).hexdigest()[:8]
-
-
-def _deciding(settings: Mapping[str, Any]) -> str:
-    """What decides the weights: of a base its content where that is known, else its name."""
-    left_out = "base" if "start_fingerprint" in settings else ""
-    return _written({name: value for name, value in settings.items() if name != left_out})
 
 
 def _written(values: Any) -> str:
@@ -234,8 +228,10 @@ def _complete(record: Record, experiment: str, trial: PlannedTrial, one: Planned
     return record.model_copy(update={**changes, "base": recorded.options.get("base", record.base)})
 
 
-def differing(one: Mapping[str, Any], other: Mapping[str, Any]) -> Iterator[str]:
-    """The names whose values differ, as JSON has them."""
-    for name in sorted(one.keys() | other.keys()):
-        if _written(one.get(name)) != _written(other.get(name)):
+def differing(record: Record, planned: Mapping[str, Any]) -> Iterator[str]:
+    """The names whose values differ, as JSON has them; what a record does not know yet is at its default."""
+    defaults, recorded = default_options(record.suite), record.trial.options if record.trial else {}
+    for name in sorted(recorded.keys() | planned.keys()):
+        values = [side.get(name, defaults.get(name)) for side in (recorded, planned)]
+        if _written(values[0]) != _written(values[1]):
             yield name

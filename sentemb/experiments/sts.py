@@ -152,7 +152,7 @@ class StsTrials(TrialKind):
                 raise InputError(
                     f"there is a record of {record.model} already", "take another --output folder"
                 )
-            other = list(differing(record.trial.options, planned.settings))
+            other = list(differing(record, planned.settings))
             if {one.name: one.sha256 for one in record.datasets} != planned.checksums:
                 other.append("sets")
             if other:

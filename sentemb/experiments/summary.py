@@ -13,7 +13,7 @@ from sentemb.errors import InputError
 from sentemb.evaluation.classification import best_runs
 from sentemb.evaluation.record import Record
 from sentemb.evaluation.suites import get_suite
-from sentemb.experiments.experiment import Setting
+from sentemb.experiments.experiment import Setting, default_options
 
 AVERAGE = "average"
 
@@ -136,20 +136,15 @@ def _summary(
     found = [score_of(run, data, metric) for run in runs]
     scores = [score for score in found if score is not None]
     name = metric or metric_of(runs[0])
-    if best is None or len(runs) < best:
-        return Summary(label, data, setting, name, tuple(runs), fmean(scores), _deviation(scores))
-    validation = [run.score(data, name, "validation") for run in runs]
-    chosen = best_runs(validation, scores, best=best)
-    return Summary(label, data, setting, name, tuple(runs), chosen.mean, chosen.standard_deviation)
+    if best is not None and len(runs) >= best:
+        scores = best_runs([run.score(data, name, "validation") for run in runs], scores, best=best)
+    deviation = stdev(scores) if len(scores) > 1 else None
+    return Summary(label, data, setting, name, tuple(runs), fmean(scores), deviation)
 
 
 def _protocol(record: Record) -> str:
     """The protocol of the headline; records of classifiers have their setting in its place."""
     return record.protocol if record.suite in ("sts", "multilingual") else "all"
-
-
-def _deviation(scores: Sequence[float]) -> float | None:
-    return stdev(scores) if len(scores) > 1 else None
 
 
 def _labels(records: Sequence[Record]) -> list[str]:
@@ -182,7 +177,7 @@ def _label(name: str, options: Mapping[str, str], keys: Sequence[str]) -> str:
 
 
 def _options(record: Record) -> Mapping[str, str]:
-    flat = _flat({} if record.trial is None else record.trial.options)
+    flat = _flat({} if record.trial is None else {**default_options(record.suite), **record.trial.options})
     # A digest's beginning tells two apart; the name of one base may be written in two ways.
     if "start_fingerprint" in flat:
         flat["start_fingerprint"] = flat["start_fingerprint"].strip('"')[:8]

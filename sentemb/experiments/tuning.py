@@ -10,16 +10,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from sentemb.errors import InputError
 from sentemb.experiments.experiment import Method, joined, nested
 from sentemb.experiments.samplers import Splits
-
-if TYPE_CHECKING:
-    import optuna
 
 logger = logging.getLogger(__name__)
 
@@ -65,81 +62,42 @@ def tune(
     """Try the points of a grid, each with every seed, and take the best mean on the validation rows.
 
     What was tried is kept in a journal, from which the same search resumes; a search of other settings, or on
-    other rows, is another one in the same journal. One process at a time may search.
+    other rows, is another one in the same journal. Fewer `trials` than points are drawn at random, always the
+    same ones. One process at a time may search.
     """
     import optuna
     from optuna.storages import JournalStorage
     from optuna.storages.journal import JournalFileBackend
 
-    points = _points(grid)
+    points = [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
     wanted = len(points) if trials is None else min(trials, len(points))
-    if wanted < 1 or not seeds:
+    if wanted < 1 or not grid or not seeds:
         raise InputError("nothing to search", "give each option at least one value, and at least one seed")
     for settings in points:
         described = dict(describe(method.recipe, _with_settings(method, settings).options))
+    if wanted < len(points):
+        points = [points[number] for number in np.random.default_rng(0).permutation(len(points))]
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     journal.parent.mkdir(parents=True, exist_ok=True)
     study = optuna.create_study(
         storage=JournalStorage(JournalFileBackend(str(journal))),
         study_name=_name(method, _fixed(described, grid), splits, grid, seeds),
-        sampler=optuna.samplers.TPESampler(seed=0),
         direction="maximize",
         load_if_exists=True,
     )
-    _settle(study)
-    if wanted == len(points):
-        _queue(study, points)
-
-    def score(trial: optuna.Trial) -> float:
-        settings = {name: trial.suggest_categorical(name, list(values)) for name, values in grid.items()}
-        known = {_key(one.settings): one.score for one in _finished(study)}
-        if _key(settings) in known:
-            return known[_key(settings)]
-        tried = _with_settings(method, settings)
-        found = fmean(validate(tried, splits, seed) for seed in seeds)
-        announce(f"[{len(known) + 1}/{wanted}] {method.name} {settings}: {100 * found:.1f} on validation")
-        return found
-
-    order = np.random.default_rng(0).permutation(len(points))
-    while (before := len(_finished(study))) < wanted:
-        study.optimize(score, n_trials=1)
-        if len(_finished(study)) == before:
-            # The sampler may propose the same point for ever.
-            _queue(study, [points[number] for number in order], at_most=1)
-    ranked = sorted(_finished(study), key=lambda trial: -trial.score)
+    choices: Any = {
+        name: optuna.distributions.CategoricalDistribution(values) for name, values in grid.items()
+    }
+    tried = {_key(one.params): Tried(one.params, one.value or 0.0) for one in study.trials if one.values}
+    for settings in points:
+        if len(tried) >= wanted or _key(settings) in tried:
+            continue
+        found = fmean(validate(_with_settings(method, settings), splits, seed) for seed in seeds)
+        announce(f"[{len(tried) + 1}/{wanted}] {method.name} {settings}: {100 * found:.1f} on validation")
+        study.add_trial(optuna.create_trial(params=settings, distributions=choices, value=found))
+        tried[_key(settings)] = Tried(settings, found)
+    ranked = sorted(tried.values(), key=lambda one: -one.score)
     return Tuned(_with_settings(method, ranked[0].settings), tuple(ranked))
-
-
-def _points(grid: Grid) -> list[dict[str, Value]]:
-    combinations = itertools.product(*grid.values()) if grid else ()
-    return [dict(zip(grid, values, strict=True)) for values in combinations]
-
-
-def _settle(study: optuna.Study) -> None:
-    """Give up what a killed search left open."""
-    from optuna.trial import TrialState
-
-    for trial in study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
-        study.tell(trial.number, state=TrialState.FAIL)
-
-
-def _queue(study: optuna.Study, points: Sequence[Mapping[str, Value]], *, at_most: int | None = None) -> None:
-    """Queue points that are neither tried nor queued."""
-    from optuna.trial import TrialState
-
-    waiting = study.get_trials(deepcopy=False, states=(TrialState.WAITING,))
-    known = {_key(trial.system_attrs["fixed_params"]) for trial in waiting}
-    known |= {_key(trial.settings) for trial in _finished(study)}
-    for settings in [one for one in points if _key(one) not in known][:at_most]:
-        study.enqueue_trial(dict(settings))
-
-
-def _finished(study: optuna.Study) -> list[Tried]:
-    """The points that were tried, each once."""
-    from optuna.trial import TrialState
-
-    complete = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
-    return list({_key(one.params): Tried(one.params, one.value or 0.0) for one in complete}.values())
 
 
 def _with_settings(method: Method, settings: Mapping[str, Value]) -> Method:

@@ -98,7 +98,9 @@ def test_transfer_is_a_program_and_a_verb(
     assert left.value.code == 0, captured.err
     assert "| model | seeds | MRPC |" in captured.out
     assert "transfer seed 2: mrpc accuracy" in captured.err
-    monkeypatch.setattr(sys, "argv", ["senteval.py", "--output", str(tmp_path)])
+    monkeypatch.setattr(
+        sys, "argv", ["senteval.py", "--data-dir", str(shared_data), "--output", str(tmp_path)]
+    )
     runpy.run_path(str(PROGRAM), run_name="__main__")
     assert "| – x 2 |" in capsys.readouterr().out
     records = load_records(tmp_path)

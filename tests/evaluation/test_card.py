@@ -15,8 +15,9 @@ from sentemb.errors import InputError
 from sentemb.evaluation.card import eval_results, evaluation_section, update_card
 from sentemb.evaluation.record import DataSet, Environment, Record, Score, load_records, write_record
 from sentemb.evaluation.runner import run_suites
-from sentemb.evaluation.runner.entries import GeometrySuite, PairSuite
+from sentemb.evaluation.runner.entries import geometry_suite, pair_suite
 from sentemb.evaluation.runner.suite import Loaded
+from sentemb.evaluation.suites import STS
 
 AUTHOR = """---
 # chosen with care
@@ -145,8 +146,8 @@ def test_records_of_one_model_become_results_and_tables(
     encoder = load_encoder(lengths)
     pairs = {one.name: one for one in (make_pairs("stsb", "test"), make_pairs("mine", "test", seed=4))}
     suites = (
-        PairSuite(name="sts", protocol="all", pairs=pairs),
-        GeometrySuite(name="geometry", protocol="stsb-dev", pairs=make_pairs("stsb", "dev")),
+        pair_suite(STS, pairs),
+        geometry_suite(make_pairs("stsb", "dev")),
     )
     sts = run_suites(encoder, Loaded(suites), output=tmp_path).records["sts"]
     write_record(transfer_record(encoder.fingerprint), {}, {}, tmp_path)

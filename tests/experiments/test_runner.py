@@ -18,7 +18,7 @@ import pytest
 from sentemb.errors import InputError
 from sentemb.evaluation.record import Record, load_predictions, load_records
 from sentemb.experiments.runner import Outcome, run_trials
-from sentemb.experiments.summary import score_of
+from sentemb.experiments.summary import score_of, summarize
 from tests.experiments.toy import ToyTrials, run_toy, toy_experiment
 
 RUN = """
@@ -92,6 +92,17 @@ def test_finished_trials_are_not_run_again_and_changed_ones_are(tmp_path: Path) 
     run(tmp_path, by=counting, seeds=1, options={"start_fingerprint": "1" * 64})
     run(tmp_path, by=counting, seeds=1, options={"epochs": 7})
     assert len(counting.calls) == 5 and len(load_records(tmp_path)) == 5
+
+
+def test_a_setting_that_records_do_not_know_yet_is_at_its_default(tmp_path: Path) -> None:
+    counting = Counting()
+    first = run(tmp_path, by=counting, seeds=1)
+    for self_supervised, calls in ((False, 1), (True, 2), (False, 2)):
+        records = run(tmp_path, by=counting, seeds=1, options={"self_supervised": self_supervised})
+        assert len(counting.calls) == calls
+    later = run(tmp_path, by=counting, seeds=2, options={"self_supervised": False})
+    assert [one.label for one in summarize([*first, later[1]])] == ["ce"]
+    assert [one.trial for one in records] == [one.trial for one in first]
 
 
 def test_a_folder_of_other_rows_is_refused_before_training(tmp_path: Path) -> None:

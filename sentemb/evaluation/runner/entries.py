@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 
 from sentemb.data.labelled import LabelledTexts
 from sentemb.data.sts import ScoredPairs, load_scored_pairs
@@ -15,125 +15,83 @@ from sentemb.evaluation.record import Record
 from sentemb.evaluation.runner.suite import Loaded, Options, RunnableSuite, read_available
 from sentemb.evaluation.scoring import checksum_of
 from sentemb.evaluation.sts import evaluate_pairs
-from sentemb.evaluation.suites import MULTILINGUAL, STS, Suite, get_suite
+from sentemb.evaluation.suites import MULTILINGUAL, STS, Suite
 from sentemb.evaluation.transfer.evaluate import checksum_of_task, evaluate_tasks, texts_of
 from sentemb.evaluation.transfer.presets import get_preset
 from sentemb.evaluation.transfer.tasks import TRANSFER_TASKS, check_tasks, load_tasks
 
 
-@dataclass(frozen=True, kw_only=True)
-class PairSuite(RunnableSuite):
+def pair_suite(suite: Suite, pairs: Mapping[str, ScoredPairs]) -> RunnableSuite:
     """Correlations of cosines with the scores of pairs."""
 
-    pairs: Mapping[str, ScoredPairs]
-
-    def seed(self, model: str) -> int | None:
-        """See `RunnableSuite`: the one that the model was trained with."""
-        return seed_of(model)
-
-    @property
-    def checksums(self) -> Mapping[str, str]:
-        """See `RunnableSuite`."""
-        return {name: checksum_of(one) for name, one in self.pairs.items()}
-
-    def texts(self, names: Sequence[str]) -> Iterable[str]:
-        """See `RunnableSuite`."""
-        return _texts_of_pairs(self.pairs[name] for name in names)
-
-    def evaluate(self, encoder: TextEncoder, names: Sequence[str]) -> Iterator[tuple[Record, str]]:
-        """See `RunnableSuite`."""
-        record = evaluate_pairs(encoder, [self.pairs[name] for name in names], suite=get_suite(self.name))
-        mean = record.average(protocol=self.protocol)
+    def evaluate(encoder: TextEncoder, names: Sequence[str]) -> Iterator[tuple[Record, str]]:
+        record = evaluate_pairs(encoder, [pairs[name] for name in names], suite=suite)
+        mean = record.average(protocol=suite.protocol)
         yield record, f"{len(names)} sets" + ("" if mean is None else f", average {mean:.2f}")
 
+    return RunnableSuite(
+        name=suite.name,
+        label=suite.name,
+        protocol=suite.protocol,
+        checksums={name: checksum_of(one) for name, one in pairs.items()},
+        texts={name: [*one.first, *one.second] for name, one in pairs.items()},
+        evaluate=evaluate,
+        seed=seed_of,
+    )
 
-@dataclass(frozen=True, kw_only=True)
-class GeometrySuite(RunnableSuite):
+
+def geometry_suite(pairs: ScoredPairs) -> RunnableSuite:
     """How the vectors of one set of pairs lie."""
 
-    pairs: ScoredPairs
-
-    @property
-    def checksums(self) -> Mapping[str, str]:
-        """See `RunnableSuite`."""
-        return {self.pairs.name: checksum_of(self.pairs)}
-
-    def texts(self, names: Sequence[str]) -> Iterable[str]:
-        """See `RunnableSuite`."""
-        return _texts_of_pairs([self.pairs] * len(names))
-
-    def evaluate(self, encoder: TextEncoder, names: Sequence[str]) -> Iterator[tuple[Record, str]]:
-        """See `RunnableSuite`."""
-        record = evaluate_geometry(encoder, self.pairs)
+    def evaluate(encoder: TextEncoder, names: Sequence[str]) -> Iterator[tuple[Record, str]]:
+        record = evaluate_geometry(encoder, pairs)
         figures = (f"{metric} {record.score(names[0], metric):.3f}" for metric in ("alignment", "uniformity"))
         yield record, ", ".join(figures)
 
+    return RunnableSuite(
+        name="geometry",
+        label="geometry",
+        protocol=f"{pairs.name}-{pairs.split}",
+        checksums={pairs.name: checksum_of(pairs)},
+        texts={pairs.name: [*pairs.first, *pairs.second]},
+        evaluate=evaluate,
+    )
 
-@dataclass(frozen=True, kw_only=True)
-class TransferSuite(RunnableSuite):
-    """Accuracies of classifiers on frozen vectors, one task after the other."""
 
-    tasks: Mapping[str, Mapping[str, LabelledTexts]]
-    classifier_seed: int
-    alone: bool = True
+def transfer_suite(
+    tasks: Mapping[str, Mapping[str, LabelledTexts]], preset: str, seed: int, *, alone: bool = True
+) -> RunnableSuite:
+    """Accuracies of classifiers on frozen vectors, one task after the other; each seed has its own label."""
 
-    @property
-    def label(self) -> str:
-        """See `RunnableSuite`; of several seeds each has its own."""
-        return self.name if self.alone else f"{self.name} seed {self.classifier_seed}"
-
-    def seed(self, model: str) -> int | None:
-        """See `RunnableSuite`: that of the classifiers."""
-        return self.classifier_seed
-
-    @property
-    def checksums(self) -> Mapping[str, str]:
-        """See `RunnableSuite`."""
-        return {name: checksum_of_task(name, parts) for name, parts in self.tasks.items()}
-
-    def texts(self, names: Sequence[str]) -> Iterable[str]:
-        """See `RunnableSuite`."""
-        return (text for name in names for text in texts_of(self.tasks[name]))
-
-    def evaluate(self, encoder: TextEncoder, names: Sequence[str]) -> Iterator[tuple[Record, str]]:
-        """See `RunnableSuite`."""
+    def evaluate(encoder: TextEncoder, names: Sequence[str]) -> Iterator[tuple[Record, str]]:
         for name in names:
-            (record,) = evaluate_tasks(
-                encoder, {name: self.tasks[name]}, preset=self.protocol, seeds=[self.classifier_seed]
-            )
+            (record,) = evaluate_tasks(encoder, {name: tasks[name]}, preset=preset, seeds=[seed])
             score = record.scores[0]
             yield record, f"{name} {score.metric} {score.value:.2f}, {record.environment.seconds[name]:.0f} s"
 
-
-def _texts_of_pairs(pairs: Iterable[ScoredPairs]) -> Iterator[str]:
-    for one in pairs:
-        yield from one.first
-        yield from one.second
+    return RunnableSuite(
+        name="transfer",
+        label="transfer" if alone else f"transfer seed {seed}",
+        protocol=preset,
+        checksums={name: checksum_of_task(name, parts) for name, parts in tasks.items()},
+        texts={name: [*texts_of(parts)] for name, parts in tasks.items()},
+        evaluate=evaluate,
+        seed=lambda model: seed,
+    )
 
 
 def _load_pairs(suite: Suite, options: Options, beside: Sequence[str] = ()) -> Loaded:
-    pairs, missing = read_available(
-        (*suite.sets, *beside),
-        lambda name: load_scored_pairs(
-            name, split="test", data_dir=options.data_dir, check_rows=options.check_rows
-        ),
-    )
-    loaded = PairSuite(name=suite.name, protocol=suite.protocol, pairs=pairs)
-    return Loaded((loaded,) if pairs else (), missing)
+    pairs, missing = read_available((*suite.sets, *beside), partial(_read_pairs, options, split="test"))
+    return Loaded((pair_suite(suite, pairs),) if pairs else (), missing)
 
 
 def _load_geometry(options: Options) -> Loaded:
-    found, missing = read_available(
-        [options.pairs],
-        lambda name: load_scored_pairs(
-            name, split=options.split, data_dir=options.data_dir, check_rows=options.check_rows
-        ),
-    )
-    suites = (
-        GeometrySuite(name="geometry", protocol=f"{one.name}-{one.split}", pairs=one)
-        for one in found.values()
-    )
-    return Loaded(tuple(suites), missing)
+    found, missing = read_available([options.pairs], partial(_read_pairs, options, split=options.split))
+    return Loaded(tuple(map(geometry_suite, found.values())), missing)
+
+
+def _read_pairs(options: Options, name: str, *, split: str) -> ScoredPairs:
+    return load_scored_pairs(name, split=split, data_dir=options.data_dir, check_rows=options.check_rows)
 
 
 def _load_transfer(options: Options) -> Loaded:
@@ -145,12 +103,7 @@ def _load_transfer(options: Options) -> Loaded:
         lambda name: load_tasks([name], data_dir=options.data_dir, check_rows=options.check_rows)[name],
     )
     alone = len(options.seeds) == 1
-    suites = (
-        TransferSuite(
-            name="transfer", protocol=options.preset, tasks=tasks, classifier_seed=seed, alone=alone
-        )
-        for seed in options.seeds
-    )
+    suites = [transfer_suite(tasks, options.preset, seed, alone=alone) for seed in options.seeds]
     return Loaded(tuple(suites) if tasks else (), missing)
 
 

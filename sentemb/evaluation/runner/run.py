@@ -123,7 +123,9 @@ def run_suites(
     reused = tuple(label for label, names in todo.items() if not names)
     for label in reused:
         tell(f"  {label}: recorded already")
-    texts = list(dict.fromkeys(text for one in loaded.suites for text in one.texts(todo[one.label])))
+    texts = list(
+        dict.fromkeys(text for one in loaded.suites for name in todo[one.label] for text in one.texts[name])
+    )
     seconds = {}
     with shared_vectors(encoder, output) as shared:
         if texts:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,52 +37,30 @@ class Options:
     split: str = "dev"
 
 
-@dataclass(frozen=True, kw_only=True)
-class RunnableSuite(ABC):
-    """A suite whose data are read. An encoder has one record of it, to which data sets can be added.
+def _no_seed(model: str) -> int | None:
+    return None
 
-    Attributes:
-        name: The suite, as records have it.
-        protocol: Its protocol, as records have it.
-    """
+
+@dataclass(frozen=True, kw_only=True)
+class RunnableSuite:
+    """A suite whose data are read. An encoder has one record of it, to which data sets can be added."""
 
     name: str
     protocol: str
-
-    @property
-    def label(self) -> str:
-        """What messages and results call it."""
-        return self.name
-
-    def seed(self, model: str) -> int | None:
-        """The seed that is part of the record's name."""
-        return None
-
-    @property
-    @abstractmethod
-    def checksums(self) -> Mapping[str, str]:
-        """The checksum of every data set, in the order of evaluation."""
-
-    @abstractmethod
-    def texts(self, names: Sequence[str]) -> Iterable[str]:
-        """The texts of some data sets, repeats included."""
-
-    @abstractmethod
-    def evaluate(self, encoder: TextEncoder, names: Sequence[str]) -> Iterator[tuple[Record, str]]:
-        """Evaluate on some data sets: records that share none, and a line on each."""
+    checksums: Mapping[str, str]  # of every data set, in the order of evaluation
+    texts: Mapping[str, Sequence[str]]  # of every data set, repeats included
+    # evaluates on some data sets: records that share none, and a line on each
+    evaluate: Callable[[TextEncoder, Sequence[str]], Iterator[tuple[Record, str]]]
+    seed: Callable[[str], int | None] = _no_seed  # of a model: what is part of the record's name
+    label: str  # what messages and results call it
 
 
 @dataclass(frozen=True)
 class Loaded:
-    """Suites whose data are read.
+    """Suites whose data are read."""
 
-    Attributes:
-        suites: Those that there are data for.
-        missing: Why each other data set is skipped.
-    """
-
-    suites: tuple[RunnableSuite, ...]
-    missing: tuple[MissingDataError, ...] = ()
+    suites: tuple[RunnableSuite, ...]  # those that there are data for
+    missing: tuple[MissingDataError, ...] = ()  # why each other data set is skipped
 
 
 def read_available(

@@ -17,19 +17,12 @@ Rows = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Fold:
-    """The rows of classifiers that differ in their penalties alone.
+    """The rows of classifiers that differ in their penalties alone."""
 
-    Attributes:
-        train: Rows to train on, in the order that the first permutation is applied to.
-        dev: Rows that stop the training and choose the weights.
-        penalties: Weight decay of each classifier.
-        generator: The state of the random numbers that the orders of rows are drawn with.
-    """
-
-    train: Rows
-    dev: Rows
-    penalties: tuple[float, ...]
-    generator: np.random.RandomState
+    train: Rows  # rows to train on, in the order that the first permutation is applied to
+    dev: Rows  # rows that stop the training and choose the weights
+    penalties: tuple[float, ...]  # weight decay of each classifier
+    generator: np.random.RandomState  # the state of the random numbers that the orders of rows are drawn with
 
     @classmethod
     def seeded(cls, train: Rows, dev: Rows, penalties: tuple[float, ...], seed: int) -> Fold:
@@ -53,15 +46,11 @@ class Fold:
 
 @dataclass(frozen=True, eq=False)
 class Trained:
-    """The classifiers of a fold.
+    """The classifiers of a fold."""
 
-    Attributes:
-        scores: `(penalties,)` best score of each on the fold's dev rows; accuracies are fractions.
-        network: The kept weights.
-    """
-
+    # `(penalties,)` best score of each on the fold's dev rows; accuracies are fractions
     scores: npt.NDArray[np.float64]
-    network: Network
+    network: Network  # the kept weights
 
     @classmethod
     def joined(cls, parts: Sequence[Trained]) -> Trained:

@@ -16,22 +16,14 @@ class Schedule:
     Every `epoch_size` passes the network is scored on rows that it is not trained on. Scores that are no
     new best are counted, also when a best one comes between them; the one after `tenacity` of them ends the
     training, and the weights of the best score are kept.
-
-    Attributes:
-        hidden: Units of the hidden layer with its sigmoid; 0 for none.
-        optimizer: `adam` or `rmsprop`, with torch's learning rates of 1e-3 and 1e-2.
-        batch_size: Rows of a step.
-        tenacity: See above.
-        epoch_size: See above.
-        max_epochs: A network that has seen more passes is not trained further.
     """
 
-    hidden: int
-    optimizer: Literal["adam", "rmsprop"]
-    batch_size: int
+    hidden: int  # units of the hidden layer with its sigmoid; 0 for none
+    optimizer: Literal["adam", "rmsprop"]  # with torch's learning rates of 1e-3 and 1e-2
+    batch_size: int  # rows of a step
     tenacity: int
     epoch_size: int
-    max_epochs: int = 200
+    max_epochs: int = 200  # a network that has seen more passes is not trained further
 
     @property
     def learning_rate(self) -> float:
@@ -41,16 +33,12 @@ class Schedule:
 
 @dataclass(frozen=True, kw_only=True)
 class NeuralPreset(Schedule):
-    """SentEval's own classifier: logistic regression, or one hidden layer.
+    """SentEval's own classifier: logistic regression, or one hidden layer."""
 
-    Attributes:
-        folds: k of the cross-validations.
-        penalties: Weight decay, L2 in the gradient, among which validation chooses.
-        validation_share: Part of the training rows that stops the last fit, where a task has no dev split.
-    """
-
-    folds: int
+    folds: int  # k of the cross-validations
+    # weight decay, L2 in the gradient, among which validation chooses
     penalties: tuple[float, ...] = (1e-5, 1e-4, 1e-3, 1e-2)
+    # part of the training rows that stops the last fit, where a task has no dev split
     validation_share: float = 0.05
 
     @property
@@ -61,17 +49,11 @@ class NeuralPreset(Schedule):
 
 @dataclass(frozen=True, kw_only=True)
 class LogisticPreset:
-    """L2-regularised logistic regression to convergence: no seed, no batches, no early stop.
+    """L2-regularised logistic regression to convergence: no seed, no batches, no early stop."""
 
-    Attributes:
-        folds: k of the cross-validations.
-        penalties: C of scikit-learn, the inverse of a penalty, among which validation chooses.
-        fold_penalties: The same of tasks that validate by folds of their training split.
-    """
-
-    folds: int
-    penalties: tuple[float, ...]
-    fold_penalties: tuple[float, ...]
+    folds: int  # k of the cross-validations
+    penalties: tuple[float, ...]  # C of scikit-learn, an inverse, among which validation chooses
+    fold_penalties: tuple[float, ...]  # the same of tasks that validate by folds of their training split
 
 
 Preset = NeuralPreset | LogisticPreset

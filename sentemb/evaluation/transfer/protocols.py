@@ -21,30 +21,20 @@ from sentemb.evaluation.transfer.scores import OUTER_SEED, ROUNDING, percent, st
 
 @dataclass(frozen=True, eq=False)
 class Examples:
-    """Rows of a task.
+    """Rows of a task."""
 
-    Attributes:
-        features: `(n, d)` float32.
-        labels: `(n,)` class numbers from 0; of a regression scores up to 5.
-    """
-
-    features: Tensor
-    labels: npt.NDArray[Any]
+    features: Tensor  # `(n, d)` float32
+    labels: npt.NDArray[Any]  # `(n,)` class numbers from 0; of a regression scores up to 5
 
 
 class Outcome(NamedTuple):
-    """What a task's classifiers predict.
+    """What a task's classifiers predict."""
 
-    Attributes:
-        predictions: `(n,)` a class or a score for each test row; without a test split for each row, by the
-            classifier that did not see it.
-        dev_score: Of the chosen penalty in validation, x 100: accuracy, of a regression Pearson.
-        penalties: The chosen penalty of each final classifier; a regression has none.
-    """
-
+    # `(n,)` a class or a score for each test row; without a test split for each row, by the classifier that
+    # did not see it
     predictions: npt.NDArray[Any]
-    dev_score: float
-    penalties: tuple[float, ...] = ()
+    dev_score: float  # of the chosen penalty in validation, x 100: accuracy, of a regression Pearson
+    penalties: tuple[float, ...] = ()  # the chosen penalty of each final classifier; a regression has none
 
 
 Train = Callable[[Sequence[Fold]], list[Trained]]

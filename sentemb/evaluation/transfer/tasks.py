@@ -20,23 +20,14 @@ Validation = Literal["nested", "folds", "split", "regression"]
 
 @dataclass(frozen=True)
 class TransferTask:
-    """A task.
+    """A task."""
 
-    Attributes:
-        name: What the command line calls it.
-        label: What papers call it.
-        data: Its set in the catalogue, or the file of a probing task.
-        validation: How the penalty is chosen, and what is reported.
-        linear: SentEval gives it no hidden layer, whatever the preset.
-        f1: F1 of the second class is reported beside accuracy.
-    """
-
-    name: str
-    label: str
-    data: str
-    validation: Validation
-    linear: bool = False
-    f1: bool = False
+    name: str  # what the command line calls it
+    label: str  # what papers call it
+    data: str  # its set in the catalogue, or the file of a probing task
+    validation: Validation  # how the penalty is chosen, and what is reported
+    linear: bool = False  # SentEval gives it no hidden layer, whatever the preset
+    f1: bool = False  # F1 of the second class is reported beside accuracy
 
     @property
     def splits(self) -> tuple[str, ...]:

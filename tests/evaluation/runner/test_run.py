@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -17,8 +17,9 @@ from sentemb.errors import InputError
 from sentemb.evaluation.geometry_intervals import evaluate_geometry
 from sentemb.evaluation.record import Record, load_predictions, read_record
 from sentemb.evaluation.runner import Options, evaluate_all, load_suites, run, run_suites
-from sentemb.evaluation.runner.entries import GeometrySuite, PairSuite, TransferSuite
+from sentemb.evaluation.runner.entries import geometry_suite, pair_suite, transfer_suite
 from sentemb.evaluation.runner.suite import Loaded
+from sentemb.evaluation.suites import STS
 from tests.evaluation.conftest import sentences
 
 
@@ -49,26 +50,37 @@ def labelled(name: str, split: str, rows: int, seed: int) -> LabelledTexts:
     return LabelledTexts(name, split, texts, None, labels, ("no", "yes"))
 
 
+class Data(NamedTuple):
+    """The data of three small suites that share sentences: the pairs of two of them, and a task's texts."""
+
+    sts: dict[str, ScoredPairs]
+    geometry: ScoredPairs
+    tasks: dict[str, dict[str, LabelledTexts]]
+
+
 @pytest.fixture
-def loaded(make_pairs: Callable[..., ScoredPairs]) -> Loaded:
-    """Three small suites that share sentences: the pairs of two of them, and a task's texts."""
-    sts = (make_pairs("sts12", "test"), make_pairs("stsb", "test", seed=9))
-    geometry = make_pairs("stsb", "dev", seed=9)
+def data(make_pairs: Callable[..., ScoredPairs]) -> Data:
     tasks = {
         name: {split: labelled(name, split, 40, seed) for split, seed in (("train", 1), ("test", 30))}
         for name in ("trec", "mrpc")
     }
+    sts = {"sts12": make_pairs("sts12", "test"), "stsb": make_pairs("stsb", "test", seed=9)}
+    return Data(sts, make_pairs("stsb", "dev", seed=9), tasks)
+
+
+@pytest.fixture
+def loaded(data: Data) -> Loaded:
     return Loaded(
         (
-            PairSuite(name="sts", protocol="all", pairs={one.name: one for one in sts}),
-            GeometrySuite(name="geometry", protocol="stsb-dev", pairs=geometry),
-            TransferSuite(name="transfer", protocol="logreg", tasks=tasks, classifier_seed=1111),
+            pair_suite(STS, data.sts),
+            geometry_suite(data.geometry),
+            transfer_suite(data.tasks, "logreg", 1111),
         )
     )
 
 
 def all_texts(loaded: Loaded) -> set[str]:
-    return {text for suite in loaded.suites for text in suite.texts([*suite.checksums])}
+    return {text for suite in loaded.suites for texts in suite.texts.values() for text in texts}
 
 
 def values(record: Record) -> dict[tuple[str, str, str], float]:
@@ -143,35 +155,32 @@ def test_complete_records_are_not_made_again_unless_asked(loaded: Loaded, tmp_pa
     assert encoder.asked
 
 
-def test_records_that_would_come_out_differently_are_refused(loaded: Loaded, tmp_path: Path) -> None:
+def test_records_that_would_come_out_differently_are_refused(
+    data: Data, loaded: Loaded, tmp_path: Path
+) -> None:
     run_suites(Letters(), loaded, output=tmp_path)
     with pytest.raises(InputError, match="record of another model"):
         run_suites(Letters("others"), loaded, output=tmp_path, overwrite=True)
     with pytest.raises(InputError, match=r"made of other data or with other settings; add --overwrite"):
         run_suites(Letters(precision="bfloat16"), loaded, output=tmp_path)
-    sts, geometry, transfer = loaded.suites
-    assert isinstance(sts, PairSuite) and isinstance(geometry, GeometrySuite)
-    assert isinstance(transfer, TransferSuite)
-    one, trec = sts.pairs["sts12"], transfer.tasks["trec"]
+    one, trec = data.sts["sts12"], data.tasks["trec"]
     other = {**trec, "test": replace(trec["test"], labels=1 - trec["test"].labels)}
     for suite in (
-        replace(sts, pairs={"sts12": replace(one, gold=one.gold + 1)}),
-        replace(geometry, pairs=replace(geometry.pairs, gold=geometry.pairs.gold + 1)),
-        replace(transfer, tasks={"trec": other}),
+        pair_suite(STS, {"sts12": replace(one, gold=one.gold + 1)}),
+        geometry_suite(replace(data.geometry, gold=data.geometry.gold + 1)),
+        transfer_suite({"trec": other}, "logreg", 1111),
     ):
         with pytest.raises(InputError, match="already there"):
             run_suites(Letters(), Loaded((suite,)), output=tmp_path)
 
 
-def test_a_record_of_fewer_sets_gets_the_others(loaded: Loaded, tmp_path: Path) -> None:
-    sts = loaded.suites[0]
-    assert isinstance(sts, PairSuite)
-    fewer = replace(sts, pairs={"sts12": sts.pairs["sts12"]})
+def test_a_record_of_fewer_sets_gets_the_others(data: Data, tmp_path: Path) -> None:
+    sts, fewer = pair_suite(STS, data.sts), pair_suite(STS, {"sts12": data.sts["sts12"]})
     run_suites(Letters(), Loaded((fewer,)), output=tmp_path)
     encoder = Letters()
     result = run_suites(encoder, Loaded((sts,)), output=tmp_path)
     assert result.reused == ()
-    assert not set(encoder.asked) - set(sts.texts(["stsb"]))
+    assert not set(encoder.asked) - set(sts.texts["stsb"])
     (path,) = tmp_path.glob("*.json")
     assert values(read_record(path)) == values(run_suites(Letters(), Loaded((sts,))).records["sts"])
     assert run_suites(Letters(), Loaded((fewer,)), output=tmp_path).reused == ("sts",)
@@ -186,10 +195,8 @@ def test_the_record_of_a_seed_is_known_by_the_name_of_its_folder(loaded: Loaded,
     assert run_suites(encoder, sts, output=tmp_path).reused == ("sts",)
 
 
-def test_classifiers_of_several_seeds_have_a_record_each(loaded: Loaded, tmp_path: Path) -> None:
-    transfer = loaded.suites[2]
-    assert isinstance(transfer, TransferSuite)
-    suites = tuple(replace(transfer, classifier_seed=seed, alone=False) for seed in (1, 2))
+def test_classifiers_of_several_seeds_have_a_record_each(data: Data, tmp_path: Path) -> None:
+    suites = tuple(transfer_suite(data.tasks, "logreg", seed, alone=False) for seed in (1, 2))
     result = run_suites(Letters(), Loaded(suites), output=tmp_path)
     assert list(result.records) == ["transfer seed 1", "transfer seed 2"]
     assert sorted(path.name for path in tmp_path.glob("*.json")) == [
@@ -207,12 +214,10 @@ def test_a_function_may_have_changed_and_is_evaluated_again(loaded: Loaded, tmp_
     assert run_suites(load_encoder(function), evaluated, output=tmp_path, overwrite=True).reused == ()
 
 
-def test_geometry_comes_back(loaded: Loaded, tmp_path: Path) -> None:
-    geometry = loaded.suites[1]
-    assert isinstance(geometry, GeometrySuite)
-    run_suites(Letters(), Loaded((geometry,)), output=tmp_path)
+def test_geometry_comes_back(data: Data, tmp_path: Path) -> None:
+    run_suites(Letters(), Loaded((geometry_suite(data.geometry),)), output=tmp_path)
     (path,) = tmp_path.glob("*.json")
-    made, back = evaluate_geometry(Letters(), geometry.pairs), read_record(path)
+    made, back = evaluate_geometry(Letters(), data.geometry), read_record(path)
     assert back.scores == made.scores
     assert back.details == {**made.details, "spectrum": pytest.approx(made.details["spectrum"])}
     assert len(back.details["spectrum"]) == 27
