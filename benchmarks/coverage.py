@@ -6,7 +6,7 @@
 
 Each trial draws new items, compares two systems on them, and notes whether the interval of their difference
 holds the true one, and whether the tests call it real. Worlds of normal gold scores and of systems that add
-noise to them have their truth in a formula; of records the items are drawn anew from those of a set, whose
+noise to them have their truth in a formula; of records the items are resampled from those of a set, whose
 own difference is the truth: gold scores with their ties, similarities with their tails, several runs. An
 interval of 95 % should hold the truth in 95 % of the trials; a test at 0.05 should call a difference real in
 5 % of the trials where there is none.
@@ -83,7 +83,7 @@ def normal_world(
 
 
 def record_world(first: System, second: System, name: str, items: int) -> World:
-    """Items drawn anew from those of a set."""
+    """Items resampled from those of a set."""
     whole = first.sets[name], second.sets[name]
 
     def draw(generator: np.random.Generator) -> tuple[System, System]:

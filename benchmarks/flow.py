@@ -3,7 +3,7 @@
     python benchmarks/flow.py --data-dir DATA --base bert-mini --pooling mean \
         --output benchmarks/results/flow.json
 
-The systems encode the same different sentences of STS-B test on the CPU path of `sentemb.encoding` and take
+The systems encode the same unique sentences of STS-B test on the CPU path of `sentemb.encoding` and take
 turns, in an order that turns with them, so that what else runs on the machine disturbs all alike. A round's
 ratio is a system's time over that of the encoder alone in that round; the median round counts, by the clock
 and by the seconds that the process had of the cores, which is the steadier figure on a busy machine. The flow

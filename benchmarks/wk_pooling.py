@@ -77,7 +77,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--model", type=Path, default=bundled_model(), help="folder of the 6 layers")
     parser.add_argument("--data-dir", help="where STS-B is; by default SENTEMB_DATA")
-    parser.add_argument("--sentences", type=int, help="the first so many different ones; all by default")
+    parser.add_argument("--sentences", type=int, help="the first so many unique ones; all by default")
     parser.add_argument("--repeats", type=int, default=7)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--output", type=Path, help="JSON file")

@@ -181,7 +181,7 @@ def ablations(folder: Path) -> Table | None:
                 continue
             if made.header[-1] != "average":
                 raise InputError(
-                    f"{folder}: {row[0]} lacks some of the seven sets", "judge it on all of them"
+                    f"{folder}: {row[0]} lacks some of the seven sets", "evaluate it on all of them"
                 )
             found.setdefault(row[0].removesuffix(f"-{variant}"), {})[variant] = row
     rows = [row for ours in found.values() for row in variants(ours)]

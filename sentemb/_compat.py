@@ -63,12 +63,12 @@ def load_with_module_classes(
 
 
 @contextmanager
-def load_reports_through(judge: Callable[[Any, Any], Any]) -> Iterator[None]:
+def load_reports_through(reviewed: Callable[[Any, Any], Any]) -> Iterator[None]:
     """Let a function see how a checkpoint differs from the model before transformers reports it."""
     log = modeling_utils.log_state_dict_report
 
     def report(*, model: Any, loading_info: Any, **options: Any) -> None:
-        log(model=model, loading_info=judge(model, loading_info), **options)
+        log(model=model, loading_info=reviewed(model, loading_info), **options)
 
     modeling_utils.log_state_dict_report = report
     try:

@@ -149,12 +149,12 @@ def _page(base: str, model: Path, scores: Sequence[Score], hits: dict[str, list[
     page.table(Table("", ("encoder", "pooling", "Spearman x 100"), rows, names=2))
     page.text(
         f"SG-OPT from {Path(base).name}, seed {seed}; {len(pairs.gold)} graded pairs that come with sentemb, "
-        "one annotator's judgement, which chose the checkpoint too: a smoke test, no benchmark.",
+        "graded by one annotator, which chose the checkpoint too: a smoke test, no benchmark.",
         style="note",
     )
     page.heading("While training")
-    steps, course = _course(model)
-    curve = curve_figure({"SG-OPT": (steps, course)}, x_label="optimizer step", y_label="Spearman x 100")
+    steps, scores_at = _learning_curve(model)
+    curve = curve_figure({"SG-OPT": (steps, scores_at)}, x_label="optimizer step", y_label="Spearman x 100")
     page.charts({"Spearman correlation on the bundled pairs over the training steps": svg_of(curve)})
     page.heading("The sentences before and after")
     page.text("Each point is a sentence, its colour the domain; a line joins two that mean the same.")
@@ -167,7 +167,7 @@ def _page(base: str, model: Path, scores: Sequence[Score], hits: dict[str, list[
     return page.html()
 
 
-def _course(model: Path) -> tuple[list[float], list[float]]:
+def _learning_curve(model: Path) -> tuple[list[float], list[float]]:
     """Steps and dev scores of a run."""
     lines = (model / "run" / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
     entries = [entry for entry in map(json.loads, lines) if "eval_dev_spearman_cosine" in entry]

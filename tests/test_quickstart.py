@@ -73,7 +73,7 @@ CSV = "one,two\na cat sat,a dog sat\ntwo birds fly,a bird flies\n"
         ("good.txt", "a cat\na dog\n", ("--base", "./nowhere"), ("nowhere",)),
     ],
 )
-def test_a_mistake_is_one_line_and_costs_nothing(
+def test_a_user_error_is_one_line_and_costs_nothing(
     made: Path,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],

@@ -1,7 +1,7 @@
 """Contrast with back-translations, alone and with SG-OPT (Kim, Yoo and Lee, ACL 2021, A.2 and table 7).
 
 First the back-translations of STS-B's sentences, by the paper's translators with its beam of 100; hours on a
-CPU, and an interrupted run goes on where it stopped:
+CPU, and an interrupted run resumes where it stopped:
 
     sentemb data back-translate stsb-sentences --output stsb-back.csv \
         --forward facebook/wmt19-en-de --backward facebook/wmt19-de-en

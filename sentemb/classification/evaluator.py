@@ -93,7 +93,7 @@ class ClassifierEvaluator(BaseEvaluator):
         @torch.no_grad()
         def score() -> float:
             predicted = self.head({"sentence_embedding": vectors}).argmax(dim=1).cpu().numpy()
-            return judge_of(self.data, self.metric).scores(self.data.labels, predicted)[self.metric]
+            return scoring_task(self.data, self.metric).scores(self.data.labels, predicted)[self.metric]
 
         return score
 
@@ -115,11 +115,11 @@ def score_classifier(classifier: Classifier, data: LabelledTexts) -> dict[str, f
             "read it with label_names=classifier.labels",
         )
     predicted = classifier.logits(inputs_of(data)).argmax(axis=1)
-    return dict(judge_of(data).scores(data.labels, predicted))
+    return dict(scoring_task(data).scores(data.labels, predicted))
 
 
-def judge_of(data: LabelledTexts, metric: Metric = "accuracy") -> Task:
-    """How predictions for a set are judged, whatever the set is called."""
+def scoring_task(data: LabelledTexts, metric: Metric = "accuracy") -> Task:
+    """How predictions for a set are scored, whatever the set is called."""
     return Task(data.name, metric, data.pairs is not None, len(data.label_names), "the run's configuration")
 
 

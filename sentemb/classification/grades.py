@@ -1,4 +1,4 @@
-"""Graded pairs for classifiers: every grade is a class, and predictions are judged as grades again."""
+"""Graded pairs for classifiers: every grade is a class, and predictions are scored as grades again."""
 
 from __future__ import annotations
 
@@ -34,5 +34,5 @@ def score_grades(classifier: Classifier, data: LabelledTexts) -> dict[str, float
     """
     grades = np.array([float(name) for name in classifier.labels])
     predicted = classifier.predict_proba(inputs_of(data)) @ grades  # (n,)
-    judge = Task(data.name, "spearman", data.pairs is not None, 0, "SupCL-Seq, table 2")
-    return dict(judge.scores(data.labels, predicted))
+    task = Task(data.name, "spearman", data.pairs is not None, 0, "SupCL-Seq, table 2")
+    return dict(task.scores(data.labels, predicted))

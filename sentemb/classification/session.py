@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -56,8 +57,8 @@ class ClassifierSession(EncoderSession):
         self.head = self._build_head()
         parts = () if self.two_stages else (self.head,)
         self.loss = build_loss(config, bucketed_by_length(self.model), *parts)
-        self.judge = self._judge()
-        self.evaluator = None if self.two_stages else self.judge
+        self.final_evaluator = self._evaluator()
+        self.evaluator = None if self.two_stages else self.final_evaluator
         self.probe_scores: list[float] = []
 
     @property
@@ -117,7 +118,7 @@ class ClassifierSession(EncoderSession):
         arguments = {"width": width, "classes": len(self.train.label_names), **self.config.head_options}
         return build_head({"kind": self.config.head, **arguments}).to(self.model.device)
 
-    def _judge(self) -> ClassifierEvaluator | None:
+    def _evaluator(self) -> ClassifierEvaluator | None:
         if self.validation is None:
             return None
         return ClassifierEvaluator(
@@ -130,9 +131,13 @@ class ClassifierSession(EncoderSession):
             lambda: self._vectors(self.train, dropout=self.probe.encoder_dropout),
             torch.from_numpy(self.train.labels).to(self.model.device),
             options=self.probe,
-            score=None if self.judge is None else self.judge.scorer(self._vectors(self.judge.data)),
+            score=self._probe_score(),
             keep_best=not self.config.use_last,
         )
+
+    def _probe_score(self) -> Callable[[], float] | None:
+        evaluator = self.final_evaluator
+        return None if evaluator is None else evaluator.scorer(self._vectors(evaluator.data))
 
     def _vectors(self, data: LabelledTexts, *, dropout: bool = False) -> Tensor:
         """Vectors of the frozen encoder, `(n, d)`."""

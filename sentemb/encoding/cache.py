@@ -27,7 +27,7 @@ _TEXTS_PER_COMMIT = 8192  # what a crash can lose
 class VectorStore:
     """The vectors of one encoder in an SQLite file.
 
-    Every access opens the file anew and commits or leaves nothing, so that several processes may share it.
+    Every access opens the file again and commits or leaves nothing, so that several processes may share it.
     A row whose checksum fails counts as absent; a file that is no database is put aside.
     """
 
@@ -83,7 +83,7 @@ class VectorStore:
         except sqlite3.DatabaseError as error:
             aside = self.path.with_suffix(".damaged")
             logger.warning(
-                "%s is damaged (%s) and starts anew; the old file is %s", self.path, error, aside.name
+                "%s is damaged (%s) and starts empty; the old file is %s", self.path, error, aside.name
             )
             with suppress(FileNotFoundError):  # another process was first
                 self.path.replace(aside)

@@ -62,7 +62,7 @@ class TextEncoder(Protocol):
 
 
 def unique_texts(texts: Sequence[str]) -> tuple[list[str], NDArray[np.intp]]:
-    """Reduce texts to the different ones."""
+    """Reduce texts to the unique ones."""
     if isinstance(texts, str):
         raise InputError("encode takes a sequence of texts, not one string", "wrap it in a list")
     places: dict[str, int] = {}

@@ -38,7 +38,7 @@ class SentenceEncoder:
 
     A plain text pipeline is tokenised, sorted and batched here; any other model, and any in a distributed
     run, goes through `SentenceTransformer.encode`. The model may be in training: its mode is left as it is,
-    and its weights are read anew at every call.
+    and its weights are read at every call.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""What each labelled set is judged by, and what a study with several runs reports."""
+"""What each labelled set is scored by, and what a study with several runs reports."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Paper = Literal["scl", "lacon"]
 
 _CLASSES: tuple[Metric, ...] = ("accuracy", "macro_f1", "matthews")
 _SCORES: tuple[Metric, ...] = ("pearson", "spearman")
-# What is not here is judged by accuracy, or by Spearman's correlation where labels are scores.
+# What is not here is scored by accuracy, or by Spearman's correlation where labels are scores.
 _HEADLINES: Mapping[str, tuple[Metric, str]] = {
     "cola": ("matthews", "GLUE; LaCon, table 1; SupCL-Seq, table 2"),
     "mrpc": ("f1", "GLUE; SupCL-Seq, table 2"),
@@ -52,13 +52,13 @@ _PAPERS: Mapping[Paper, Mapping[str, Metric]] = {
 
 @dataclass(frozen=True)
 class Task:
-    """How predictions for a labelled set are judged."""
+    """How predictions for a labelled set are scored."""
 
     name: str
     headline: Metric  # the metric that choices and tables go by
     pair: bool  # two texts a row
     classes: int  # 0 where labels are scores
-    source: str  # who judges the set by that metric
+    source: str  # who evaluates the set by that metric
 
     @property
     def metrics(self) -> tuple[Metric, ...]:
@@ -68,7 +68,7 @@ class Task:
         return (*_CLASSES, "f1") if self.classes == 2 else _CLASSES
 
     def scores(self, gold: npt.ArrayLike, predictions: npt.ArrayLike) -> dict[str, float]:
-        """Judge predictions by every metric of the task."""
+        """Score predictions by every metric of the task."""
         first, second = np.asarray(gold), np.asarray(predictions)
         if first.shape != second.shape or first.ndim != 1 or not first.size:
             raise InputError(
@@ -120,7 +120,7 @@ def task_of(data: LabelledTexts) -> Task:
 
 
 def headline_of(name: str, paper: Paper | None = None) -> Metric:
-    """The metric that a set is judged by, in general or in one of the papers.
+    """The metric that a set is scored by, in general or in one of the papers.
 
     SCL reports and chooses by accuracy throughout (section 4.1), LaCon has accuracy for MRPC and QQP
     (table 1).

@@ -36,7 +36,7 @@ class STSEvaluator(BaseEvaluator):
     `<name>_anisotropy` and `<name>_effective_rank` of all sets together say how the vectors lie, from the
     same encoding.
 
-    The data is read and checked in the constructor, so that a mistake shows before training starts. An
+    The data is read and checked in the constructor, so that an error shows before training starts. An
     encoder that has collapsed or diverged has no correlation: it scores 0.0 with a warning, since NaN
     compares as neither better nor worse and would leave a run without a best checkpoint. Vectors that are not
     finite have no geometry either, and it is left out.

@@ -40,7 +40,7 @@ class Geometry(NamedTuple):
 
     Attributes:
         alignment: Mean squared distance of the positive pairs, in [0, 4]; 0 is best.
-        uniformity: Log of the mean Gaussian potential of all pairs of sentences, in [-8, 0]; lower is better.
+        uniformity: Log of the mean Gaussian kernel of all pairs of sentences, in [-8, 0]; lower is better.
         anisotropy: Mean cosine of all pairs of sentences, at most 1; near 0 where no direction is preferred.
         effective_rank: Over how many directions the sentences are spread, up to the dimension.
     """
@@ -118,14 +118,14 @@ def alignment(first: Floats, second: Floats, *, alpha: float = 2.0) -> float:
 
 
 def uniformity(vectors: Floats, *, t: float = 2.0) -> float:
-    """Logarithm of the mean Gaussian potential over all unordered pairs of different rows.
+    """Logarithm of the mean Gaussian kernel over all unordered pairs of different rows.
 
     Squared distances come block by block from matrix products, and their exponentials are added in the log
     domain, so neither many sentences nor a large `t` is a problem.
 
     Args:
         vectors: Vectors of any length, shape (sentences, dim).
-        t: Sharpness of the potential; 2 in Wang and Isola's experiments.
+        t: Sharpness of the kernel; 2 in Wang and Isola's experiments.
 
     Returns:
         `log mean exp(-t * |x_i - x_j| ** 2)` over i < j and unit vectors; 0 where all have one direction.
@@ -136,7 +136,7 @@ def uniformity(vectors: Floats, *, t: float = 2.0) -> float:
     _check_positive("t", t)
     count = _check_several("uniformity", vectors)
     unit = unit_rows(vectors)
-    return log_potential(unit, unit, t, same=True) - math.log(count * (count - 1) / 2)
+    return log_gaussian_sum(unit, unit, t, same=True) - math.log(count * (count - 1) / 2)
 
 
 def anisotropy(vectors: Floats) -> float:
@@ -231,10 +231,10 @@ def unit_rows(vectors: Floats) -> Double:
     return unit
 
 
-def log_potential(rows: Double, columns: Double, t: float, *, same: bool) -> float:
-    """Log of the summed Gaussian potential of all pairs of rows and columns."""
+def log_gaussian_sum(rows: Double, columns: Double, t: float, *, same: bool) -> float:
+    """Log of the summed Gaussian kernel of all pairs of rows and columns."""
     parts = [
-        _log_potential(
+        _log_gaussian_sum(
             rows[start : start + BLOCK], columns[other : other + BLOCK], t, same=same and start == other
         )
         for start in range(0, len(rows), BLOCK)
@@ -243,7 +243,7 @@ def log_potential(rows: Double, columns: Double, t: float, *, same: bool) -> flo
     return float(np.logaddexp.reduce(parts))
 
 
-def _log_potential(rows: Double, columns: Double, t: float, *, same: bool) -> float:
+def _log_gaussian_sum(rows: Double, columns: Double, t: float, *, same: bool) -> float:
     squares = np.einsum("rd,rd->r", rows, rows)[:, None] + np.einsum("cd,cd->c", columns, columns)
     squares -= 2 * (rows @ columns.T)  # (rows, columns)
     # Equal vectors come out a rounding error below zero.

@@ -35,7 +35,7 @@ from sentemb.evaluation.geometry import (
     Double,
     Geometry,
     effective_rank,
-    log_potential,
+    log_gaussian_sum,
     measure_geometry,
     positive_pairs,
     spectrum,
@@ -47,7 +47,7 @@ from sentemb.evaluation.scoring import dataset_of
 from sentemb.evaluation.sts import EncodedSets, Rows, encode_sets
 
 GROUPS = 20
-_T = 2.0  # of the potential, as in measure_geometry
+_T = 2.0  # of the kernel, as in measure_geometry
 _LEAST = 3  # parts, so that two sentences are left without one of them
 _LOWEST = Geometry(alignment=0.0, uniformity=-4 * _T, anisotropy=-1.0, effective_rank=0.0)
 _HIGHEST = Geometry(alignment=4.0, uniformity=0.0, anisotropy=1.0, effective_rank=math.inf)
@@ -200,11 +200,11 @@ def _alignments(differences: Double, groups: Rows, count: int) -> Double:
 
 def _uniformities(slices: list[Double]) -> Double:
     count = len(slices)
-    sums = np.zeros((count, count))  # potentials of all pairs between two groups, or within one
+    sums = np.zeros((count, count))  # kernels of all pairs between two groups, or within one
     for one in range(count):
         for other in range(one, count):
-            potential = math.exp(log_potential(slices[one], slices[other], _T, same=one == other))
-            sums[one, other] = sums[other, one] = potential
+            kernel = math.exp(log_gaussian_sum(slices[one], slices[other], _T, same=one == other))
+            sums[one, other] = sums[other, one] = kernel
     within = np.diag(sums)
     left = (sums.sum() + within.sum()) / 2 - sums.sum(axis=1)
     without: Double = np.log(left / (_pairs_left(slices) / 2))
@@ -234,7 +234,7 @@ def _effective_ranks(slices: list[Double]) -> Double:
 
 
 def _pairs_left(slices: list[Double]) -> Double:
-    """Ordered pairs of different sentences without each group."""
+    """Ordered pairs of unequal sentences without each group."""
     left: Double = _sizes(slices).sum() - _sizes(slices)
     pairs: Double = left * (left - 1)
     return pairs

@@ -28,7 +28,7 @@ class LabelledSets:
     - `scl`: half of the dev split is tested on, about 500 rows of the rest are validation (SCL, section 4.1).
     - `sg-bert`: the first tenth of dev is validation, the rest is tested on (SG-BERT, table 10).
     - `lacon`: dev is tested on; validation is part of the training rows (LaCon, section 3.1). Training rows
-      are at most 5,000 of a class, 1,000 with more than two, drawn anew for each seed.
+      are at most 5,000 of a class, 1,000 with more than two, drawn again for each seed.
     - `published`: validation is dev or, where there is none, 5 % of train and at most 500 rows, the same for
       every seed; so it is with the first two where test labels are published.
 
@@ -43,7 +43,7 @@ class LabelledSets:
 
     - `full`: all training rows. `train`: so many in all and no more to choose by, the same ones for every
       seed.
-    - `shots`: so many in all, drawn anew for each seed (SCL, table 4).
+    - `shots`: so many in all, drawn again for each seed (SCL, table 4).
     - `per-class`: so many of each class, and others for validation where the rule has none (LaCon, section
       4.1); `transfer`: the same (SCL, section 5.4).
     - `rho`: 32 rows of the rarest class, rho times as many of the others; drawn in the same way from the

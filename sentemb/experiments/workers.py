@@ -34,7 +34,7 @@ def run_in_processes(
     """Run tasks in several processes that share the cores.
 
     Two processes of one thread take less time than one of two threads where batches are small. The processes
-    are started anew, not forked, since torch does not survive a fork. They hold one end of a pipe each, and
+    are new processes, not forked, since torch does not survive a fork. They hold one end of a pipe each, and
     end when the other end is closed: by this function, or by the system when this process dies.
     """
     context = get_context("spawn")

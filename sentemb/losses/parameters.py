@@ -12,7 +12,7 @@ from sentemb.errors import InputError
 
 
 class LossParameters(nn.Module):
-    """Base of losses that own weights: a projection head, a classifier, label vectors.
+    """Base of losses that have weights: a projection head, a classifier, label vectors.
 
     sentence-transformers saves, restores, clips and averages over ranks only the weights under `loss.model`.
     A trainer does the same for the weights that this class names. A subclass lists the child modules that

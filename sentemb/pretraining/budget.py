@@ -1,4 +1,4 @@
-"""How far a run is, by steps or by the clock: learning rate, checkpoints and the end follow from it."""
+"""How far a run is, by steps or by wall time: learning rate, checkpoints and the end follow from it."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from sentemb.errors import InputError
 
 
 class Budget(TrainerCallback):
-    """Ends a run by steps, by the clock, or by whichever comes first, and saves and validates by the clock.
+    """Ends a run by steps, by wall time, or by whichever comes first, and saves and validates by wall time.
 
-    The clock counts earlier parts of a resumed run in.
+    Earlier parts of a resumed run count.
     """
 
     def __init__(
@@ -27,7 +27,7 @@ class Budget(TrainerCallback):
         self._saved = 0.0
 
     def start(self) -> None:
-        """Let the clock run."""
+        """Start to count the time."""
         self._started = time.monotonic()
         self._saved = self.seconds()
 
@@ -42,7 +42,7 @@ class Budget(TrainerCallback):
         return min(1.0, max(by_step, by_clock))
 
     def on_train_begin(self, *args: Any, **kwargs: Any) -> None:
-        """Start the clock."""
+        """Start to count the time."""
         self.start()
 
     def on_step_end(

@@ -22,7 +22,7 @@ def pretrain(config: PretrainConfig, *, resume: bool = False, progress: ConsoleP
 
     The output is a transformers folder that SentenceTransformer loads; tokenised text, metrics and record are
     in `run/`. Every complete checkpoint is such a folder too. The same configuration and text on the same
-    machine give the same weights, interrupted and resumed or not, unless the clock ends the run or a new
+    machine give the same weights, interrupted and resumed or not, unless wall time ends the run or a new
     vocabulary is made: the tokenizers library picks among equally frequent pieces at random.
 
     Args:

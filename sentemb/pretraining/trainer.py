@@ -57,7 +57,7 @@ class MaskedTrainer(ResumableTrainer):
     def evaluate(self, *args: Any, **kwargs: Any) -> dict[str, float]:
         """Validate without touching the random state that dropout draws from.
 
-        A loader draws a number when it starts. Validation comes by the clock, so runs would differ by it.
+        A loader draws a number when it starts. Validation comes by wall time, so runs would differ by it.
         """
         with torch.random.fork_rng():
             metrics: dict[str, float] = super().evaluate(*args, **kwargs)
@@ -113,7 +113,7 @@ class MaskedTrainer(ResumableTrainer):
         super().log(logs, start_time)
 
     def save_weights(self, folder: Path) -> None:
-        """Write the model, its tokenizer and the clock."""
+        """Write the model, its tokenizer and the time used."""
         self.model.save_pretrained(str(folder))
         self.processing_class.save_pretrained(str(folder))
         write_json(folder / CLOCK_FILE, {"seconds": self.budget.seconds()})

@@ -1,4 +1,4 @@
-"""Tables inside a document: what stands between two marks is made anew, the rest is left alone."""
+"""Tables inside a document: what stands between two marks is replaced, the rest is left alone."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ class SpeedCallback(TrainerCallback):
         return self.steps * self.sentences_per_step / self.seconds if self.seconds else 0.0
 
     def on_train_begin(self, *args: Any, **kwargs: Any) -> None:
-        """Start the clock."""
+        """Start to measure the time."""
         self._mark = time.monotonic()
 
     def on_step_end(self, *args: Any, **kwargs: Any) -> None:

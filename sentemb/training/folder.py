@@ -53,12 +53,12 @@ class RunFolder:
         if not resume:
             raise InputError(
                 f"{self.path} holds an interrupted run of the same configuration",
-                "add --resume to go on with it",
+                "add --resume to continue it",
             )
 
     @contextlib.contextmanager
     def claimed(self, config: RunConfig, *, resume: bool) -> Iterator[None]:
-        """Take the folder for a run and keep other processes out while it goes on."""
+        """Take the folder for a run and keep other processes out while it lasts."""
         self.check(config, resume=resume)
         self.run.mkdir(parents=True, exist_ok=True)
         lock = FileLock(self.run / "lock")

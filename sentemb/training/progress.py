@@ -23,7 +23,7 @@ _HIDDEN = frozenset(
 
 
 ENDLESS = 10**8
-"""More steps than any run takes, where the clock alone ends it."""
+"""More steps than any run takes, where wall time alone ends it."""
 
 
 class ConsoleProgress(TrainerCallback):
@@ -45,7 +45,7 @@ class ConsoleProgress(TrainerCallback):
         self.console.print(text, markup=False, highlight=False, soft_wrap=True)
 
     def begin(self, total: int | None, done: int = 0) -> None:
-        """Open the live line; a run that ends by the clock has no total."""
+        """Open the live line; a run that ends by wall time has no total."""
         self._total = total
         if self.console.is_terminal:
             columns = (

@@ -28,7 +28,7 @@ def _part_at_exit() -> None:
 
 
 def on_main(action: Callable[[], None]) -> None:
-    """Do something on the first process only; its mistakes end all of them."""
+    """Do something on the first process only; an error there ends all of them."""
     problem: list[Exception | None] = [None]
     if ranks().is_main_process:
         try:

@@ -28,7 +28,7 @@ def load_rows(config: TrainConfig) -> Dataset:
     if len(first) == 1:
         raise InputError(
             f"{config.data} holds one row" + ("" if len(rows) == 1 else f", {len(rows)} times"),
-            "contrastive training needs different texts",
+            "contrastive training needs more than one unique text",
         )
     if config.deduplicate:
         rows = rows.select(first)

@@ -92,7 +92,7 @@ def train_seeds(
 
     Args:
         config: The configuration.
-        resume: Leave finished seeds as they are and go on with the others.
+        resume: Leave finished seeds as they are and resume the others.
         progress: Where to show progress.
 
     Returns:

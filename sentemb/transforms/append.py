@@ -116,7 +116,7 @@ def add_whitening(
 def append_transform(model: SentenceTransformer, transform: FlowModule | Dense) -> SentenceTransformer:
     """Put a fitted transform behind an encoder, before its normalisation where it ends in one.
 
-    A model that gives unit vectors goes on doing so, for who compares them by dot products. A transform that
+    A model that gives unit vectors still does, for who compares them by dot products. A transform that
     was fitted on normalised vectors does not fit there: fit it on those before the normalisation.
 
     Args:

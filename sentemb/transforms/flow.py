@@ -39,7 +39,7 @@ def fit_flow(
     """Fit a flow on vectors by maximum likelihood.
 
     A step takes a batch of pairs and lowers bits(first) + bits(second), each a mean over the batch; the pairs
-    need not be related, and single sentences are paired at random anew in every epoch. The first batch's
+    need not be related, and single sentences are paired at random again in every epoch. The first batch's
     first sentences initialise the actnorms. Pairs that fill no batch at an epoch's end are left out.
 
     Args:
@@ -78,7 +78,7 @@ def fit_flow(
 def fit_flow_to_epochs(
     pairs_of_epoch: PairsOfEpoch, config: FlowConfig, *, on_step: OnStep | None = None
 ) -> FlowModule:
-    """Fit a flow on vectors that may be made anew in every epoch."""
+    """Fit a flow on vectors that may be made again in every epoch."""
     first, second = pairs_of_epoch(0)
     flow = _new_flow(first.shape[1], config)
     optimizer = _optimizer(flow, config)

@@ -31,7 +31,7 @@ def fit_whitening(vectors: npt.ArrayLike, dimensions: int | None = None) -> Dens
     less than the vectors have.
 
     Args:
-        vectors: Shape (n, dimension), of different sentences and not normalised.
+        vectors: Shape (n, dimension), of unique sentences and not normalised.
         dimensions: How many to keep; None keeps all in which the vectors vary.
 
     Returns:
@@ -65,7 +65,7 @@ def fit_whitening(vectors: npt.ArrayLike, dimensions: int | None = None) -> Dens
     if rank == 0 or (dimensions is not None and dimensions > rank):
         raise InputError(
             f"the vectors vary in {rank} of {width} dimensions, not in {dimensions or width}",
-            f"keep at most {rank}" if rank else "give different sentences",
+            f"keep at most {rank}" if rank else "give unique sentences",
         )
     if dimensions is None and rank < width:
         logger.info("the vectors vary in %d of %d dimensions, which are kept", rank, width)

@@ -96,7 +96,7 @@ Texts = Callable[[int], list[str]]
 
 @pytest.fixture
 def texts() -> Texts:
-    """Make different texts of one to nine words."""
+    """Make unique texts of one to nine words."""
     import random
 
     def make(count: int) -> list[str]:

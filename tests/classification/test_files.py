@@ -34,7 +34,7 @@ def test_texts_and_pairs(write_file: Write) -> None:
         ("text,label\na,b\n", {"columns": ("text", "text")}, "text columns text, text"),
     ],
 )
-def test_a_mistake_is_one_clear_error(write_file: Write, content: str, options: dict, message: str) -> None:
+def test_user_errors_are_clear(write_file: Write, content: str, options: dict, message: str) -> None:
     with pytest.raises(InputError, match=message):
         read_own_labelled(write_file("rows.csv", content), **options)
 

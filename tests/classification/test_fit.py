@@ -243,7 +243,7 @@ def test_without_labels_only_the_second_stage_knows_them(small_bert: Path, tmp_p
     assert all(torch.equal(encoders[0][name], encoders[1][name]) for name in encoders[0])
 
 
-def test_a_class_without_examples_can_still_be_judged(
+def test_a_class_without_examples_can_still_be_scored(
     small_bert: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     whole = toy_set(24)

@@ -67,7 +67,7 @@ def test_the_warm_up_is_at_most_a_tenth_of_the_steps(monkeypatch: pytest.MonkeyP
         assert max(seen) == options.learning_rate
 
 
-def test_the_head_is_judged_once_an_epoch_and_the_first_best_is_kept() -> None:
+def test_the_head_is_evaluated_once_an_epoch_and_the_first_best_is_kept() -> None:
     vectors, labels = two_clouds(40)
     head = LinearHead(64, 2)
     kept: list[torch.Tensor] = []

@@ -108,7 +108,7 @@ def test_the_table_of_supcl_seq_is_that_of_the_paper(
     assert config.loss_options.get("dropouts") == dropouts
 
 
-def test_grades_are_classes_and_judged_as_grades(
+def test_grades_are_classes_and_scored_as_grades(
     run_program: RunProgram,
     shared_data: Path,
     capsys: pytest.CaptureFixture[str],
@@ -139,7 +139,7 @@ def test_grades_are_classes_and_judged_as_grades(
         (("--train", "{table}", "--set", "probe_options.epochs=3"), "no second stage"),
     ],
 )
-def test_a_mistake_is_one_line(
+def test_a_user_error_is_one_line(
     run_program: RunProgram,
     toy_table: Path,
     arguments: tuple[str, ...],

@@ -68,7 +68,7 @@ def test_a_run_and_its_base_in_one_command(
         (("--data", "{dev}", "--pairs", "19", "-o", "map.png"), "19 positive"),
     ],
 )
-def test_mistakes_are_one_line(
+def test_user_errors_are_one_line(
     capsys: pytest.CaptureFixture[str], dev_file: Path, arguments: tuple[str, ...], message: str
 ) -> None:
     code, _, err = call(capsys, "map", "bert-mini", *(one.format(dev=dev_file) for one in arguments))

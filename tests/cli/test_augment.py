@@ -127,15 +127,15 @@ def test_noisy_copies(
     assert {copy.original for copy in copies} <= {0, 1, 2}
     made = json.loads((tmp_path / "copies.csv.manifest.json").read_text())["temperatures"]
     assert made["0.9"]["backward"]["decoding"]["temperature"] == 0.9
-    for mistake, words in (
+    for wrong, words in (
         ([], "name them with --column"),
         (["--column", "lable"], "lable"),
         (["--column", "text", "--temperatures", "hot"], "not a list of numbers"),
         (["--column", "text", "--temperatures", "0.3,0.3"], "twice"),
         (["--column", "text", "--temperatures", "0"], "temperature is 0.0"),
     ):
-        code, _, error = call(capsys, *common, *mistake)
-        assert code == 2 and words in error, mistake
+        code, _, error = call(capsys, *common, *wrong)
+        assert code == 2 and words in error, wrong
 
 
 def test_only_the_rows_that_the_experiment_draws(
@@ -174,7 +174,7 @@ def test_only_the_rows_that_the_experiment_draws(
         (["{tmp}/t.csv", "--column", "a", "--batch-size", "0", "-o", "{tmp}/b.csv"], "batch of 0"),
     ],
 )
-def test_a_mistake_is_one_line(
+def test_a_user_error_is_one_line(
     models: list[str],
     tiny_bert: Path,
     write_file: Callable[[str, str], Path],

@@ -1,4 +1,4 @@
-"""Mistakes a user makes, each answered by one line that names what is wrong, with exit code 2."""
+"""User errors, each answered by one line that names what is wrong, with exit code 2."""
 
 from __future__ import annotations
 
@@ -192,7 +192,7 @@ CASES: dict[str, tuple[Make, tuple[str, ...], tuple[str, ...]]] = {
 
 
 @pytest.mark.parametrize("case", sorted(CASES))
-def test_a_mistake_is_one_line_and_exit_code_2(
+def test_a_user_error_is_one_line_and_exit_code_2(
     case: str,
     tmp_path: Path,
     tiny_bert: Path,

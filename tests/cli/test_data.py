@@ -124,7 +124,7 @@ def test_verify_names_what_differs(
         (["list", "--data-dir", "missing"], "no such data folder: missing"),
     ],
 )
-def test_mistakes_are_one_line(
+def test_user_errors_are_one_line(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],

@@ -134,7 +134,7 @@ def test_geometry_of_a_file_of_pairs(capsys: pytest.CaptureFixture[str], model: 
         (["--output", "/proc/nowhere"], "/proc/nowhere"),
     ],
 )
-def test_mistakes_are_one_line_and_code_2(
+def test_user_errors_are_one_line_and_code_2(
     capsys: pytest.CaptureFixture[str], data: Path, arguments: list[str], problem: str
 ) -> None:
     code, out, err = call(capsys, "eval", "all", "anything", "--data-dir", data, *arguments)

@@ -141,7 +141,7 @@ def test_own_pairs_become_a_record(
     assert f"{read_record(path).score('mine'):.2f}" in out
 
 
-def test_what_was_measured_before_a_mistake_is_shown(
+def test_what_was_measured_before_an_error_is_shown(
     capsys: pytest.CaptureFixture[str], senteval: Path, tiny_bert: Path, tmp_path: Path
 ) -> None:
     code, out, err = sts(
@@ -164,7 +164,7 @@ def test_what_was_measured_before_a_mistake_is_shown(
         (["--export-mteb", "{file}"], "{file}"),
     ],
 )
-def test_mistakes_are_one_line_and_code_2(
+def test_user_errors_are_one_line_and_code_2(
     capsys: pytest.CaptureFixture[str],
     senteval: Path,
     tiny_bert: Path,

@@ -180,7 +180,7 @@ def test_a_map_of_a_classifier(
         (("full", "ce", "--data", "dev=absent.csv"), "give train and test"),
     ],
 )
-def test_mistakes_are_one_line(
+def test_user_errors_are_one_line(
     small_bert: Path,
     arguments: tuple[str, ...],
     message: str,

@@ -163,7 +163,7 @@ def test_overwrite_replaces(sentemb: Command, tiny_bert: Path, tmp_path: Path) -
         (["build", "{tmp}/twice.csv", "--id-column", "b", *MEAN, "-o", "{out}"], "'2' occurs twice"),
     ],
 )  # fmt: skip
-def test_a_mistake_is_one_line(
+def test_a_user_error_is_one_line(
     sentemb: Command, index: Path, tiny_bert: Path, tmp_path: Path, arguments: list[str], message: str
 ) -> None:
     (tmp_path / "c.txt").write_text("a cat\ntwo dogs\n")

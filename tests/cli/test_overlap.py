@@ -52,7 +52,7 @@ def test_table_examples_and_json(
         (["train.txt", "--sets", "none"], "no data set is called 'none'"),
     ],
 )
-def test_mistakes_are_one_line(
+def test_user_errors_are_one_line(
     arguments: list[str],
     problem: str,
     write_file: WriteFile,

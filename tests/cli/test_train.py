@@ -94,7 +94,7 @@ def test_a_file_of_settings_and_flags_over_it(
         (["ce", "--output", "o", "--task", "cola"], "name one with --protocol lacon|scl|supcl-seq"),
     ],
 )
-def test_mistakes_are_one_line(flags: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_user_errors_are_one_line(flags: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert message in fail(flags, capsys)
 
 

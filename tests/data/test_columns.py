@@ -110,7 +110,7 @@ def test_a_changed_file_is_read_again(write_file: WriteFile) -> None:
         ("a.jsonl", '{"text": ["a"]}\n', ["text"], {}, "column 'text' holds ['a'] where a text"),
     ],
 )
-def test_mistakes(
+def test_user_errors(
     write_file: WriteFile, name: str, content: str, columns: list[str] | None, options: dict, fragment: str
 ) -> None:
     with pytest.raises(InputError) as caught:

@@ -105,14 +105,14 @@ def test_result_as_json() -> None:
     }
 
 
-def test_splits_that_systems_are_judged_on(shared_data: Path) -> None:
+def test_splits_that_systems_are_evaluated_on(shared_data: Path) -> None:
     names = ["transfer", "sts17-es-es", "stsb", "trec", "qnli"]
     sets = {one.name: one for one in load_held_out(names, data_dir=shared_data)}
     assert list(sets) == [
         "mr", "cr", "subj", "mpqa", "sst2-senteval", "trec", "mrpc-msr", "sts17-es-es", "stsb", "qnli",
     ]  # fmt: skip
     counts = {name: (one.split, len(one.rows), len(one.rows[0])) for name, one in sets.items()}
-    assert counts["mr"] == ("train", 10662, 1)  # judged by cross-validation
+    assert counts["mr"] == ("train", 10662, 1)  # scored by cross-validation
     assert counts["mrpc-msr"] == ("test", 1725, 2)
     assert counts["stsb"] == ("test", 1379, 2)
     assert counts["qnli"] == ("test", 5463, 2)  # without labels

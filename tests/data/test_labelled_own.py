@@ -77,7 +77,7 @@ def test_scores_and_pairs(write_file: Write) -> None:
         ("", "own.jsonl is empty"),
     ],
 )
-def test_mistakes_name_file_and_line(write_file: Write, content: str, fragment: str) -> None:
+def test_user_errors_name_file_and_line(write_file: Write, content: str, fragment: str) -> None:
     with pytest.raises(InputError) as caught:
         read_labelled(write_file("own.jsonl", content))
     assert fragment in str(caught.value)

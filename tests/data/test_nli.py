@@ -68,7 +68,7 @@ def test_a_set_of_the_catalogue_by_the_names_of_its_classes(shared_data: Path) -
         read_triples("fewglue-cb", data_dir=shared_data)
 
 
-def test_mistakes_are_named(write_file) -> None:
+def test_user_errors_are_named(write_file) -> None:
     source = write_file("nli.csv", TABLE)
     with pytest.raises(InputError, match="has no column 'gold_label'"):
         read_triples(source, columns=("premise", "hypothesis", "gold_label"))

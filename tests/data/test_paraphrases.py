@@ -98,7 +98,7 @@ def test_files_as_published_and_own(write_file) -> None:
     assert load_pairs(own, columns=["sentence2", "sentence1"], label="same").texts == ["b", "d"]
 
 
-def test_mistakes_are_named(write_file, shared_data: Path) -> None:
+def test_user_errors_are_named(write_file, shared_data: Path) -> None:
     own = write_file("own.csv", "sentence1,sentence2,label\na,b,1\nc,d,0.5\n")
     with pytest.raises(InputError, match=r"own.csv: row 2 has the label 0.5; label paraphrases 1"):
         load_pairs(own)

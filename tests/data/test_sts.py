@@ -309,7 +309,7 @@ def test_own_pairs_in_glues_layout(shared_data: Path) -> None:
         ("sentence1,sentence2,score\na,b\n", "own.csv, line 2: 2 fields where the header has 3"),
     ],
 )
-def test_own_pairs_with_mistakes(write_file: Callable[[str, str], Path], content: str, fragment: str) -> None:
+def test_errors_in_own_pairs(write_file: Callable[[str, str], Path], content: str, fragment: str) -> None:
     with pytest.raises(InputError) as caught:
         read_scored_pairs(write_file("own.csv", content))
     assert fragment in str(caught.value)

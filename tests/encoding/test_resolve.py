@@ -66,7 +66,7 @@ def test_options_of_folders_are_refused_elsewhere(
         (zeros, {"precision": "int4"}, "unknown precision 'int4'; choose one of float32, reduced"),
     ],
 )
-def test_mistakes_are_one_line(model: Any, options: dict[str, Any], message: str) -> None:
+def test_user_errors_are_one_line(model: Any, options: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         load_encoder(model, **options)
 

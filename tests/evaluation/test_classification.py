@@ -49,7 +49,7 @@ def by_hand(gold: list[int], predictions: list[int], classes: int) -> dict[str, 
     pairs=st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), min_size=1, max_size=40),
 )
 @settings(max_examples=60, deadline=None)
-def test_classes_are_judged_as_by_hand(classes: int, pairs: list[tuple[int, int]]) -> None:
+def test_classes_are_scored_as_by_hand(classes: int, pairs: list[tuple[int, int]]) -> None:
     gold, predictions = ([value % classes for value in side] for side in zip(*pairs, strict=True))
     task = Task("x", "accuracy", False, classes, "")
     scores = task.scores(np.array(gold), predictions)
@@ -57,7 +57,7 @@ def test_classes_are_judged_as_by_hand(classes: int, pairs: list[tuple[int, int]
     assert tuple(scores) == task.metrics
 
 
-def test_scores_are_judged_by_both_correlations() -> None:
+def test_grades_are_scored_by_both_correlations() -> None:
     gold, predictions = np.array([0.0, 1, 2, 3]), np.array([0.1, 0.2, 0.4, 9.0])
     scores = TASKS["stsb-glue"].scores(gold, predictions)
     assert scores == {"pearson": pytest.approx(np.corrcoef(gold, predictions)[0, 1]), "spearman": 1.0}
@@ -114,12 +114,12 @@ def test_every_labelled_set_is_a_task() -> None:
         ("bustm", "accuracy", True, 2),
     ],
 )
-def test_tasks_are_judged_as_in_the_papers(name: str, headline: str, pair: bool, classes: int) -> None:
+def test_tasks_are_scored_as_in_the_papers(name: str, headline: str, pair: bool, classes: int) -> None:
     task = TASKS[name]
     assert (task.headline, task.pair, task.classes) == (headline, pair, classes)
 
 
-def test_papers_that_judge_otherwise() -> None:
+def test_papers_with_other_metrics() -> None:
     assert headline_of("cola") == headline_of("cola", "lacon") == "matthews"
     assert headline_of("cola", "scl") == headline_of("mrpc", "lacon") == "accuracy"
     assert headline_of("rte", "scl") == "accuracy"

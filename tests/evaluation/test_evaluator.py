@@ -157,7 +157,7 @@ def test_a_collapsed_encoder_has_a_geometry_and_a_diverged_one_has_none(
     assert evaluator(tiny_encoder) == {"dev_spearman_cosine": 0.0, "dev_pearson_cosine": 0.0}
 
 
-def test_mistakes_show_before_training(tmp_path: Path) -> None:
+def test_user_errors_show_before_training(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="stsx"):
         STSEvaluator(("stsx",), data_dir=tmp_path)
     with pytest.raises(InputError, match="sts12 has no split 'dev'"):

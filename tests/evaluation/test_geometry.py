@@ -33,12 +33,12 @@ def alignment_in_loops(first: np.ndarray, second: np.ndarray, alpha: float) -> f
 
 def uniformity_in_loops(vectors: np.ndarray, t: float) -> float:
     units = [unit(vector) for vector in vectors.astype(np.float64)]
-    potentials = [
+    kernels = [
         math.exp(-t * float(sum((units[i] - units[j]) ** 2)))
         for i in range(len(units))
         for j in range(i + 1, len(units))
     ]
-    return math.log(math.fsum(potentials) / len(potentials))
+    return math.log(math.fsum(kernels) / len(kernels))
 
 
 @pytest.mark.parametrize("alpha", [1.0, 2.0, 3.0])
@@ -68,7 +68,7 @@ def test_more_rows_than_a_block_equal_the_authors_formula() -> None:
     assert alignment(first.numpy(), second.numpy()) == pytest.approx(float(published), rel=1e-12)
 
 
-def test_far_apart_sentences_under_a_sharp_potential_do_not_underflow() -> None:
+def test_far_apart_sentences_under_a_sharp_kernel_do_not_underflow() -> None:
     opposite = np.array([[1.0, 0.0], [-1.0, 0.0]])  # exp(-4000) is no float64
     assert uniformity(opposite, t=1000.0) == pytest.approx(-4000.0)
 

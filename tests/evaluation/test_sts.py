@@ -115,7 +115,7 @@ def test_own_files_stand_beside_sets(tmp_path: Path) -> None:
     assert (dataset.name, dataset.items, record.average()) == ("mine", 12, None)
 
 
-def test_mistakes_in_the_list_of_sets(tmp_path: Path, pairs: ScoredPairs) -> None:
+def test_user_errors_in_the_list_of_sets(tmp_path: Path, pairs: ScoredPairs) -> None:
     for sets, problem in (
         ((), "no list of sets"),
         ("stsb", "no list of sets"),

@@ -148,14 +148,14 @@ def test_a_stated_number_of_test_rows() -> None:
     assert len(one.test) == 50 and one.checksums["test"] == other.checksums["test"]
 
 
-def test_what_a_set_does_not_allow_is_no_mistake_of_the_users() -> None:
+def test_what_a_set_does_not_allow_is_no_user_error() -> None:
     with pytest.raises(ImpossibleDraw, match="rare at rho-20: class 0 has"):
         splits("rare", "rho", 20)
     with pytest.raises(ImpossibleDraw, match="toy at per-class-500"):
         splits("toy", "per-class", 500)
 
 
-def test_mistakes_name_what_is_wrong() -> None:
+def test_user_errors_name_what_is_wrong() -> None:
     with pytest.raises(InputError, match=r"toy has no test split; it has train, dev"):
         splits("toy", "full", rule="published")
     with pytest.raises(InputError, match=r"whole number, not 2\.5"):

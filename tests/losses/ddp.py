@@ -117,7 +117,7 @@ def labels(case: str, rows: slice) -> Tensor | None:
 def gradients(
     loss: nn.Module, model: nn.Module, texts: list[list[str]], classes: Tensor | None
 ) -> dict[str, Tensor]:
-    """The loss and the gradients of the encoder and of the loss's own weights."""
+    """The loss and the gradients of the encoder and of the loss's weights."""
     features = [model.preprocess(column) for column in texts]
     value = loss(features, classes)
     value = sum(value.values()) if isinstance(value, dict) else value

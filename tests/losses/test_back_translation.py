@@ -165,7 +165,7 @@ def test_negatives_per_anchor(tiny_encoder) -> None:
     assert counts == [30, 30, 60]
 
 
-def test_mistakes_are_named(tiny_encoder, sentences) -> None:
+def test_user_errors_are_named(tiny_encoder, sentences) -> None:
     features = tiny_encoder.preprocess(sentences(3))
     with pytest.raises(InputError, match="has 1 text column; name the two"):
         build(tiny_encoder)([features])

@@ -27,7 +27,7 @@ def build(model, **options) -> SelfGuidedLoss:
 
 
 def nudge(module: torch.nn.Module) -> None:
-    """Move the trainable parameters away from the frozen copy, so that the drift term is not 0."""
+    """Move the trainable parameters away from the frozen copy, so that the weight regulariser is not 0."""
     torch.manual_seed(6)
     with torch.no_grad():
         for parameter in module.parameters():

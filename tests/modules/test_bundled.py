@@ -1,4 +1,4 @@
-"""The models in the box: small, real words in its vocabulary, loadable by name and by path."""
+"""The bundled models: small, real words in its vocabulary, loadable by name and by path."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ def test_models_load_and_load_again_offline(answers: tuple[Answers, Answers], ca
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_mistakes_are_one_line(answers: tuple[Answers, Answers], case: Case) -> None:
+def test_user_errors_are_one_line(answers: tuple[Answers, Answers], case: Case) -> None:
     message = answers[0][case]
     assert isinstance(message, str)
     assert REFUSED[case] in message

@@ -28,7 +28,7 @@ assert any(hit.id.startswith("statistics.median") for hit in middle)
 """,
     "02_train_embeddings": """
 before = scores["before training"].score(test.name)
-for name, one in courses.items():
+for name, one in curves.items():
     assert one["step"].tolist() == list(range(0, STEPS + 1, 4))
     correlations = one["eval_dev_spearman_cosine"].tolist()
     assert correlations[-1] > correlations[0] + 0.02, (name, correlations)
@@ -42,8 +42,8 @@ assert loop_difference < 1e-12
 assert gradient_is_right
 assert odd_batches.notna().all(axis=None)
 assert len(steps) == STEPS
-assert course["eval_dev_uniformity"].iloc[-1] < course["eval_dev_uniformity"].iloc[0] - 0.5
-assert course["eval_dev_spearman_cosine"].iloc[-1] > course["eval_dev_spearman_cosine"].iloc[0] + 0.02
+assert curve["eval_dev_uniformity"].iloc[-1] < curve["eval_dev_uniformity"].iloc[0] - 0.5
+assert curve["eval_dev_spearman_cosine"].iloc[-1] > curve["eval_dev_spearman_cosine"].iloc[0] + 0.02
 assert steps["uniformity"].iloc[-4:].mean() < steps["uniformity"].iloc[:4].mean()
 """,
     "04_semantic_search": """

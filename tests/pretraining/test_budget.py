@@ -1,4 +1,4 @@
-"""Budgets by step and by clock, and what a machine is measured at."""
+"""Budgets by steps and by wall time, and what a machine is measured at."""
 
 from __future__ import annotations
 

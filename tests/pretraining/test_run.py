@@ -1,4 +1,4 @@
-"""Whole runs on a tiny BERT: exact resumption, continuing from a base, the clock, and user errors."""
+"""Whole runs on a tiny BERT: exact resumption, continuing from a base, wall time, and user errors."""
 
 from __future__ import annotations
 

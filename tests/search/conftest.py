@@ -15,7 +15,7 @@ def words() -> BagOfWords:
 
 @pytest.fixture(scope="session")
 def corpus() -> list[str]:
-    """1,500 different texts of 4 out of 300 words."""
+    """1,500 unique texts of 4 out of 300 words."""
     rng = np.random.default_rng(0)
     texts = [" ".join(f"w{word}" for word in rng.integers(300, size=4)) for _ in range(1600)]
     return list(dict.fromkeys(texts))[:1500]

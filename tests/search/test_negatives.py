@@ -52,6 +52,6 @@ def test_every_different_text_is_encoded_and_pairs_count_once() -> None:
         ([("0", "1")], {"skip": -1}, "skip is -1"),
     ],
 )
-def test_mistakes_are_named(pairs, options, message) -> None:
+def test_user_errors_are_named(pairs, options, message) -> None:
     with pytest.raises(InputError, match=message):
         mine_negatives(pairs, TABLE, **options)

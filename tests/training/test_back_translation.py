@@ -65,21 +65,21 @@ def test_the_program_trains_its_recipe(
 
 
 @pytest.mark.parametrize(
-    ("mistake", "words"),
+    ("flags", "words"),
     [
         (("--view-encoder", "trained", "--objective", "bt-sg-opt"), "opt3 takes many"),
         (("--columns", "text"), "has 1 text column"),
         (("--columns", "text,translation"), "'translation'"),
     ],
 )
-def test_a_mistake_is_one_line(
+def test_a_user_error_is_one_line(
     run_program: Callable[..., Path],
-    mistake: tuple[str, ...],
+    flags: tuple[str, ...],
     words: str,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     with pytest.raises(SystemExit) as caught:
-        run_program(*mistake)
+        run_program(*flags)
     assert caught.value.code == 2
     assert words in capsys.readouterr().err.splitlines()[-1]
 

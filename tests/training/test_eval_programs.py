@@ -74,7 +74,7 @@ def test_efficiency_measures_every_round_of_every_method(run_program: RunProgram
     assert (tmp_path / "out" / "efficiency.md").read_text() in out
 
 
-def test_models_are_judged_in_other_languages(
+def test_models_are_evaluated_in_other_languages(
     tiny_bert: Path, shared_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
@@ -87,9 +87,9 @@ def test_models_are_judged_in_other_languages(
         return capsys.readouterr().out
 
     place = ("--data-dir", shared_data, "--output", tmp_path)
-    judged = run(tiny_bert, "--pooling", "mean", "--sets", "sts17-en-en,stsb-de", *place)
-    assert f"| {tiny_bert.name}-mean | " in judged and "| sts17-en-en | stsb-de |" in judged
+    evaluated = run(tiny_bert, "--pooling", "mean", "--sets", "sts17-en-en,stsb-de", *place)
+    assert f"| {tiny_bert.name}-mean | " in evaluated and "| sts17-en-en | stsb-de |" in evaluated
     shown = run("--output", tmp_path)  # from the record
-    assert judged.splitlines()[-1].split("|")[2:] == shown.splitlines()[4].split("|")[3:]
+    assert evaluated.splitlines()[-1].split("|")[2:] == shown.splitlines()[4].split("|")[3:]
     (record,) = load_records(tmp_path, suite="multilingual")
     assert [one.name for one in record.datasets] == ["sts17-en-en", "stsb-de"]

@@ -63,11 +63,11 @@ def test_the_supervised_program(run_program: RunProgram, write_file: Callable[[s
     assert (settings["pooling"], settings["batch_size"], settings["learning_rate"]) == ("cls-mlp", 512, 5e-5)
 
 
-@pytest.mark.parametrize("mistake", [("--seeds", "one"), ("--data", "absent.txt")])
-def test_a_mistake_is_one_line(
-    run_program: RunProgram, mistake: tuple[str, str], capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("flags", [("--seeds", "one"), ("--data", "absent.txt")])
+def test_a_user_error_is_one_line(
+    run_program: RunProgram, flags: tuple[str, str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as caught:
-        run_program("sg_opt.py", *mistake)
+        run_program("sg_opt.py", *flags)
     assert caught.value.code == 2
     assert capsys.readouterr().err.splitlines()[-1].startswith("sentemb: error: ")

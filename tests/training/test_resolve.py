@@ -82,7 +82,7 @@ def test_a_resolved_configuration_written_as_toml_resolves_to_itself(
         ("epochs = ", r"t\.toml is not valid TOML"),
     ],
 )
-def test_mistakes_in_the_file_name_file_and_key(content: str, message: str, write_file: Write) -> None:
+def test_user_errors_in_the_file_name_file_and_key(content: str, message: str, write_file: Write) -> None:
     with pytest.raises(InputError, match=message):
         resolve("sg-opt", file=write_file("t.toml", content), overrides={"output": "o"})
 
@@ -105,7 +105,7 @@ def test_mistakes_in_the_file_name_file_and_key(content: str, message: str, writ
         ({"assignments": {"seeds": "1,x"}, "overrides": {"output": "o"}}, "seeds is 'x'"),
     ],
 )
-def test_mistakes_in_flags(arguments: dict[str, Any], message: str) -> None:
+def test_user_errors_in_flags(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=re.escape(message)):
         resolve("sg-opt", **arguments)
 

@@ -300,7 +300,7 @@ def test_seeds_give_a_mean_a_deviation_and_a_range(configure: Configure, tmp_pat
         ({"columns": ["missing"]}, "missing"),
     ],
 )
-def test_mistakes_stop_a_run_before_it_writes(
+def test_user_errors_stop_a_run_before_it_writes(
     configure: Configure, overrides: dict[str, Any], message: str
 ) -> None:
     config = configure("simcse", **overrides)

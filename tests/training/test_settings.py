@@ -55,7 +55,7 @@ def test_options_of_one_table_are_joined() -> None:
         ("betas=[0.9]", "betas has 1 entries; give 2"),
     ],
 )
-def test_a_mistake_is_one_clear_error(argument: str, message: str) -> None:
+def test_a_user_error_is_one_clear_error(argument: str, message: str) -> None:
     with pytest.raises(InputError, match=re.escape(message)):
         resolve("ce", overrides={"output": "o"}, assignments=split_settings([argument]))
 

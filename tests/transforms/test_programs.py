@@ -107,7 +107,7 @@ def test_whitening_is_native_and_keeps_a_models_own_pooling(
         ("whitening.py", ("--pooling", "mid"), "unknown pooling 'mid'"),
     ],
 )
-def test_a_mistake_is_one_line_and_leaves_nothing(
+def test_a_user_error_is_one_line_and_leaves_nothing(
     run_program: RunProgram,
     sentences_file: Path,
     tmp_path: Path,

@@ -71,7 +71,7 @@ def test_a_mean_far_away_costs_no_precision() -> None:
     ("vectors", "dimensions", "message"),
     [
         (np.ones((5, 8)), None, "5 vectors do not say how 8 dimensions vary"),
-        (np.ones((50, 8)), None, "vary in 0 of 8 dimensions.*different sentences"),
+        (np.ones((50, 8)), None, "vary in 0 of 8 dimensions.*unique sentences"),
         (np.ones((50, 8)), 9, "9 of 8 dimensions cannot be kept"),
         (np.ones((50, 8)), 0, "0 of 8"),
         (np.ones(8), None, r"shape \(8,\)"),

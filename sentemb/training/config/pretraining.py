@@ -67,7 +67,7 @@ class PretrainConfig(RunConfig):
         "keeps the model's own rate for the training that follows.",
     )
     max_minutes: float | None = Field(
-        None, gt=0, description="End by the clock; the learning rate reaches zero there."
+        None, gt=0, description="End after this wall time; the learning rate reaches zero there."
     )
     save_minutes: float = Field(5.0, gt=0, description="Between checkpoints.")
     log_steps: int = Field(50, ge=1, description="Between lines of metrics.")

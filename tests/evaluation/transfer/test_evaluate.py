@@ -163,7 +163,7 @@ def test_groups_of_tasks() -> None:
         (["cr"], "senteval", "no preset 'senteval'"),
     ],
 )
-def test_mistakes_are_named(tasks: list[str], preset: str, message: str, tmp_path: Path) -> None:
+def test_user_errors_are_named(tasks: list[str], preset: str, message: str, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=message):
         evaluate_transfer(counting, tasks, preset=preset, data_dir=tmp_path)
 
