@@ -146,6 +146,23 @@ def _umask() -> int:
 
 
 @contextlib.contextmanager
+def held(lock: Path, busy: str, hint: str, *, reentrant: bool = False) -> Iterator[None]:
+    """Hold a lock, or say at once that another process has it; a reentrant one this thread may hold twice."""
+    from filelock import FileLock, Timeout
+
+    lock.parent.mkdir(parents=True, exist_ok=True)
+    guard = FileLock(lock, timeout=0, is_singleton=reentrant)
+    try:
+        guard.acquire()
+    except Timeout:
+        raise InputError(busy, hint) from None
+    try:
+        yield
+    finally:
+        guard.release()
+
+
+@contextlib.contextmanager
 def locked(folder: Path) -> Iterator[bool]:
     """Let one process at a time change what a folder holds; False where the system cannot lock folders."""
     if fcntl is None:

@@ -12,9 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
 
-from filelock import FileLock, Timeout
-
-from sentemb._files import write_text
+from sentemb._files import held, write_text
 from sentemb.augmentation.translator import Translator
 from sentemb.errors import InputError
 
@@ -35,24 +33,16 @@ class TranslationStore:
         name = hashlib.sha256(translator.fingerprint.encode()).hexdigest()[:16]
         self.path = folder / f"{name}.jsonl"
         self._translator = translator
-        self._lock = FileLock(folder / f"{name}.lock")
+
         self._known: dict[int, dict[str, str]] = {}
 
     @contextmanager
     def opened(self) -> Iterator[Self]:
         """Hold the file, which no other process can then open."""
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            self._lock.acquire(timeout=0)
-        except Timeout:
-            raise InputError(
-                f"another process is translating into {self.path}", "wait for it, or choose another folder"
-            ) from None
-        try:
+        busy = f"another process is translating into {self.path}"
+        with held(self.path.with_suffix(".lock"), busy, "wait for it, or choose another folder"):
             self._open()
             yield self
-        finally:
-            self._lock.release()
 
     def known(self, draw: int) -> Mapping[str, str]:
         """What has been translated."""

@@ -12,7 +12,7 @@ from sentemb.encoding.branches import Branches
 from sentemb.encoding.encoder import Precision, TextEncoder, Vectors
 from sentemb.encoding.fingerprint import fingerprint_of
 from sentemb.encoding.sentence import SentenceEncoder, is_plain_text_model
-from sentemb.encoding.view import view_with_states
+from sentemb.encoding.view import view_with_states, with_modules
 from sentemb.errors import InputError
 
 
@@ -57,14 +57,12 @@ class _Family:
                     f"{name} has another transformer, tokenizer, length or prompt than {first}",
                     "encode together only what was made of one model",
                 )
-        all_states = any(map(_returns_all_states, models.values()))
-        transformer = view_with_states(leader[0], wanted=all_states)
-        joined = SentenceTransformer(
-            modules=[transformer, Branches([list(model)[1:] for model in models.values()])],
-            device=str(leader.device),
-            prompts=dict(leader.prompts),
-            default_prompt_name=leader.default_prompt_name,
+        all_states = any(
+            getattr(model[0].model.config, "output_hidden_states", False) for model in models.values()
         )
+        transformer = view_with_states(leader[0], wanted=all_states)
+        branches = Branches([list(model)[1:] for model in models.values()])
+        joined = with_modules(leader, [transformer, branches])
         self.encoder = SentenceEncoder(joined, name=" + ".join(models), precision=precision, frozen=True)
         widths = [int(model.get_embedding_dimension() or 0) for model in models.values()]
         self._ends = np.cumsum(widths)[:-1]
@@ -99,14 +97,4 @@ class _Member:
 
 def _transformer_fingerprint(model: SentenceTransformer) -> str:
     # Whether it returns the states of all layers depends on what comes after, and changes none of them.
-    bare = SentenceTransformer(
-        modules=[view_with_states(model[0], wanted=False)],
-        device=str(model.device),
-        prompts=dict(model.prompts),
-        default_prompt_name=model.default_prompt_name,
-    )
-    return fingerprint_of(bare)
-
-
-def _returns_all_states(model: SentenceTransformer) -> bool:
-    return bool(getattr(model[0].model.config, "output_hidden_states", False))
+    return fingerprint_of(with_modules(model, [view_with_states(model[0], wanted=False)]))

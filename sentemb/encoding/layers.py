@@ -13,7 +13,7 @@ from sentence_transformers import SentenceTransformer
 from sentemb._compat import Transformer
 from sentemb.encoding.resolve import name_of
 from sentemb.encoding.sentence import SentenceEncoder
-from sentemb.encoding.view import view_with_states
+from sentemb.encoding.view import view_with_states, with_modules
 from sentemb.errors import InputError
 from sentemb.modules import load
 from sentemb.modules.layer_pooling import LayerPooling
@@ -44,14 +44,9 @@ class LayerEncoder:
         self.poolings = tuple(poolings)
         self.layers = int(transformer.model.config.num_hidden_layers) + 1
         self.width = int(transformer.get_embedding_dimension())
-        pooled = SentenceTransformer(
-            modules=[transformer, LayerPooling(self.width, self.layers - 1, self.poolings)],
-            device=str(model.device),
-            prompts=model.prompts,
-            default_prompt_name=model.default_prompt_name,
-        )
+        pooling = LayerPooling(self.width, self.layers - 1, self.poolings)
         self.name = name
-        self._encoder = SentenceEncoder(pooled, name=name)
+        self._encoder = SentenceEncoder(with_modules(model, [transformer, pooling]), name=name)
 
     @property
     def fingerprint(self) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from typing import Any, TypeVar
 
+from sentence_transformers import SentenceTransformer
 from torch import nn
 
 ModuleType = TypeVar("ModuleType", bound=nn.Module)
@@ -38,3 +39,14 @@ def _copy(module: ModuleType, done: dict[int, nn.Module]) -> ModuleType:
     for name, child in module._modules.items():
         view._modules[name] = None if child is None else _copy(child, done)
     return view
+
+
+def with_modules(model: SentenceTransformer, modules: list[nn.Module]) -> SentenceTransformer:
+    """A model of other modules, with the prompts and on the device of one."""
+    return SentenceTransformer(
+        modules=modules,
+        device=str(model.device),
+        prompts=dict(model.prompts),
+        default_prompt_name=model.default_prompt_name,
+        similarity_fn_name=model.similarity_fn_name,
+    )

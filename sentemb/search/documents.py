@@ -69,16 +69,17 @@ def read_documents(
         InputError: The source cannot be read, or has no such column.
     """
     from sentemb.data.sources import read_rows
+    from sentemb.data.tables import require_columns
 
-    for record in read_rows(source, data_dir=data_dir):
-        values, location = dict(record.values), record.location
+    for location, values in read_rows(source, data_dir=data_dir):
         column = text_column or _text_column(values, location)
-        _take(values, column, location)
-        identifier = None if id_column is None else _take(values, id_column, location)
+        taken = [column] if id_column is None else [column, id_column]
+        require_columns(taken, list(values), location)
+        identifier = None if id_column is None else values[id_column]
         if id_column is not None and identifier is None:
             raise InputError(f"{location}: the id in column {id_column!r} is null", "give every row an id")
-        metadata = {name: _as_json(value) for name, value in values.items()}
-        yield Document(record.text(column), identifier, metadata, location)
+        metadata = {name: _as_json(value) for name, value in values.items() if name not in taken}
+        yield Document(values[column], identifier, metadata, location)
 
 
 def _as_document(item: Any, position: int) -> Document:
@@ -116,12 +117,6 @@ def _text_column(values: Mapping[str, Any], location: str) -> str:
     raise InputError(
         f"{location}: which of the columns {', '.join(values)} holds the text?", "name it with --text-column"
     )
-
-
-def _take(values: dict[str, Any], column: str, location: str) -> Any:
-    if column not in values:
-        raise InputError(f"{location}: no column {column!r}", f"the columns are {', '.join(values)}")
-    return values.pop(column)
 
 
 def _as_json(value: Any) -> Any:

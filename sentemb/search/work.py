@@ -5,28 +5,18 @@ from __future__ import annotations
 import contextlib
 import shutil
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 
-from filelock import FileLock, Timeout
-
-from sentemb.errors import InputError
+from sentemb._files import held
 
 SHARDS = "shard-*.npy"
 
 
-@contextlib.contextmanager
-def locked(folder: Path) -> Iterator[None]:
+def locked(folder: Path) -> AbstractContextManager[None]:
     """Keep other processes out of a work folder; the same thread may enter it again."""
-    folder.mkdir(parents=True, exist_ok=True)
-    lock = FileLock(folder / "lock", timeout=0, is_singleton=True)
-    try:
-        lock.acquire()
-    except Timeout:
-        raise InputError(f"another process is building in {folder}", "wait for it to end") from None
-    try:
-        yield
-    finally:
-        lock.release()
+    busy = f"another process is building in {folder}"
+    return held(folder / "lock", busy, "wait for it to end", reentrant=True)
 
 
 @contextlib.contextmanager

@@ -17,9 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from filelock import FileLock, Timeout
-
-from sentemb._files import read_json, write_json, write_text
+from sentemb._files import held, read_json, write_json, write_text
 from sentemb.errors import InputError
 from sentemb.training.config import RunConfig
 from sentemb.training.settings import differing
@@ -60,20 +58,11 @@ class RunFolder:
     def claimed(self, config: RunConfig, *, resume: bool) -> Iterator[None]:
         """Take the folder for a run and keep other processes out while it lasts."""
         self.check(config, resume=resume)
-        self.run.mkdir(parents=True, exist_ok=True)
-        lock = FileLock(self.run / "lock")
-        try:
-            lock.acquire(timeout=0)
-        except Timeout:
-            raise InputError(
-                f"another process is training in {self.path}", "wait for it or choose another --output"
-            ) from None
-        try:
+        busy = f"another process is training in {self.path}"
+        with held(self.run / "lock", busy, "wait for it or choose another --output"):
             self.check(config, resume=resume)
             write_text(self.config, to_toml(config.values()))
             yield
-        finally:
-            lock.release()
 
     def status(self) -> str | None:
         """State of the run."""

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from sentemb._compat import Dense, Normalize
 from sentemb.encoding import TextEncoder, load_encoder
 from sentemb.encoding.dropout import encode_with_dropout
+from sentemb.encoding.view import with_modules
 from sentemb.errors import InputError
 from sentemb.modules.flow import FlowModule
 from sentemb.transforms.config import FlowConfig
@@ -139,7 +140,7 @@ def append_transform(model: SentenceTransformer, transform: FlowModule | Dense) 
             f"the transform takes vectors of {wanted} dimensions, the model gives {given}",
             "fit it on this model's vectors",
         )
-    return _model_of([*modules[:kept], transform.to(model.device), *modules[kept:]], model)
+    return with_modules(model, [*modules[:kept], transform.to(model.device), *modules[kept:]])
 
 
 def _without_normalisation(model: SentenceTransformer) -> SentenceTransformer:
@@ -149,7 +150,7 @@ def _without_normalisation(model: SentenceTransformer) -> SentenceTransformer:
             "load it without truncate_dim; whitening can keep fewer dimensions itself",
         )
     modules = list(model)
-    return _model_of(modules[: _length_without_normalisation(modules)], model)
+    return with_modules(model, modules[: _length_without_normalisation(modules)])
 
 
 def _length_without_normalisation(modules: Sequence[nn.Module]) -> int:
@@ -157,16 +158,6 @@ def _length_without_normalisation(modules: Sequence[nn.Module]) -> int:
     while length and isinstance(modules[length - 1], Normalize):
         length -= 1
     return length
-
-
-def _model_of(modules: list[nn.Module], model: SentenceTransformer) -> SentenceTransformer:
-    return SentenceTransformer(
-        modules=modules,
-        device=str(model.device),
-        prompts=dict(model.prompts),
-        default_prompt_name=model.default_prompt_name,
-        similarity_fn_name=model.similarity_fn_name,
-    )
 
 
 def _encoder_of(model: SentenceTransformer, cache_dir: str | Path | None) -> TextEncoder:

@@ -12,6 +12,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+import subprocess
+import sys
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -225,3 +228,19 @@ def _tree(repository: Repository, below: str, *, recursive: bool) -> list[dict[s
             oid = hashlib.sha1(content).hexdigest()
             items[path] = {"type": "file", "path": path, "oid": oid, "size": len(content)}
     return list(items.values())
+
+
+def ask(client: str, environment: Mapping[str, str], *questions: list[Any]) -> list[Any]:
+    """What a program in a process of its own answers to questions, a line of JSON each."""
+    variables = {key: value for key, value in os.environ.items() if key != "SENTEMB_DATA"}
+    done = subprocess.run(
+        [sys.executable, "-c", client],
+        input="\n".join(json.dumps(question) for question in questions),
+        env=variables | dict(environment),
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return [json.loads(line) for line in done.stdout.splitlines()]

@@ -8,12 +8,11 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from sentemb.data.catalogue import get
-from tests.data.loopback_hub import LoopbackHub
+from tests.data.loopback_hub import LoopbackHub, ask
 
 # Runs `attempt` for each JSON line on standard input and answers with a value or the error's message.
 CLIENT = """
@@ -42,21 +41,6 @@ for line in sys.stdin:
         answer = str(error)
     print(json.dumps(answer), flush=True)
 """
-
-
-def ask(environment: dict[str, str], *questions: list[Any]) -> list[Any]:
-    variables = {key: value for key, value in os.environ.items() if key != "SENTEMB_DATA"}
-    done = subprocess.run(
-        [sys.executable, "-c", CLIENT],
-        input="\n".join(json.dumps(question) for question in questions),
-        env=variables | environment,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return [json.loads(line) for line in done.stdout.splitlines()]
 
 
 def benchmark(rows: int) -> bytes:
@@ -89,6 +73,7 @@ def test_downloads_and_streams(hub: LoopbackHub, tmp_path: Path) -> None:
     folder = tmp_path / "data"
     hub.add("datasets", "me/splits", {"test.csv": b"text\na\n", "validation.csv": b"text\nb\n"})
     answers = ask(
+        CLIENT,
         hub.environment(tmp_path),
         ["pairs", "stsb", "dev"],
         ["pairs", "stsb", "test"],
@@ -131,6 +116,7 @@ def test_downloads_and_streams(hub: LoopbackHub, tmp_path: Path) -> None:
 
     before = len(hub.requests)
     offline = ask(
+        CLIENT,
         hub.environment(tmp_path) | {"HF_HUB_OFFLINE": "1"},
         ["pairs", "stsb", "dev"],
         ["pairs", "sts13", "test"],
@@ -145,7 +131,7 @@ def test_downloads_and_streams(hub: LoopbackHub, tmp_path: Path) -> None:
 def test_a_hub_out_of_reach_is_one_line_at_once(hub: LoopbackHub, tmp_path: Path, name: str) -> None:
     environment = hub.environment(tmp_path) | {"HF_ENDPOINT": "http://127.0.0.1:9"}
     question = ["read", name] if "/" in name else ["pairs", name, "test"]
-    (answer,) = ask(environment, question)
+    (answer,) = ask(CLIENT, environment, question)
     assert "but http://127.0.0.1:9 cannot be reached" in answer
     assert "--data-dir, SENTEMB_DATA" in answer
 

@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sentemb.data.catalogue import get
-from tests.data.loopback_hub import LoopbackHub
+from tests.data.loopback_hub import LoopbackHub, ask
 
 CLIENT = """
 import json, sys
@@ -36,21 +32,6 @@ for line in sys.stdin:
         answer = str(error)
     print(json.dumps(answer), flush=True)
 """  # noqa: E501
-
-
-def ask(environment: dict[str, str], *questions: list[Any]) -> list[Any]:
-    variables = {key: value for key, value in os.environ.items() if key != "SENTEMB_DATA"}
-    done = subprocess.run(
-        [sys.executable, "-c", CLIENT],
-        input="\n".join(json.dumps(question) for question in questions),
-        env=variables | environment,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return [json.loads(line) for line in done.stdout.splitlines()]
 
 
 def parquet(columns: dict[str, list[Any]]) -> bytes:
@@ -91,6 +72,7 @@ def test_sets_by_hub_id(hub: LoopbackHub, tmp_path: Path) -> None:
     )
     folder = str(tmp_path / "data")
     answers = ask(
+        CLIENT,
         hub.environment(tmp_path / "cache"),
         ["labelled", "dbpedia", "test"],
         ["labelled", "dbpedia", "train"],

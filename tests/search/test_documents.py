@@ -68,7 +68,7 @@ def test_only_column_is_the_text(write_file: Write) -> None:
     ("options", "words"),
     [
         ({}, "which of the columns a, b holds the text"),
-        ({"text_column": "c"}, "no column 'c'; the columns are a, b"),
+        ({"text_column": "c"}, "no column 'c'; its columns are a, b"),
         ({"text_column": "a", "id_column": "c"}, "no column 'c'"),
     ],
 )
