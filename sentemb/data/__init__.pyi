@@ -1,63 +1,45 @@
-from .augmented import add_copies, read_copies
-from .batches import ClassBalancedBatches, class_balanced_batches
-from .catalogue import Entry, entries, get
-from .columns import load_columns
-from .contamination import Contamination, HeldOut, find_contamination, load_held_out
-from .extremes import Extremes, draw_extremes
-from .files import Row
-from .label_values import score_classes
-from .labelled import LabelledTexts, Texts, load_labelled, load_unlabelled, read_labelled
-from .nli import Triple, TripleCounts, read_triples
-from .paraphrases import PairCounts, PairSplit, clean_pairs, load_pairs, paraphrase_components, split_pairs
-from .sampling import cap_per_class, few_shot_per_class, few_shot_sets, imbalanced, stratified_sample
-from .sources import describe_source, read_rows
-from .splits import lacon_train_split, scl_dev_split, sg_bert_dev_split
-from .sts import STS_SETS, ScoredPairs, Subset, load_scored_pairs, read_scored_pairs
-
-__all__ = [
-    "STS_SETS",
-    "ClassBalancedBatches",
-    "Contamination",
-    "Entry",
-    "Extremes",
-    "HeldOut",
-    "LabelledTexts",
-    "PairCounts",
-    "PairSplit",
-    "Row",
-    "ScoredPairs",
-    "Subset",
-    "Texts",
-    "Triple",
-    "TripleCounts",
-    "add_copies",
-    "cap_per_class",
-    "class_balanced_batches",
-    "clean_pairs",
-    "describe_source",
-    "draw_extremes",
-    "entries",
-    "few_shot_per_class",
-    "few_shot_sets",
-    "find_contamination",
-    "get",
-    "imbalanced",
-    "lacon_train_split",
-    "load_columns",
-    "load_held_out",
-    "load_labelled",
-    "load_pairs",
-    "load_scored_pairs",
-    "load_unlabelled",
-    "paraphrase_components",
-    "read_copies",
-    "read_labelled",
-    "read_rows",
-    "read_scored_pairs",
-    "read_triples",
-    "scl_dev_split",
-    "score_classes",
-    "sg_bert_dev_split",
-    "split_pairs",
-    "stratified_sample",
-]
+from .augmented import add_copies as add_copies
+from .augmented import read_copies as read_copies
+from .batches import ClassBalancedBatches as ClassBalancedBatches
+from .batches import class_balanced_batches as class_balanced_batches
+from .catalogue import Entry as Entry
+from .catalogue import entries as entries
+from .catalogue import get as get
+from .columns import load_columns as load_columns
+from .contamination import Contamination as Contamination
+from .contamination import HeldOut as HeldOut
+from .contamination import find_contamination as find_contamination
+from .contamination import load_held_out as load_held_out
+from .extremes import Extremes as Extremes
+from .extremes import draw_extremes as draw_extremes
+from .files import Row as Row
+from .label_values import score_classes as score_classes
+from .labelled import LabelledTexts as LabelledTexts
+from .labelled import Texts as Texts
+from .labelled import load_labelled as load_labelled
+from .labelled import load_unlabelled as load_unlabelled
+from .labelled import read_labelled as read_labelled
+from .nli import Triple as Triple
+from .nli import TripleCounts as TripleCounts
+from .nli import read_triples as read_triples
+from .paraphrases import PairCounts as PairCounts
+from .paraphrases import PairSplit as PairSplit
+from .paraphrases import clean_pairs as clean_pairs
+from .paraphrases import load_pairs as load_pairs
+from .paraphrases import paraphrase_components as paraphrase_components
+from .paraphrases import split_pairs as split_pairs
+from .sampling import cap_per_class as cap_per_class
+from .sampling import few_shot_per_class as few_shot_per_class
+from .sampling import few_shot_sets as few_shot_sets
+from .sampling import imbalanced as imbalanced
+from .sampling import stratified_sample as stratified_sample
+from .sources import describe_source as describe_source
+from .sources import read_rows as read_rows
+from .splits import lacon_train_split as lacon_train_split
+from .splits import scl_dev_split as scl_dev_split
+from .splits import sg_bert_dev_split as sg_bert_dev_split
+from .sts import STS_SETS as STS_SETS
+from .sts import ScoredPairs as ScoredPairs
+from .sts import Subset as Subset
+from .sts import load_scored_pairs as load_scored_pairs
+from .sts import read_scored_pairs as read_scored_pairs

@@ -110,12 +110,9 @@ def load_held_out(
         InputError: There is no such set or file, it is broken, or it is not a test set.
     """
     flat = expand([member for name in names for member in GROUPS.get(name, (name,))])
+    options = {"data_dir": data_dir, "check_rows": check_rows}
     return [
-        HeldOut(
-            name, "", tuple(filter(None, (tuple(texts_of(row)) for row in read_rows(name, columns=columns))))
-        )
-        if names_a_file(name)
-        else _read_entry(get(name), data_dir, check_rows=check_rows)
+        _of_file(name, columns) if names_a_file(name) else _of_entry(get(name), options)
         for name in dict.fromkeys(flat)
     ]
 
@@ -187,17 +184,21 @@ def _overlap(
     return SetOverlap(one.name, one.split, len(as_written), len(folded), whole_rows, tuple(findings))
 
 
-def _read_entry(entry: Entry, data_dir: str | os.PathLike[str] | None, *, check_rows: bool) -> HeldOut:
+def _of_file(name: str, columns: Sequence[str] | None) -> HeldOut:
+    rows = (tuple(texts_of(row)) for row in read_rows(name, columns=columns))
+    return HeldOut(name, "", tuple(filter(None, rows)))
+
+
+def _of_entry(entry: Entry, options: Mapping[str, Any]) -> HeldOut:
     if entry.kind not in ("scored-pairs", "labelled"):
         known = ", ".join(other.name for other in entries("scored-pairs")[:8])
         raise InputError(f"{entry.name} is not a test set", f"name one such as {known}, or a file")
     split = next((split for split in ("test", "dev") if split in entry.splits), entry.splits[0])
-    options: dict[str, Any] = {"split": split, "data_dir": data_dir, "check_rows": check_rows}
     if entry.kind == "scored-pairs":
-        pairs = load_scored_pairs(entry.name, **options)
+        pairs = load_scored_pairs(entry.name, split=split, **options)
         return HeldOut(entry.name, split, tuple(zip(pairs.first, pairs.second, strict=True)))
     load = load_unlabelled if split in entry.unlabelled else load_labelled
-    return HeldOut(entry.name, split, tuple(load(entry.name, **options).rows()))
+    return HeldOut(entry.name, split, tuple(load(entry.name, split=split, **options).rows()))
 
 
 def _is_number(text: str) -> bool:
