@@ -56,17 +56,13 @@ def back_translate(
     batch_size: int = 16,
     progress: Progress | None = None,
 ) -> list[str]:
-    """Translate texts to another language and back.
-
-    An interrupted call that is made again with the same texts, translators and cache gives what an
-    uninterrupted one gives.
+    """Translate texts to another language and back; with a cache, an interrupted call resumes.
 
     Args:
         texts: The texts.
         forward: To the other language.
         backward: From it.
-        cache: Folder for what is translated, in a file for each translator (see `TranslationStore`); None
-            keeps nothing.
+        cache: Folder for what is translated, in a file for each translator; None keeps nothing.
         draw: Number of the sample, with translators that sample.
         batch_size: Texts that are handed over together, and that a killed process loses.
         progress: Called after every batch.

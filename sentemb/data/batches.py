@@ -130,8 +130,7 @@ class _Queue:
 def _turns(classes: int, places: int, rng: np.random.Generator) -> Iterator[int]:
     """Every class once, again and again, and none twice in a row.
 
-    Where a batch has a place for each the order stays, which keeps the batches even; else it changes, so that
-    every two classes meet.
+    The order stays where a batch has a place for each class, else it changes, so that every two classes meet.
     """
     order = rng.permutation(classes).tolist()
     while True:

@@ -1,10 +1,9 @@
 """Texts that a stream has too: the same, nearly the same, or inside longer ones.
 
-Only the texts looked for are held in memory. Two texts of n and m words, of which L stand in both in the same
-order, are as near as 2 L / (n + m). At nearness t they share at least t n / (2 - t) words and as many for m,
-so that among the n - t n / (2 - t) + 1 rarest words of the one there is one of those of the other (prefix
-filtering; Chaudhuri et al., ICDE 2006): a text of the stream is compared with the few that share a rare word
-with it, and none that is near is missed.
+Two texts of n and m words, of which L stand in both in the same order, are as near as 2 L / (n + m). At
+nearness t they share at least t n / (2 - t) words, so that one of the n - t n / (2 - t) + 1 rarest words of
+the one is among those of the other (prefix filtering; Chaudhuri et al., ICDE 2006): a text is compared with
+the few that share a rare word with it, and none that is near is missed.
 """
 
 from __future__ import annotations

@@ -46,9 +46,11 @@ def read_parts(entry: Entry, split: str, place: Place) -> Iterator[tuple[str, li
     elif entry.published is not None and entry.published.format == "semeval":
         yield from _of_semeval(entry, entry.published, place)
     else:
-        rows = ((row.location, (row.text, row.pair, row.label)) for row in read_examples(entry, split, place))
-        records = (Row(where, dict(zip(entry.columns, row, strict=True))) for where, row in rows)
-        yield entry.name, pairs_of(records, entry.columns)
+        rows = (
+            Row(one.location, dict(zip(entry.columns, (one.text, one.pair, one.label), strict=True)))
+            for one in read_examples(entry, split, place)
+        )
+        yield entry.name, pairs_of(rows, entry.columns)
 
 
 def read_subset(entry: Entry, split: str) -> list[Pair]:

@@ -57,10 +57,9 @@ def mine_negatives(
 ) -> tuple[list[Triple], MinedCounts]:
     """Find for each pair the texts that are nearest to its anchor without being its positives.
 
-    A candidate as near as the positive is more likely to be a positive that nobody labelled, so what comes
-    within `margin` of the positive's cosine is skipped (NV-Retriever, arXiv 2407.15831, section 4:
-    TopK-PercPos with 95 %). So is what the pairs themselves say of other texts: of (a, b) and (b, c), c is no
-    negative of a.
+    What comes within `margin` of the positive's cosine is skipped, since it is likely to be a positive that
+    nobody labelled (NV-Retriever, arXiv 2407.15831, section 4: TopK-PercPos with 95 %). So is what the pairs
+    themselves say of other texts: of (a, b) and (b, c), c is no negative of a.
 
     Args:
         pairs: Anchors and positives; texts of the same anchor are all its positives.

@@ -49,7 +49,7 @@ def plan_index(
     """Choose an index for so many vectors.
 
     With `auto`: exact search up to 50,000 vectors, then HNSW, then IVF-PQ with the finest re-ranking codes
-    that the budget leaves room for. A kind given by the user is kept and must fit the budget, if any.
+    that fit the budget. A kind given by the user is kept and must fit the budget, if any.
 
     Args:
         count: Number of vectors.
@@ -84,7 +84,7 @@ def plan_index(
 
 
 def estimate_bytes(factory: str, count: int, dimension: int) -> int:
-    """Size of an index in memory and on disk, without its documents.
+    """Bytes that an index takes in memory and on disk, without its documents.
 
     Args:
         factory: faiss's description, as in `IndexPlan.factory`.

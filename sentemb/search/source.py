@@ -10,13 +10,13 @@ from sentemb.encoding.encoder import Precision, TextEncoder
 
 @dataclass(frozen=True, slots=True)
 class EncoderSource:
-    """A model by name, with the options that decide its vectors.
+    """A model by name, with the options that decide its vectors; see `sentemb.encoding.load_encoder`.
 
     Args:
         model: Folder, word-vector file or hub id.
-        pooling: As for `sentemb.encoding.load_encoder`.
-        precision: As for `sentemb.encoding.load_encoder`.
-        max_length: As for `sentemb.encoding.load_encoder`.
+        pooling: Pooling of a folder or hub id.
+        precision: `float32` or `reduced`.
+        max_length: Longest input in tokens.
     """
 
     model: str
@@ -39,9 +39,9 @@ class EncoderSource:
         """Load the encoder.
 
         Args:
-            device: As for `sentemb.encoding.load_encoder`.
-            cache_dir: As for `sentemb.encoding.load_encoder`.
-            data_dir: As for `sentemb.encoding.load_encoder`.
+            device: As for `sentemb.encoding.load_encoder`, like the rest.
+            cache_dir: Folder for vectors.
+            data_dir: Folder for word vectors.
 
         Returns:
             The encoder.
