@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sentemb._files import write_bytes
 from sentemb.cli.console import next_step, say
 from sentemb.cli.options import AllowCountMismatch, DataDir, Jobs, Seeds, Settings, split_names, split_numbers
 from sentemb.errors import InputError
@@ -114,28 +113,11 @@ def experiment(
     path = write_tables(chosen, output)
     typer.echo(path.read_text(encoding="utf-8"), nl=False)
     if figures:
-        draw(chosen, output)
+        from sentemb.experiments.drawing import draw
+
+        for picture in draw(chosen, output):
+            say(str(picture))
     next_step(f"sentemb report {output}")
-
-
-def draw(chosen: Experiment, folder: Path) -> None:
-    """Draw the scores of an experiment against its values, a picture for each data set."""
-    from sentemb.evaluation.naming import slug
-    from sentemb.evaluation.record import load_records
-    from sentemb.experiments.summary import curves, summarize
-    from sentemb.experiments.tables import METRIC_NAMES, varied
-    from sentemb.report.curves import band_figure
-    from sentemb.report.figures import png_of
-
-    records = [one for one in load_records([folder]) if one.trial and one.trial.experiment == chosen.name]
-    summaries = summarize(records, best=chosen.best)
-    metrics = {one.data: METRIC_NAMES[one.metric] for one in summaries}
-    axes = [varied(one.setting) for one in summaries if one.setting.value is not None]
-    for data, lines in curves(summaries).items():
-        figure = band_figure(lines, x_label=axes[0], y_label=f"{data}, {metrics[data]} x 100")
-        path = folder / f"{chosen.name}.{slug(data)}.png"
-        write_bytes(path, png_of(figure))
-        say(str(path))
 
 
 def assigned(option: str, arguments: Sequence[str]) -> dict[str, Any]:

@@ -13,17 +13,7 @@ import typer
 
 from sentemb._files import refuse_output_over_input
 from sentemb.cli.console import next_step, progress_bar, say, show
-from sentemb.cli.options import (
-    AsJson,
-    CacheDir,
-    DataDir,
-    Device,
-    MaxLength,
-    OutputFolder,
-    Overwrite,
-    Pooling,
-    Precision,
-)
+from sentemb.cli.options import AsJson, EncoderOptions, OutputFolder, Overwrite, grouped
 from sentemb.errors import InputError
 
 if TYPE_CHECKING:
@@ -40,10 +30,12 @@ _STAGES = {
 _EFFORT = {"flat": "", "hnsw": ", efSearch {}", "ivfpq": ", nprobe {}"}
 
 
+@grouped
 def build(
     data: Annotated[str, typer.Argument(help="File, folder, hub id or catalogue name.")],
     model: Annotated[str, typer.Option("--model", "-m", help="Folder, hub id or word-vector file.")],
     output: OutputFolder,
+    options: EncoderOptions,
     text_column: Annotated[str | None, typer.Option(help="Column to encode.")] = None,
     id_column: Annotated[str | None, typer.Option(help="Column with unique ids; else positions.")] = None,
     kind: Annotated[
@@ -53,12 +45,6 @@ def build(
     memory_budget: Annotated[
         str | None, typer.Option(help="Memory the index may take, such as 500MB; auto keeps within 2GiB.")
     ] = None,
-    data_dir: DataDir = None,
-    pooling: Pooling = None,
-    precision: Precision = "float32",
-    max_length: MaxLength = None,
-    device: Device = None,
-    cache_dir: CacheDir = None,
     overwrite: Overwrite = False,
 ) -> None:
     """Encode documents and index them; run the same command again to resume an interrupted build."""
@@ -72,11 +58,13 @@ def build(
     with work_folder(output.absolute().parent / f".{output.name}.building", announce=say) as work_dir:
         from sentemb.search import EncoderSource, SearchIndex, read_documents
 
-        documents = read_documents(data, text_column=text_column, id_column=id_column, data_dir=data_dir)
+        documents = read_documents(
+            data, text_column=text_column, id_column=id_column, data_dir=options.data_dir
+        )
         # Before the model is loaded: a missing file or column must not cost a minute.
         first = list(itertools.islice(documents, 1))
-        source = EncoderSource(model, pooling, precision, max_length)
-        encoder = source.load(device=device, cache_dir=cache_dir, data_dir=data_dir)
+        source = EncoderSource(model, options.pooling, options.precision, options.max_length)
+        encoder = source.load(device=options.device, cache_dir=options.cache_dir, data_dir=options.data_dir)
         with progress_bar() as bar:
             index = SearchIndex.build(
                 itertools.chain(first, documents),

@@ -78,7 +78,7 @@ def tune(
         trials=trials,
         announce=say,
     )
-    stem = f"{slug(recipe)}.{slug(data_set)}"
+    stem = f"{slug(recipe)}.{slug(trial.datasets[0])}"
     table = _table(
         tuned, f"{recipe} on {data_set}, {trial.method.options['metric']} x 100 on validation rows"
     ).markdown()

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 import typer
@@ -15,8 +15,8 @@ from sentemb.cli import console
 from sentemb.cli.main import build, run
 from sentemb.cli.verbs import VERBS, Group
 from sentemb.report.table import Table
+from tests import processes
 
-PROGRAM = [sys.executable, "-c", "from sentemb.cli.main import run; run()"]
 VERB_NAMES = [
     (name, verb)
     for name, entry in VERBS.items()
@@ -73,10 +73,12 @@ def test_what_a_group_lists_fits_on_a_line(
         ("sentemb train sg-opt --learn", "--learning-rate"),
     ],
 )
-def test_shells_complete_verbs_options_and_models(words: str, expected: str) -> None:
+def test_shells_complete_verbs_options_and_models(words: str, expected: str, tmp_path: Path) -> None:
     asked = {"_SENTEMB_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
-    done = subprocess.run(PROGRAM, env={**os.environ, **asked}, capture_output=True, text=True, check=True)
-    assert done.stdout.split() == [expected]
+    process = processes.start(processes.command, [], log=tmp_path / "log", **asked)
+    process.join()
+    assert process.exitcode == 0
+    assert (tmp_path / "log").read_text().split() == [expected]
 
 
 @pytest.mark.parametrize(

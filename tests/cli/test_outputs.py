@@ -107,4 +107,4 @@ def test_own_files_are_taken_where_sets_have_names(
         assert "Traceback" not in err
     assert Path("classes.csv").read_text().count("\n") == 37
     assert "mine accuracy" in Path("experiment/full.md").read_text()
-    assert "[lacon]" in Path("tuned/lacon.mine.csv.toml").read_text()
+    assert "[lacon]" in Path("tuned/lacon.mine.toml").read_text()
