@@ -148,8 +148,8 @@ def _page(base: str, model: Path, scores: Sequence[Score], hits: dict[str, list[
     rows = tuple((encoder, pooling, f"{score:.2f}") for encoder, pooling, score in scores)
     page.table(Table("", ("encoder", "pooling", "Spearman x 100"), rows, names=2))
     page.text(
-        f"SG-OPT from {Path(base).name}, seed {seed}; {len(pairs.gold)} graded pairs that come with sentemb, "
-        "graded by one annotator, which chose the checkpoint too: a smoke test, no benchmark.",
+        f"SG-OPT from {Path(base).name}, seed {seed}; {len(pairs.gold)} graded pairs that come with sentemb; "
+        "one annotator graded them, and they chose the checkpoint too: a smoke test, no benchmark.",
         style="note",
     )
     page.heading("While training")
