@@ -51,6 +51,7 @@ def tune(
         describe,
         validate,
     )
+    from sentemb.experiments.runner import Place
     from sentemb.experiments.tuning import tune as search
     from sentemb.experiments.validation import checked_model
 
@@ -63,7 +64,7 @@ def tune(
         base=base,
     )
     options = checked_model(ClassificationData, assigned("data", data or ()), "--data")
-    kind = ClassificationTrials(experiment, options, data_dir=data_dir, work=output, announce=say)
+    kind = ClassificationTrials(experiment, options, Place(output, data_dir, announce=say))
     trial = kind.trials()[0]
     splits = kind.prepare(trial).argument.splits
     prepare_folder(output)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -31,7 +30,7 @@ from sentemb.evaluation.naming import slug
 from sentemb.evaluation.record import DataSet, Record, Score
 from sentemb.experiments.experiment import Experiment, Method, PlannedTrial, Setting, grid, joined, portable
 from sentemb.experiments.labelled_sets import LabelledSets
-from sentemb.experiments.runner import Outcome, Planned, Prepared, TrialKind, short_key
+from sentemb.experiments.runner import Outcome, Place, Planned, Prepared, TrialKind, short_key
 from sentemb.experiments.samplers import Rule, Splits
 from sentemb.modules import build_head, load
 from sentemb.training import resolve
@@ -93,35 +92,26 @@ class ClassificationTrials(TrialKind):
     """Methods by labelled sets by settings by seeds; all methods share the optimization of a paper."""
 
     suite = "classification"
+    data_model = ClassificationData
 
-    def __init__(
-        self,
-        experiment: Experiment,
-        data: ClassificationData,
-        *,
-        data_dir: str | os.PathLike[str] | None = None,
-        work: Path,
-        announce: Callable[[str], None],
-    ) -> None:
+    def __init__(self, experiment: Experiment, data: ClassificationData, place: Place) -> None:
         files = _read_files(experiment.datasets, data)
         if files:
             called = {name: files[name].name if name in files else name for name in experiment.datasets}
             bases = {called[name]: base for name, base in experiment.bases.items()}
             experiment = experiment.replace(datasets=tuple(called.values()), bases=bases)
-        super().__init__(experiment)
+        super().__init__(experiment, data, place)
         own = own_sets(data) | {one.name: {"train": one} for one in files.values()}
         self._data = data
         self._names = experiment.datasets or tuple(own)
         self._sets = LabelledSets(
-            data_dir,
+            place.data_dir,
             rule=data.rule,
             own=own,
             copies={name: _copies(name, path) for name, path in data.copies.items()},
             test_rows=data.test_rows,
             check_rows=data.check_rows,
         )
-        self._work = work
-        self._announce = announce
         self._described: dict[str, dict[str, Any]] = {}
         self._latest: tuple[object, Splits] | None = None
 
@@ -213,9 +203,9 @@ class ClassificationTrials(TrialKind):
         splits = self._sets.splits(source, Setting("train", rows) if rows else Setting("full"), seed)
         decided = {**describe(method.recipe, options), "base": None}
         key = short_key([method.recipe, decided, splits.checksums])
-        output = self._work / "sources" / f"{method.name}.{source}.{key}.seed-{seed}"
+        output = self.place.work / "sources" / f"{method.name}.{source}.{key}.seed-{seed}"
         if RunFolder(output).status() != "finished":
-            self._announce(f"training {method.name} on {source}, {len(splits.train)} rows: {output}")
+            self.place.announce(f"training {method.name} on {source}, {len(splits.train)} rows: {output}")
             overrides = {**options, "seeds": (seed,), "output": str(output)}
             config = resolve(method.recipe, overrides=overrides)
             fit_classifier(config, splits.train, splits.validation, resume=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -16,7 +15,7 @@ from sentemb.encoding.fingerprint import fingerprint_of
 from sentemb.evaluation.environment import command_line, environment
 from sentemb.evaluation.record import OVERALL, DataSet, Record, Score
 from sentemb.experiments.experiment import Experiment, PlannedTrial, Setting, grid, joined
-from sentemb.experiments.runner import Outcome, Planned, Prepared, TrialKind, short_key
+from sentemb.experiments.runner import Outcome, Place, Planned, Prepared, TrialKind, short_key
 from sentemb.modules import load
 from sentemb.multitask import (
     MultiTaskModel,
@@ -70,20 +69,14 @@ class MultiTaskTrials(TrialKind):
     """Rows by seeds, each trained on the three tasks and evaluated on their dev sets."""
 
     suite = "multitask"
+    data_model = MultiTaskData
 
-    def __init__(
-        self,
-        experiment: Experiment,
-        data: MultiTaskData,
-        *,
-        data_dir: str | os.PathLike[str] | None = None,
-        work: Path,
-    ) -> None:
-        super().__init__(experiment)
+    def __init__(self, experiment: Experiment, data: MultiTaskData, place: Place) -> None:
+        super().__init__(experiment, data, place)
         self._data = data
-        self._data_dir = data_dir
-        self._work = work
-        train, dev = load_task_sets(data_dir=data_dir, held_out=data.held_out, check_rows=data.check_rows)
+        train, dev = load_task_sets(
+            data_dir=place.data_dir, held_out=data.held_out, check_rows=data.check_rows
+        )
         self._train, self._dev = train.sample(data.rows), dev.sample(data.dev_rows)
         self._nli: Sequence[Sequence[str]] = ()
 
@@ -102,7 +95,7 @@ class MultiTaskTrials(TrialKind):
         """Read the NLI triples where a row needs them."""
         config = self._config(trial)
         if uses_nli(config) and not self._nli:
-            self._nli = read_nli_columns(self._data.nli, data_dir=self._data_dir, rows=self._data.rows)
+            self._nli = read_nli_columns(self._data.nli, data_dir=self.place.data_dir, rows=self._data.rows)
         nli = self._nli if uses_nli(config) else ()
         sums = {
             f"{split}.{task}": data.describe()["sha256"]
@@ -129,7 +122,7 @@ class MultiTaskTrials(TrialKind):
         remove_folder(self._folder(trial))
 
     def _folder(self, trial: PlannedTrial) -> Path:
-        return self._work / trial.method.name / f"seed-{trial.seed}"
+        return self.place.work / trial.method.name / f"seed-{trial.seed}"
 
     def _config(self, trial: PlannedTrial) -> MultiTaskConfig:
         options = joined(self.experiment.options, trial.method.options)

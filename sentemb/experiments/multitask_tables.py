@@ -6,15 +6,17 @@ import json
 import math
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from itertools import combinations
-from statistics import fmean, stdev
+from statistics import fmean
 from typing import Any
+
+from pydantic import BaseModel, field_validator
 
 from sentemb.errors import InputError
 from sentemb.evaluation.record import OVERALL, Record
+from sentemb.report.results import mean_cell
 from sentemb.report.table import ABSENT, Table
 from sentemb.training import get_recipe
 
@@ -25,8 +27,7 @@ Scores = Mapping[str, float]
 BySeed = Mapping[int, Mapping[str, Record]]
 
 
-@dataclass(frozen=True)
-class PaperRow:
+class PaperRow(BaseModel):
     """A row of a table."""
 
     label: str
@@ -34,9 +35,13 @@ class PaperRow:
     # One; or one for each task, where a score is that of the task's own run; or none: the best of all runs.
     runs: tuple[str, ...]
 
+    @field_validator("figures")
+    @classmethod
+    def _absent(cls, figures: tuple[float, ...]) -> tuple[float | None, ...]:
+        return tuple(None if math.isnan(figure) else figure for figure in figures)
 
-@dataclass(frozen=True)
-class PaperTable:
+
+class PaperTable(BaseModel):
     """A table of the paper: its number, what it compares, and its rows in order."""
 
     number: int
@@ -48,21 +53,8 @@ class PaperTable:
 def paper_tables() -> tuple[PaperTable, ...]:
     """Tables 1 to 10 of the paper."""
     file = resources.files("sentemb.experiments") / "published" / "multitask.toml"
-    return tuple(
-        PaperTable(
-            table["number"],
-            table["title"],
-            tuple(
-                PaperRow(
-                    row["label"],
-                    tuple(None if math.isnan(figure) else figure for figure in row["figures"]),
-                    tuple(row["runs"]),
-                )
-                for row in table["rows"]
-            ),
-        )
-        for table in tomllib.loads(file.read_text(encoding="utf-8"))["tables"]
-    )
+    tables = tomllib.loads(file.read_text(encoding="utf-8"))["tables"]
+    return tuple(map(PaperTable.model_validate, tables))
 
 
 def multitask_tables(records: Sequence[Record]) -> list[Table]:
@@ -127,9 +119,7 @@ def _cells(row: PaperRow, scores: Sequence[Scores]) -> list[str]:
     cells = []
     for name, figure in zip(COLUMNS, row.figures, strict=True):
         values = [100 * one[name] for one in scores if name in one]
-        mean = f"{fmean(values):.1f}" if values else ABSENT
-        cells.append(mean + (f" ± {stdev(values):.1f}" if len(values) > 1 else ""))
-        cells.append(ABSENT if figure is None else f"{100 * figure:.1f}")
+        cells += [mean_cell(values, 1), ABSENT if figure is None else f"{100 * figure:.1f}"]
     return cells
 
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from sentemb.evaluation.record import Record
 from sentemb.experiments.experiment import Experiment
-from sentemb.experiments.runner import TrialKind, run_trials
+from sentemb.experiments.runner import Place, TrialKind, run_trials
 from sentemb.experiments.validation import checked_model
 
 if TYPE_CHECKING:
@@ -60,46 +59,27 @@ def run_experiment(
         >>> run_experiment(load_experiment("ablations"), Path("runs/ablations"))  # doctest: +SKIP
     """
     say = announce or (progress.announce if progress is not None else logger.info)
-    kind = _kind_of(
-        experiment,
-        data_dir=data_dir,
-        work=work or folder / "models",
-        keep_models=keep_models,
-        progress=progress if jobs == 1 else None,
-        announce=say,
-    )
-    return run_trials(kind, folder, jobs=jobs, announce=say)
+    kind = _kind_of(experiment)
+    data = checked_model(kind.data_model, experiment.data, f"{experiment.name}, data")
+    shown = progress if jobs == 1 else None
+    place = Place(work or folder / "models", data_dir, keep_models, shown, say)
+    return run_trials(kind(experiment, data, place), folder, jobs=jobs, announce=say)
 
 
 def data_fields(experiment: Experiment) -> Mapping[str, FieldInfo]:
     """What the table `data` of an experiment may hold."""
-    return _data_model(experiment).model_fields
+    return _kind_of(experiment).data_model.model_fields
 
 
-def _data_model(experiment: Experiment) -> type[BaseModel]:
-    if experiment.kind == "classification":
-        from sentemb.experiments.classification import ClassificationData as Data
-    elif experiment.kind == "multitask":
-        from sentemb.experiments.multitask import MultiTaskData as Data  # type: ignore[assignment]
-    else:
-        from sentemb.experiments.sts import StsData as Data  # type: ignore[assignment]
-    return Data
-
-
-def _kind_of(
-    experiment: Experiment, *, work: Path, announce: Callable[[str], None], **options: Any
-) -> TrialKind:
-    data: Any = checked_model(_data_model(experiment), experiment.data, f"{experiment.name}, data")
-    data_dir = options["data_dir"]
+def _kind_of(experiment: Experiment) -> type[TrialKind]:
     if experiment.kind == "classification":
         from sentemb.experiments.classification import ClassificationTrials
 
-        return ClassificationTrials(experiment, data, data_dir=data_dir, work=work, announce=announce)
+        return ClassificationTrials
     if experiment.kind == "multitask":
         from sentemb.experiments.multitask import MultiTaskTrials
 
-        return MultiTaskTrials(experiment, data, data_dir=data_dir, work=work)
+        return MultiTaskTrials
     from sentemb.experiments.sts import FrozenTrials, StsTrials
 
-    make = FrozenTrials if experiment.kind == "frozen" else StsTrials
-    return make(experiment, data, work=work, **options)
+    return FrozenTrials if experiment.kind == "frozen" else StsTrials

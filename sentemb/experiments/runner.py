@@ -11,9 +11,10 @@ from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy.typing as npt
+from pydantic import BaseModel
 
 from sentemb.errors import InputError
 from sentemb.evaluation.record import (
@@ -28,6 +29,9 @@ from sentemb.experiments.eta import Eta, duration
 from sentemb.experiments.experiment import Experiment, PlannedTrial, default_options
 from sentemb.experiments.samplers import ImpossibleDraw
 from sentemb.experiments.workers import run_here, run_in_processes
+
+if TYPE_CHECKING:
+    from sentemb.training.progress import ConsoleProgress
 
 logger = logging.getLogger(__name__)
 
@@ -50,14 +54,26 @@ class Prepared(NamedTuple):
     checksums: Mapping[str, str]
 
 
+@dataclass(frozen=True)
+class Place:
+    """Where trials find their data and train their models, and who hears of it."""
+
+    work: Path
+    data_dir: str | Path | None = None
+    keep_models: bool = False
+    progress: ConsoleProgress | None = None
+    announce: Callable[[str], None] = logger.info
+
+
 class TrialKind(ABC):
     """What differs between kinds of experiments: which trials there are, and how one is run."""
 
-    suite: ClassVar[str]
+    suite: str
     parallel: ClassVar[bool] = True
+    data_model: ClassVar[type[BaseModel]]  # of the experiment's table `data`
 
-    def __init__(self, experiment: Experiment) -> None:
-        self.experiment = experiment
+    def __init__(self, experiment: Experiment, data: Any, place: Place) -> None:
+        self.experiment, self.place = experiment, place
 
     @abstractmethod
     def trials(self) -> list[PlannedTrial]:

@@ -24,7 +24,7 @@ from sentemb.evaluation.scoring import checksum_of
 from sentemb.evaluation.sts import evaluate_pairs, load_sets
 from sentemb.evaluation.suites import get_suite
 from sentemb.experiments.experiment import Experiment, Method, PlannedTrial, Setting, grid, joined, portable
-from sentemb.experiments.runner import Outcome, Planned, Prepared, TrialKind, differing
+from sentemb.experiments.runner import Outcome, Place, Planned, Prepared, TrialKind, differing
 from sentemb.losses import ViewCache
 from sentemb.modules import load
 from sentemb.training import resolve, train
@@ -76,27 +76,14 @@ class StsTrials(TrialKind):
     encoder. A loss of your own is the option `loss = "FILE.py:CLASS"` of a recipe.
     """
 
-    suite = "sts"
+    data_model = StsData
 
-    def __init__(
-        self,
-        experiment: Experiment,
-        data: StsData,
-        *,
-        data_dir: str | Path | None = None,
-        work: Path,
-        keep_models: bool = False,
-        progress: ConsoleProgress | None = None,
-    ) -> None:
-        super().__init__(experiment)
-        self.suite = data.suite  # type: ignore[misc]  # an experiment has one
+    def __init__(self, experiment: Experiment, data: StsData, place: Place) -> None:
+        super().__init__(experiment, data, place)
+        self.suite = data.suite
         self._data = data
-        self._data_dir = data_dir
-        self._work = work
-        self._keep = keep_models
-        self._progress = progress
         names = experiment.datasets or get_suite(data.suite).sets
-        self._pairs = load_sets(names, data_dir=data_dir, check_rows=data.check_rows)
+        self._pairs = load_sets(names, data_dir=place.data_dir, check_rows=data.check_rows)
         self._sample: Sentences | None = None
 
     def trials(self) -> list[PlannedTrial]:
@@ -129,7 +116,7 @@ class StsTrials(TrialKind):
             None if transform else self._config(trial.method, trial.seed or 0, self._folder(trial)),
             self._pairs,
             self.suite,
-            self._progress,
+            self.place.progress,
         )
         return Prepared(run_sts, run, {one.name: checksum_of(one) for one in self._pairs})
 
@@ -163,7 +150,7 @@ class StsTrials(TrialKind):
 
     def end(self, trial: PlannedTrial) -> None:
         """Remove the model."""
-        if not self._keep:
+        if not self.place.keep_models:
             remove_folder(self._folder(trial))
 
     def _methods(self) -> list[Method]:
@@ -178,7 +165,7 @@ class StsTrials(TrialKind):
         """Where the model is trained; the name of the folder is that of the model."""
         base = name_of(self._base(trial.method))
         name = self.experiment.model.format(base=base, method=trial.method.name)
-        return self._work / (name if trial.seed is None else f"{name}-seed-{trial.seed}")
+        return self.place.work / (name if trial.seed is None else f"{name}-seed-{trial.seed}")
 
     def _base(self, method: Method) -> str:
         return str(method.options["base"]) if "base" in method.options else self._config(method, 1).base
@@ -187,7 +174,10 @@ class StsTrials(TrialKind):
         return method.options.get("pooling", TRANSFORMS[method.recipe])
 
     def _config(self, method: Method, seed: int, output: Path = Path("unused")) -> TrainConfig:
-        options = {**method.options, "data_dir": None if self._data_dir is None else str(self._data_dir)}
+        options = {
+            **method.options,
+            "data_dir": None if self.place.data_dir is None else str(self.place.data_dir),
+        }
         if options.get("data") == "sample":
             options["data"] = str(self._sample_file(write=output != Path("unused")))
         overrides = {**options, "output": str(output), "seeds": (seed,)}
@@ -196,20 +186,20 @@ class StsTrials(TrialKind):
 
     def _sentences(self, method: Method) -> Sentences:
         source = method.options.get("data", SENTENCES)
-        return self._sampled() if source == "sample" else load_sentences(source, data_dir=self._data_dir)
+        return self._sampled() if source == "sample" else load_sentences(source, data_dir=self.place.data_dir)
 
     def _sampled(self) -> Sentences:
         """As many pairs as asked for, always the same."""
         if self._sample is None:
             pairs = draw_pairs(
-                self._data.sample, self._data.columns, count=self._data.pairs, data_dir=self._data_dir
+                self._data.sample, self._data.columns, count=self._data.pairs, data_dir=self.place.data_dir
             )
             self._sample = Sentences(*pairs)
         return self._sample
 
     def _sample_file(self, *, write: bool) -> Path:
         """The sample's sentences one by one, for recipes that train on sentences."""
-        path = self._work.parent / "sample-sentences.jsonl"
+        path = self.place.work.parent / "sample-sentences.jsonl"
         if write and not path.exists():
             texts = [text for pair in zip(*self._sampled(), strict=True) for text in pair]  # type: ignore[arg-type]
             write_text(path, "".join(json.dumps({"text": text}, ensure_ascii=False) + "\n" for text in texts))

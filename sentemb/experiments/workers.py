@@ -15,6 +15,7 @@ from multiprocessing.connection import Connection
 from typing import TypeVar
 
 from sentemb.errors import InputError
+from sentemb.evaluation.environment import cores
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
@@ -39,7 +40,7 @@ def run_in_processes(
     """
     context = get_context("spawn")
     theirs, ours = context.Pipe(duplex=False)
-    threads = max(1, _cores() // jobs)
+    threads = max(1, cores() // jobs)
     # What a process leaves there when it is ended goes with the folder.
     scratch = tempfile.TemporaryDirectory(prefix="sentemb-study-", ignore_cleanup_errors=True)
     arguments = (theirs, threads, scratch.name)
@@ -85,9 +86,3 @@ def _end_with(pipe: Connection) -> None:
     # Nothing is ever sent: there is something to read when the other end is gone.
     pipe.poll(None)
     os._exit(1)
-
-
-def _cores() -> int:
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1

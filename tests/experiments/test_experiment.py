@@ -13,6 +13,7 @@ from sentemb.experiments import Experiment, Method, experiment_names, load_exper
 from sentemb.experiments.classification import ClassificationData, ClassificationTrials
 from sentemb.experiments.multitask_tables import paper_tables
 from sentemb.experiments.run import data_fields
+from sentemb.experiments.runner import Place
 from sentemb.training import recipes_of
 
 OWN = """
@@ -37,7 +38,7 @@ both = ["simcse", "mine"]
 
 def trials(experiment: Experiment, **data: Any) -> ClassificationTrials:
     given = ClassificationData(**{**experiment.data, **data})
-    return ClassificationTrials(experiment, given, work=Path("unused"), announce=print)
+    return ClassificationTrials(experiment, given, Place(Path("unused"), announce=print))
 
 
 def test_a_file_of_ones_own(write_file: Callable[[str, str], Path]) -> None:

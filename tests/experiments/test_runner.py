@@ -27,7 +27,7 @@ from pathlib import Path
 from sentemb.experiments.runner import run_trials
 from tests.experiments.toy import ToyTrials, run_slowly, toy_experiment
 if __name__ == "__main__":
-    kind = ToyTrials(toy_experiment("ce", "smooth", seeds=10), run_slowly)
+    kind = ToyTrials(toy_experiment("ce", "smooth", seeds=6), run_slowly)
     run_trials(kind, Path(sys.argv[1]), jobs=int(sys.argv[2]))
 """
 
@@ -177,12 +177,12 @@ def test_a_killed_experiment_keeps_whole_records_and_resumes(tmp_path: Path) -> 
     assert len(workers) == 2
     wait_for(lambda: not any(runs(worker) for worker in workers))
     kept = {(one.model, one.seed): one for one in load_records(folder)}  # every one is whole
-    assert 3 <= len(kept) < 20
+    assert 3 <= len(kept) < 12
     counting = Counting()
-    records = run(folder, "ce", "smooth", by=counting, seeds=10)
-    assert len(counting.calls) == 20 - len(kept)
+    records = run(folder, "ce", "smooth", by=counting, seeds=6)
+    assert len(counting.calls) == 12 - len(kept)
     there = {(one.model, one.seed): one for one in records}
-    fresh = {(one.model, one.seed): one for one in run(tmp_path / "fresh", "ce", "smooth", seeds=10)}
+    fresh = {(one.model, one.seed): one for one in run(tmp_path / "fresh", "ce", "smooth", seeds=6)}
     for key, one in kept.items():
         assert there[key].environment.date == one.environment.date
         np.testing.assert_array_equal(predicted(one), predicted(fresh[key]))

@@ -17,7 +17,7 @@ from sentemb.evaluation.classification import task_of
 from sentemb.experiments import Experiment, LabelledSets
 from sentemb.experiments.classification import ClassificationData, ClassificationTrials, outcome_of
 from sentemb.experiments.experiment import Method, PlannedTrial
-from sentemb.experiments.runner import Outcome, Prepared
+from sentemb.experiments.runner import Outcome, Place, Prepared
 from sentemb.experiments.samplers import Splits
 
 BASE = {"base": "none", "start_fingerprint": "0" * 64}
@@ -66,7 +66,7 @@ class ToyTrials(ClassificationTrials):
     """Trials of this file's methods."""
 
     def __init__(self, experiment: Experiment, run: Any = run_toy, **data: Any) -> None:
-        super().__init__(experiment, ClassificationData(**data), work=Path("unused"), announce=print)
+        super().__init__(experiment, ClassificationData(**data), Place(Path("unused"), announce=print))
         self._sets = labelled_sets(rule=data.get("rule"))
         self.run = run
 
