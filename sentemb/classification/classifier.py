@@ -4,20 +4,42 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from sentence_transformers import SentenceTransformer
 
+from sentemb._files import new_folder
 from sentemb.classification.inputs import Input, check_inputs, compute
 from sentemb.encoding.encoder import check_finite
 from sentemb.encoding.sentence import training_flags_kept
 from sentemb.errors import InputError
-from sentemb.modules.heads import ClassificationHead
+from sentemb.modules import load
+from sentemb.modules.head_files import HeadFolder
+from sentemb.modules.heads import ClassificationHead, build_head
 
 Scores = NDArray[np.float32]
+
+
+class _Config(TypedDict):
+    """`classifier/config.json`."""
+
+    labels: list[str]
+    pairs: bool
+    max_length: int | None
+    head: dict[str, Any]
+
+
+_HEAD = HeadFolder(
+    kind="classifier",
+    name="classifier",
+    weights="head.safetensors",
+    schema=_Config,
+    version=1,
+    hint="give the folder that Classifier.save or fit_classifier wrote, and copy it whole",
+)
 
 
 class Classifier:
@@ -81,32 +103,12 @@ class Classifier:
         return [self.labels[number] for number in self.logits(texts).argmax(axis=1)]
 
     def predict_proba(self, texts: Sequence[Input]) -> Scores:
-        """Probabilities of all classes: the softmax of the logits.
-
-        Args:
-            texts: Texts, or pairs.
-
-        Returns:
-            `(len(texts), classes)`; rows add up to 1.
-
-        Raises:
-            InputError: A text is of another kind, or its logits are not finite.
-        """
+        """Probabilities of all classes, `(len(texts), classes)`: the softmax of the logits."""
         probabilities: Scores = torch.from_numpy(self.logits(texts)).softmax(dim=1).numpy()
         return probabilities
 
     def logits(self, texts: Sequence[Input]) -> Scores:
-        """What the head computes; for heads with label vectors the cosine over the temperature.
-
-        Args:
-            texts: Texts, or pairs.
-
-        Returns:
-            `(len(texts), classes)`.
-
-        Raises:
-            InputError: A text is of another kind, or its logits are not finite.
-        """
+        """What the head computes, `(len(texts), classes)`; cosines over the temperature by label vectors."""
         inputs = check_inputs(texts, pairs=self.pairs)
         if not inputs:
             return np.zeros((0, len(self.labels)), dtype=np.float32)
@@ -125,11 +127,9 @@ class Classifier:
         Raises:
             InputError: The folder is taken.
         """
-        from sentemb._files import new_folder
-        from sentemb.classification.storage import write_classifier
-
         with new_folder(Path(folder)) as partial:
-            write_classifier(self, partial)
+            self.encoder.save_pretrained(str(partial), create_model_card=False)
+            _HEAD.write(partial, self.head, self.config())
 
     @classmethod
     def load(cls, folder: str | Path, *, device: str | None = None) -> Classifier:
@@ -145,16 +145,15 @@ class Classifier:
         Raises:
             InputError: There is no classifier, or it is damaged.
         """
-        from sentemb.classification.storage import read_classifier
-
-        return cls(**read_classifier(Path(folder).expanduser(), device=device))
+        path = Path(folder).expanduser()
+        config = _HEAD.read_config(path)
+        head = build_head(config["head"])
+        _HEAD.load_weights(path, head)
+        encoder = load(str(path), device=device)
+        return cls(encoder, head, config["labels"], pairs=config["pairs"], max_length=config["max_length"])
 
     def config(self) -> dict[str, Any]:
-        """Everything but the weights.
-
-        Returns:
-            `labels`, `pairs`, `max_length` and the head's configuration, as JSON values.
-        """
+        """Everything but the weights, as JSON values."""
         return {
             "labels": list(self.labels),
             "pairs": self.pairs,

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sentemb.classification.classifier import Classifier
-from sentemb.classification.options import check_options
 from sentemb.classification.session import ClassifierSession
 from sentemb.data.labelled import LabelledTexts
 from sentemb.errors import InputError
 from sentemb.training.config import ClassifierConfig
 from sentemb.training.folder import RunFolder
+from sentemb.training.objective import check_loss_options, takes_head
 from sentemb.training.outcome import Run
 from sentemb.training.progress import ConsoleProgress, without_upstream_bars
 from sentemb.training.ranks import on_main
@@ -68,11 +68,7 @@ def fit_classifier(
         >>> cola = load_labelled("cola", split="train")  # doctest: +SKIP
         >>> fit_classifier(config, cola).classifier.predict(["Cat the sat."])  # doctest: +SKIP
     """
-    if len(config.seeds) != 1:
-        raise InputError(
-            f"fit_classifier takes one seed, the configuration has {len(config.seeds)}",
-            "call it once for each",
-        )
+    config.check_single_seed("fit_classifier")
     check_options(config)
     check_sets(train, validation)
     on_main(lambda: RunFolder(Path(config.output)).check(config, resume=resume))
@@ -80,6 +76,24 @@ def fit_classifier(
         session = ClassifierSession(config, train, validation, progress=progress)
         run = session.run_in_memory() if in_memory else session.run(resume=resume)
         return ClassifierRun(session.classifier, run)
+
+
+def check_options(config: ClassifierConfig) -> None:
+    """Check names and types of all options, and that they are of use to the loss."""
+    check_loss_options(config)
+    if takes_head(config.loss):
+        if config.probe_options:
+            raise InputError(
+                f"{config.loss} trains the head itself, there is no second stage for probe_options",
+                "leave them out, or take the recipe supcl-seq",
+            )
+        if config.self_supervised:
+            raise InputError(f"{config.loss} needs the labels", "leave self_supervised out")
+    elif config.head != "linear":
+        raise InputError(
+            f"{config.loss} trains no head, and {config.head} cannot be fitted to a frozen encoder",
+            "take the head linear, or another loss",
+        )
 
 
 def check_sets(train: LabelledTexts, validation: LabelledTexts | None) -> None:

@@ -18,7 +18,6 @@ from sentemb.classification.classifier import Classifier
 from sentemb.classification.evaluator import ClassifierEvaluator, inputs_of
 from sentemb.classification.inputs import compute
 from sentemb.classification.probe import fit_probe
-from sentemb.classification.storage import write_classifier
 from sentemb.data.columns import LABEL
 from sentemb.data.labelled import LabelledTexts
 from sentemb.modules.heads import ClassificationHead, build_head
@@ -101,7 +100,7 @@ class ClassifierSession(EncoderSession):
 
     def write_model(self, folder: Path, record: dict[str, Any]) -> None:
         """Write the classifier and its card."""
-        write_classifier(self.classifier, folder)
+        self.classifier.save(folder)
         write_card(
             folder / "README.md",
             lambda: classifier_card(

@@ -84,6 +84,7 @@ class STSEvaluator(BaseEvaluator):
         self.write_csv = write_csv
         self.csv_file = f"{re.sub(r'[^0-9A-Za-z._-]+', '_', self.name or 'sts')}_results.csv"
         self.primary_metric = self._prefixed("spearman_cosine")
+        self.similarities: list[Similarities] = []
 
     @property
     def best_metric_key(self) -> str:
@@ -110,7 +111,8 @@ class STSEvaluator(BaseEvaluator):
         encoded: EncodedSets | None = None
         try:
             encoded = encode_sets(load_encoder(model), self.pairs)
-            scores = [_headline(*each) for each in zip(self.pairs, cosines_of(encoded), strict=True)]
+            self.similarities = list(cosines_of(encoded))
+            scores = [_headline(*each) for each in zip(self.pairs, self.similarities, strict=True)]
         except UndefinedScoreError as error:
             logger.warning("%s: %s; every score of this evaluation is set to 0.0", self.name, error.message)
             scores = [dict.fromkeys(_METRICS, 0.0)] * len(self.pairs)

@@ -36,11 +36,7 @@ class BackTranslationLoss(SelfGuidedLoss):
     what self-guidance has with BERT_F.
 
     Inputs:
-        +--------------------------+--------+
-        | Texts                    | Labels |
-        +==========================+========+
-        | text, back-translation   | none   |
-        +--------------------------+--------+
+        text, back-translation; labels: none.
 
     Args:
         model: The encoder to train, with its pretrained weights: they are copied here.
@@ -116,18 +112,7 @@ class BackTranslationLoss(SelfGuidedLoss):
     def forward(
         self, sentence_features: Iterable[dict[str, Any]], labels: Tensor | None = None
     ) -> dict[str, Tensor]:
-        """Loss of a batch.
-
-        Args:
-            sentence_features: Tokenized texts, then their back-translations.
-            labels: Ignored.
-
-        Returns:
-            The weighted components `contrast` and, unless its weight is 0, `drift`.
-
-        Raises:
-            InputError: Not two text columns, or a batch flattened into one row for BERT_F.
-        """
+        """The weighted components `contrast` and, unless its weight is 0, `drift`."""
         columns = list(sentence_features)
         if len(columns) != 2:
             raise InputError(
@@ -142,14 +127,7 @@ class BackTranslationLoss(SelfGuidedLoss):
         return self.compute_loss_from_embeddings([texts, translations.unsqueeze(1)], labels)
 
     def columns_of_views(self, columns: Sequence[_Column]) -> Sequence[_Column]:
-        """The back-translations: BERT_F sees no original.
-
-        Args:
-            columns: Both text columns.
-
-        Returns:
-            The second.
-        """
+        """The back-translations: BERT_F sees no original."""
         return columns[1:]
 
     def get_config_dict(self) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable
 from functools import cache
 from importlib.resources import files
 from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 from torch import Tensor, nn
 
@@ -16,6 +16,9 @@ from sentemb.errors import InputError
 from sentemb.losses.gather import GatheredRows, gather_rows
 from sentemb.losses.parameters import LossParameters
 from sentemb.losses.views import View, encode_views
+
+Choice = TypeVar("Choice")
+Number = TypeVar("Number")
 
 
 class EncoderLoss(LossParameters):
@@ -127,17 +130,19 @@ class EncoderLoss(LossParameters):
         """Rows of all processes, if the loss compares across them."""
         return gather_rows(rows, across_devices=bool(self.gather_across_devices))
 
-    def check_choice(self, option: str, value: object, choices: Collection[object]) -> None:
-        """Refuse a value that is none of the choices."""
+    def check_choice(self, option: str, value: Choice, choices: Collection[object]) -> Choice:
+        """Refuse a value that is none of the choices; give it back otherwise."""
         if value not in choices:
             allowed = ", ".join(repr(choice) for choice in choices)
             raise InputError(f"{type(self).__name__} has no {option} {value!r}", f"choose one of {allowed}")
+        return value
 
     def check_number(
-        self, option: str, value: Any, *, low: float, inclusive: bool = False, whole: bool = False
-    ) -> None:
+        self, option: str, value: Number, *, low: float, inclusive: bool = False, whole: bool = False
+    ) -> Number:
         """Refuse what is no number, or one that is not finite or not above its lower bound."""
         check_number(type(self).__name__, option, value, low=low, inclusive=inclusive, whole=whole)
+        return value
 
     def one_column(self, sentence_features: Iterable[dict[str, Any]]) -> dict[str, Any]:
         """The only text column of a batch."""

@@ -24,11 +24,7 @@ class CrossEntropyLoss(ClassificationLoss):
     a sentence or a pair joined by the separator.
 
     Inputs:
-        +----------+--------+
-        | Texts    | Labels |
-        +==========+========+
-        | sentence | class  |
-        +----------+--------+
+        sentence; labels: class.
 
     Args:
         model: The encoder to train.
@@ -62,13 +58,5 @@ class CrossEntropyLoss(ClassificationLoss):
         return [View(column, probability) for probability in self.dropouts or (None,)]
 
     def compute_loss_from_embeddings(self, embeddings: list[Tensor], labels: Tensor | None = None) -> Tensor:
-        """Loss of logits, which a head may make of more than sentence vectors.
-
-        Args:
-            embeddings: Logits of each view, `(b, classes)`.
-            labels: Class numbers from 0, `(b,)`.
-
-        Returns:
-            A scalar.
-        """
+        """Mean loss of the logits of each view, `(b, classes)`."""
         return torch.cat([self.cross_entropy(logits, labels) for logits in embeddings]).mean()

@@ -29,11 +29,7 @@ class CrossEntropyContrastLoss(ClassificationLoss):
     Duplicated texts are negatives of each other.
 
     Inputs:
-        +----------+--------+
-        | Texts    | Labels |
-        +==========+========+
-        | sentence | class  |
-        +----------+--------+
+        sentence; labels: class.
 
     Args:
         model: The encoder to train, with dropout in it.
@@ -70,12 +66,9 @@ class CrossEntropyContrastLoss(ClassificationLoss):
         gather_across_devices: bool = True,
     ) -> None:
         super().__init__(model, head)
-        self.check_number("weight", weight, low=0, inclusive=True)
-        self.check_number("temperature", temperature, low=0)
-        self.check_choice("form", form, get_args(Form))
-        self.weight = weight
-        self.temperature = temperature
-        self.form: Form = form
+        self.weight = self.check_number("weight", weight, low=0, inclusive=True)
+        self.temperature = self.check_number("temperature", temperature, low=0)
+        self.form: Form = self.check_choice("form", form, get_args(Form))
         self.gather_across_devices = gather_across_devices
 
     def views_of(self, sentence_features: Iterable[dict[str, Any]]) -> list[View]:
@@ -90,15 +83,7 @@ class CrossEntropyContrastLoss(ClassificationLoss):
     def compute_loss_from_embeddings(
         self, embeddings: list[Tensor], labels: Tensor | None = None
     ) -> dict[str, Tensor]:
-        """Loss of logits and the vectors of two views.
-
-        Args:
-            embeddings: The head's logits, `(b, classes)`, then both views, each `(b, d)`.
-            labels: Class numbers from 0, `(b,)`.
-
-        Returns:
-            The weighted components `ce` and `contrast`.
-        """
+        """Components `ce` and `contrast` of logits `(b, classes)` and both views, each `(b, d)`."""
         logits, *views = embeddings
         entropies = self.cross_entropy(logits, labels)  # (b,)
         rows, anchors, share = self.gather(torch.stack(views, dim=1))  # (n, 2, d)

@@ -31,11 +31,7 @@ class CrossEntropySupConLoss(ClassificationLoss):
     counts in the mean, so in a batch of different classes cross-entropy alone remains.
 
     Inputs:
-        +----------+--------+
-        | Texts    | Labels |
-        +==========+========+
-        | sentence | class  |
-        +----------+--------+
+        sentence; labels: class.
 
     Args:
         model: The encoder to train.
@@ -77,19 +73,15 @@ class CrossEntropySupConLoss(ClassificationLoss):
         gather_across_devices: bool = True,
     ) -> None:
         super().__init__(model, head)
-        self.check_number("temperature", temperature, low=0)
-        self.check_number("weight", weight, low=0, inclusive=True)
+        self.temperature = self.check_number("temperature", temperature, low=0)
+        self.weight = self.check_number("weight", weight, low=0, inclusive=True)
         if weight > 1:
             raise InputError(
                 f"weight of {type(self).__name__} is {weight!r}",
                 "give the share of the contrastive term, 0 to 1",
             )
-        check_representation(self, representation)
-        self.check_choice("reduction", reduction, get_args(Reduction))
-        self.temperature = temperature
-        self.weight = weight
-        self.representation: Representation = representation
-        self.reduction: Reduction = reduction
+        self.representation: Representation = check_representation(self, representation)
+        self.reduction: Reduction = self.check_choice("reduction", reduction, get_args(Reduction))
         self.gather_across_devices = gather_across_devices
         self._check_positives = PositivesCheck()
 
@@ -100,15 +92,7 @@ class CrossEntropySupConLoss(ClassificationLoss):
     def compute_loss_from_embeddings(
         self, embeddings: list[Tensor], labels: Tensor | None = None
     ) -> dict[str, Tensor]:
-        """Loss of logits and vectors.
-
-        Args:
-            embeddings: The head's logits, `(b, classes)`, and the vectors that are compared, `(b, d)`.
-            labels: Class numbers from 0, `(b,)`.
-
-        Returns:
-            The weighted components `ce` and `supcon`.
-        """
+        """Components `ce` and `supcon` of logits `(b, classes)` and the vectors `(b, d)` to compare."""
         logits, vectors = embeddings
         entropies = self.cross_entropy(logits, labels)  # (b,)
         classes = self.gather(self.row_labels(labels, rows=len(vectors))).rows  # (n,)

@@ -65,18 +65,7 @@ class GradientCache(CachedLossMixin, nn.Module):
         self.mini_batch_size = mini_batch_size
 
     def forward(self, sentence_features: Iterable[dict[str, Any]], labels: Tensor | None = None) -> Tensor:
-        """Loss of a batch.
-
-        Args:
-            sentence_features: One dict of tokenized texts per column.
-            labels: Those of the loss.
-
-        Returns:
-            A scalar, whose backward pass encodes the batch again.
-
-        Raises:
-            InputError: The loss refuses the batch.
-        """
+        """Loss of a batch as one scalar, whose backward pass encodes the batch again."""
         self._direct = []
         loss = self.forward_cached(self.arrange(self.loss.views_of(sentence_features)), labels)  # type: ignore[operator]
         direct, self._direct = self._direct, []
@@ -85,11 +74,7 @@ class GradientCache(CachedLossMixin, nn.Module):
         return connected
 
     def get_config_dict(self) -> dict[str, Any]:
-        """Options for the model card.
-
-        Returns:
-            The name and the options of the loss, and the size of a mini-batch.
-        """
+        """Options for the model card: those of the loss, its name, and the size of a mini-batch."""
         options = self.loss.get_config_dict()
         return {"loss": type(self.loss).__name__, **options, "mini_batch_size": self.mini_batch_size}
 

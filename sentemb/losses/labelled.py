@@ -74,7 +74,7 @@ class ClassificationLoss(EncoderLoss):
         return nn.functional.cross_entropy(precise, labels.long(), reduction="none")
 
 
-def check_representation(loss: EncoderLoss, representation: object) -> None:
+def check_representation(loss: EncoderLoss, representation: Representation) -> Representation:
     """Refuse an unknown representation, or CLS where the pooling leaves no last hidden state."""
     loss.check_choice("representation", representation, get_args(Representation))
     mixed = any(isinstance(module, WeightedLayerPooling) for module in unwrap(loss.model).children())
@@ -83,6 +83,7 @@ def check_representation(loss: EncoderLoss, representation: object) -> None:
             f"{type(loss).__name__} cannot take the CLS vector of an encoder whose pooling averages layers",
             "pass representation='sentence', or build the encoder with pooling='cls'",
         )
+    return representation
 
 
 def represent(loss: EncoderLoss, output: dict[str, Any], representation: Representation) -> Tensor:

@@ -42,11 +42,7 @@ class LaConLoss(ClassificationLoss):
     arguments take another for them: `learning_rate_mapping={"label_vectors": 1e-3}`.
 
     Inputs:
-        +----------+--------+
-        | Texts    | Labels |
-        +==========+========+
-        | sentence | class  |
-        +----------+--------+
+        sentence; labels: class.
 
     Args:
         model: The encoder to train.
@@ -104,15 +100,13 @@ class LaConLoss(ClassificationLoss):
                 "give a LabelHead or a FusionHead",
             )
         self.heads = self._checked_heads(heads)
-        self.temperature: float = self.head.temperature if temperature is None else temperature
-        self.check_number("temperature", self.temperature, low=0)
-        self.icl_weight, self.lcl_weight, self.ler_weight = icl_weight, lcl_weight, ler_weight
-        for option in ("icl_weight", "lcl_weight", "ler_weight"):
-            self.check_number(option, getattr(self, option), low=0, inclusive=True)
-        self.check_choice("denominator", denominator, get_args(Denominator))
-        self.check_choice("slices", slices, get_args(Slices))
-        self.denominator: Denominator = denominator
-        self.slices: Slices = slices
+        chosen: float = self.head.temperature if temperature is None else temperature
+        self.temperature = self.check_number("temperature", chosen, low=0)
+        self.icl_weight = self.check_number("icl_weight", icl_weight, low=0, inclusive=True)
+        self.lcl_weight = self.check_number("lcl_weight", lcl_weight, low=0, inclusive=True)
+        self.ler_weight = self.check_number("ler_weight", ler_weight, low=0, inclusive=True)
+        self.denominator: Denominator = self.check_choice("denominator", denominator, get_args(Denominator))
+        self.slices: Slices = self.check_choice("slices", slices, get_args(Slices))
         self.average_positives = average_positives
         self.gather_across_devices = gather_across_devices
 
@@ -123,15 +117,7 @@ class LaConLoss(ClassificationLoss):
     def compute_loss_from_embeddings(
         self, embeddings: list[Tensor], labels: Tensor | None = None
     ) -> dict[str, Tensor]:
-        """Loss of the head's vectors.
-
-        Args:
-            embeddings: H, `(b, d)`.
-            labels: Class numbers from 0, `(b,)`.
-
-        Returns:
-            The weighted components `icl`, `lcl` and `ler`.
-        """
+        """Components `icl`, `lcl` and `ler` of the head's vectors H, `(b, d)`."""
         (vectors,) = embeddings
         classes = self.row_labels(labels, rows=len(vectors))  # (b,)
         instance_centered = self._instance_centered(vectors, classes)  # refuses labels before the exchange

@@ -21,11 +21,7 @@ class LeamLoss(ClassificationLoss):
     each a mean, over the texts of the batch and over all labels.
 
     Inputs:
-        +----------+--------+
-        | Texts    | Labels |
-        +==========+========+
-        | sentence | class  |
-        +----------+--------+
+        sentence; labels: class.
 
     Args:
         model: The encoder to train.
@@ -50,25 +46,16 @@ class LeamLoss(ClassificationLoss):
 
     def __init__(self, model: nn.Module, head: nn.Module, *, label_weight: float = 1.0) -> None:
         super().__init__(model, head)
-        self.check_number("label_weight", label_weight, low=0, inclusive=True)
+        self.label_weight = self.check_number("label_weight", label_weight, low=0, inclusive=True)
         if not hasattr(head, "label_logits"):
             raise InputError(
                 f"LeamLoss classifies label vectors too, {type(head).__name__} cannot", "give a LeamHead"
             )
-        self.label_weight = label_weight
 
     def compute_loss_from_embeddings(
         self, embeddings: list[Tensor], labels: Tensor | None = None
     ) -> dict[str, Tensor]:
-        """Loss of logits.
-
-        Args:
-            embeddings: The head's logits of the texts, `(b, classes)`.
-            labels: Class numbers from 0, `(b,)`.
-
-        Returns:
-            The weighted components `ce` and `label_ce`.
-        """
+        """Components `ce` and `label_ce` of the head's logits of the texts, `(b, classes)`."""
         (logits,) = embeddings
         label_logits = self.head.label_logits()  # (classes, classes)
         own = torch.arange(len(label_logits), device=label_logits.device)  # (classes,)

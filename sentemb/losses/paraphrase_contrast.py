@@ -41,13 +41,8 @@ class ParaphraseContrastLoss(EncoderLoss):
     `denominator` and `ignored`; a single pair has loss 0 under `signed` and `ignored`.
 
     Inputs:
-        +----------------------------+-----------------------------------------------------------------+
-        | Texts                      | Labels                                                          |
-        +============================+=================================================================+
-        | first text, second text    | 1 for a paraphrase, 0 for none                                  |
-        +----------------------------+-----------------------------------------------------------------+
-        | first text, second text    | [1 or 0, component of the first text, component of the second]  |
-        +----------------------------+-----------------------------------------------------------------+
+        first text, second text; labels: 1 for a paraphrase, 0 for none, or [1 or 0, component of the first
+        text, component of the second].
 
     Args:
         model: The encoder to train.
@@ -92,38 +87,22 @@ class ParaphraseContrastLoss(EncoderLoss):
         gather_across_devices: bool = True,
     ) -> None:
         super().__init__(model)
-        self.check_number("temperature", temperature, low=0)
-        self.check_choice("negatives", negatives, get_args(Negatives))
-        self.check_number("negative_weight", negative_weight, low=0, inclusive=True)
-        if clamp is not None:
-            self.check_number("clamp", clamp, low=0)
+        self.temperature = self.check_number("temperature", temperature, low=0)
+        self.negatives: Negatives = self.check_choice("negatives", negatives, get_args(Negatives))
+        self.negative_weight = self.check_number("negative_weight", negative_weight, low=0, inclusive=True)
+        self.clamp = None if clamp is None else self.check_number("clamp", clamp, low=0)
         self.check_choice("head", head, ("two-layer", None))
         if negatives != "signed" and (negative_weight != 1 or clamp is not None):
             raise InputError(
                 f"negative_weight and clamp of {type(self).__name__} are for terms that are maximised",
                 "take negatives='signed', or leave them out",
             )
-        self.temperature = temperature
-        self.negatives = negatives
-        self.negative_weight = negative_weight
-        self.clamp = clamp
         self.gather_across_devices = gather_across_devices
         self.head = None if head is None else build_head(model, head)
         self.statistics: dict[str, Tensor] = {}
 
     def compute_loss_from_embeddings(self, embeddings: list[Tensor], labels: Tensor | None = None) -> Tensor:
-        """Loss of sentence vectors.
-
-        Args:
-            embeddings: First and second texts, each `(b, d)`.
-            labels: `(b,)` or `(b, 3)`, see above.
-
-        Returns:
-            A scalar.
-
-        Raises:
-            InputError: Not two tensors, or labels that are missing or something else.
-        """
+        """Loss of the vectors of first and second texts, each `(b, d)`, with labels `(b,)` or `(b, 3)`."""
         if len(embeddings) != 2:
             raise InputError(
                 f"{type(self).__name__} compares two texts, this batch has {len(embeddings)} text columns",

@@ -58,11 +58,7 @@ class SelfGuidedLoss(EncoderLoss):
     scaled to length 1 too, so that both sides meet the head on one scale.
 
     Inputs:
-        +----------+--------+
-        | Texts    | Labels |
-        +==========+========+
-        | sentence | none   |
-        +----------+--------+
+        sentence; labels: none.
 
     Args:
         model: The encoder to train, with its pretrained weights: they are copied here. Of the CLS kind in the
@@ -120,21 +116,17 @@ class SelfGuidedLoss(EncoderLoss):
         preset: Literal["released"] | None = None,
     ) -> None:
         super().__init__(model)
-        self.check_choice("objective", objective, get_args(Objective))
+        self.objective: Objective = self.check_choice("objective", objective, get_args(Objective))
         self.check_choice("view_pooling", view_pooling, (*get_args(ViewPooling), None))
         self.check_choice("views", views, ("cached", "online"))
-        self.check_choice("preset", preset, ("released", None))
-        self.check_number("temperature", temperature, low=0)
-        self.check_number("drift_weight", drift_weight, low=0, inclusive=True)
+        self.preset = self.check_choice("preset", preset, ("released", None))
+        self.temperature = self.check_number("temperature", temperature, low=0)
+        self.drift_weight = self.check_number("drift_weight", drift_weight, low=0, inclusive=True)
         if projection_width is not None:
             self.check_number("projection_width", projection_width, low=1, inclusive=True, whole=True)
         released = preset == "released"
         transformer = transformer_module(model, loss=type(self).__name__)
-        self.objective: Objective = objective
-        self.temperature = temperature
-        self.drift_weight = drift_weight
         self.gather_across_devices = gather_across_devices
-        self.preset = preset
         # The copy comes before the freezing, whose flags it must not inherit.
         self.frozen = FrozenEncoder(
             transformer.model,
@@ -153,18 +145,7 @@ class SelfGuidedLoss(EncoderLoss):
     def forward(
         self, sentence_features: Iterable[dict[str, Any]], labels: Tensor | None = None
     ) -> dict[str, Tensor]:
-        """Loss of a batch.
-
-        Args:
-            sentence_features: One dict of tokenized texts.
-            labels: Ignored.
-
-        Returns:
-            The weighted components `contrast` and, unless its weight is 0, `drift`.
-
-        Raises:
-            InputError: More than one text column, or a batch flattened into one row.
-        """
+        """The weighted components `contrast` and, unless its weight is 0, `drift`."""
         columns = list(sentence_features)
         if len(columns) != 1:
             name = type(self).__name__
@@ -177,15 +158,7 @@ class SelfGuidedLoss(EncoderLoss):
     def compute_loss_from_embeddings(
         self, embeddings: list[Tensor], labels: Tensor | None = None
     ) -> dict[str, Tensor]:
-        """Loss of sentence vectors and views.
-
-        Args:
-            embeddings: c, `(b, d)`, and h, `(b, l, d)`.
-            labels: Ignored.
-
-        Returns:
-            The weighted components.
-        """
+        """The weighted components of sentence vectors c, `(b, d)`, and views h, `(b, l, d)`."""
         sentences, views = embeddings
         if self.objective != "opt3":
             views = sample_layer(views)  # (b, 1, d)
@@ -201,22 +174,11 @@ class SelfGuidedLoss(EncoderLoss):
         return components
 
     def head_state(self) -> dict[str, Tensor]:
-        """The head's weights, and the checksum of the frozen encoder that they were trained beside.
-
-        Returns:
-            Names to tensors on the CPU.
-        """
+        """The head's weights, and the checksum of the frozen encoder that they were trained beside."""
         return {**super().head_state(), _FINGERPRINT: fingerprint(self.frozen.transformer)}
 
     def load_head_state(self, state: Mapping[str, Tensor]) -> None:
-        """Put back what `head_state` gave.
-
-        Args:
-            state: Names to values.
-
-        Raises:
-            InputError: The weights do not fit, or were trained beside another frozen encoder.
-        """
+        """Put back what `head_state` gave, where it was trained beside the same frozen encoder."""
         weights = dict(state)
         saved = weights.pop(_FINGERPRINT, None)
         if saved is not None and not torch.equal(saved.cpu(), fingerprint(self.frozen.transformer)):
@@ -249,14 +211,7 @@ class SelfGuidedLoss(EncoderLoss):
         )
 
     def columns_of_views(self, columns: Sequence[_Column]) -> Sequence[_Column]:
-        """Of a batch's text columns, those that BERT_F sees: the views of their texts can be cached.
-
-        Args:
-            columns: All text columns.
-
-        Returns:
-            Some of them.
-        """
+        """Of a batch's text columns, those that BERT_F sees: the views of their texts can be cached."""
         return columns
 
     def _both_sides(self, sentences: dict[str, Any], viewed: dict[str, Any]) -> list[Tensor]:

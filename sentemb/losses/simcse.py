@@ -38,15 +38,7 @@ class SimCSELoss(EncoderLoss):
     loss 0. Duplicated texts in a batch are negatives of each other, as in the paper.
 
     Inputs:
-        +-----------------------------------------------+--------+
-        | Texts                                         | Labels |
-        +===============================================+========+
-        | sentence                                      | none   |
-        +-----------------------------------------------+--------+
-        | anchor, positive                              | none   |
-        +-----------------------------------------------+--------+
-        | anchor, positive, hard negative 1, ..., n     | none   |
-        +-----------------------------------------------+--------+
+        sentence; or anchor, positive; or anchor, positive, hard negative 1, ..., n; labels: none.
 
     Under several processes with unequal last batches the mean stays that of one process. The poolers of the
     paper map to: `cls` with `head="train-only"` (unsupervised), the encoder's own Dense + tanh after CLS with
@@ -95,16 +87,15 @@ class SimCSELoss(EncoderLoss):
         gather_across_devices: bool = True,
     ) -> None:
         super().__init__(model)
-        self.check_number("temperature", temperature, low=0)
+        self.temperature = self.check_number("temperature", temperature, low=0)
         self.check_choice("head", head, (*get_args(Head), None))
-        self.check_number("hard_negative_weight", hard_negative_weight, low=-math.inf)
-        self.check_number("mlm_weight", mlm_weight, low=0, inclusive=True)
-        self.temperature = temperature
-        self.hard_negative_weight = hard_negative_weight
+        self.hard_negative_weight = self.check_number(
+            "hard_negative_weight", hard_negative_weight, low=-math.inf
+        )
+        self.mlm_weight = self.check_number("mlm_weight", mlm_weight, low=0, inclusive=True)
         self.gather_across_devices = gather_across_devices
         self._head_kind = _resolve_head(model, head)
         self.head = None if self._head_kind is None else build_head(model, self._head_kind)
-        self.mlm_weight = mlm_weight
         self.masked_language: MaskedLanguageHead | None = None
         if mlm_weight > 0:
             self.masked_language = MaskedLanguageHead(transformer_module(model, loss=type(self).__name__))
@@ -114,18 +105,7 @@ class SimCSELoss(EncoderLoss):
     def forward(
         self, sentence_features: Iterable[dict[str, Any]], labels: Tensor | None = None
     ) -> Tensor | dict[str, Tensor]:
-        """Loss of a batch.
-
-        Args:
-            sentence_features: One dict of tokenized texts per column.
-            labels: Ignored.
-
-        Returns:
-            A scalar; with `mlm_weight` the weighted components `contrast` and `mlm`.
-
-        Raises:
-            InputError: No text column.
-        """
+        """A scalar; with `mlm_weight` the weighted components `contrast` and `mlm`."""
         columns = list(sentence_features)
         contrast = super().forward(columns, labels)
         if self.masked_language is None or isinstance(contrast, dict):
@@ -140,18 +120,7 @@ class SimCSELoss(EncoderLoss):
         return views * 2 if self._dropout_views else views
 
     def compute_loss_from_embeddings(self, embeddings: list[Tensor], labels: Tensor | None = None) -> Tensor:
-        """Loss of sentence vectors.
-
-        Args:
-            embeddings: Anchors, positives, then any number of hard negatives, each `(b, d)`.
-            labels: Ignored.
-
-        Returns:
-            A scalar.
-
-        Raises:
-            InputError: Fewer than two tensors.
-        """
+        """Loss of anchors, positives, then any number of hard negatives, each `(b, d)`."""
         if len(embeddings) < 2:
             raise InputError(
                 f"{type(self).__name__} compares at least two vectors per sentence",

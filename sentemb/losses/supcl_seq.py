@@ -33,11 +33,7 @@ class SupCLSeqLoss(SupConLoss):
     after every forward, also after one that failed.
 
     Inputs:
-        +----------+----------------------+
-        | Texts    | Labels               |
-        +==========+======================+
-        | sentence | class, grade or none |
-        +----------+----------------------+
+        sentence; labels: class, grade or none.
 
     Args:
         model: The encoder to train, with dropout in it.
@@ -88,9 +84,8 @@ class SupCLSeqLoss(SupConLoss):
             gather_across_devices=gather_across_devices,
             preset=preset,
         )
-        check_representation(self, representation)
+        self.representation: Representation = check_representation(self, representation)
         self.dropouts = check_dropouts(self, dropouts)
-        self.representation: Representation = representation
         self._left_behind: float | None = None
 
     def views_of(self, sentence_features: Iterable[dict[str, Any]]) -> list[View]:
@@ -103,25 +98,13 @@ class SupCLSeqLoss(SupConLoss):
         return [represent(self, output, self.representation)]
 
     def compute_loss_from_embeddings(self, embeddings: list[Tensor], labels: Tensor | None = None) -> Tensor:
-        """Loss of sentence vectors.
-
-        Args:
-            embeddings: One tensor per view, each `(b, d)`.
-            labels: Class or grade of each row, `(b,)`, or None.
-
-        Returns:
-            A scalar.
-        """
+        """Loss of a tensor `(b, d)` per view, with the class or grade of each row."""
         if labels is not None and labels.is_floating_point() and self.preset is None:
             labels = labels.round(decimals=1)
         return super().compute_loss_from_embeddings(embeddings, labels)
 
     def next_views(self) -> tuple[float | None, ...]:
-        """Dropout probabilities of the views of this step; with `preset="released"` a training step counts.
-
-        Returns:
-            One per view; None is the encoder's own dropout.
-        """
+        """Dropout probabilities of this step's views, None for the encoder's own; a training step counts."""
         if self.preset is None:
             return self.dropouts
         views, left_behind = released_views(self.dropouts, self._left_behind)
@@ -130,12 +113,7 @@ class SupCLSeqLoss(SupConLoss):
         return views
 
     def head_state(self) -> dict[str, Tensor]:
-        """What a resumed run has to find again: the dropout that the last step left in the encoder.
-
-        Returns:
-            With `preset="released"` that probability in float64, or no number for the encoder's own; else
-            nothing.
-        """
+        """Under `released`, the dropout that the last step left in the encoder; no number for its own."""
         state = super().head_state()
         if self.preset == "released":
             left = [] if self._left_behind is None else [self._left_behind]
@@ -143,14 +121,7 @@ class SupCLSeqLoss(SupConLoss):
         return state
 
     def load_head_state(self, state: Mapping[str, Tensor]) -> None:
-        """Put back what `head_state` gave.
-
-        Args:
-            state: Names to values.
-
-        Raises:
-            InputError: The state is that of another loss, or of another preset.
-        """
+        """Put back what `head_state` gave, if it is of the same preset."""
         if state.keys() != self.head_state().keys():
             raise InputError(
                 f"the saved state of a {type(self).__name__} holds {', '.join(state) or 'nothing'}",

@@ -29,15 +29,7 @@ class SupConLoss(EncoderLoss):
     negatives of each other.
 
     Inputs:
-        +------------------------+--------+
-        | Texts                  | Labels |
-        +========================+========+
-        | sentence               | class  |
-        +------------------------+--------+
-        | view 1, view 2, ..., l | class  |
-        +------------------------+--------+
-        | view 1, view 2, ..., l | none   |
-        +------------------------+--------+
+        sentence; labels: class. Or view 1, view 2, ..., l; labels: class or none.
 
     Args:
         model: The encoder to train.
@@ -75,30 +67,15 @@ class SupConLoss(EncoderLoss):
         preset: Literal["released"] | None = None,
     ) -> None:
         super().__init__(model)
-        self.check_number("temperature", temperature, low=0)
-        self.check_choice("anchors", anchors, ("all", "one"))
-        self.check_choice("reduction", reduction, get_args(Reduction))
-        self.check_choice("preset", preset, ("released", None))
-        self.temperature = temperature
-        self.anchors = anchors
-        self.reduction = reduction
+        self.temperature = self.check_number("temperature", temperature, low=0)
+        self.anchors = self.check_choice("anchors", anchors, ("all", "one"))
+        self.reduction = self.check_choice("reduction", reduction, get_args(Reduction))
         self.gather_across_devices = gather_across_devices
-        self.preset = preset
+        self.preset = self.check_choice("preset", preset, ("released", None))
         self._check_positives = PositivesCheck()
 
     def compute_loss_from_embeddings(self, embeddings: list[Tensor], labels: Tensor | None = None) -> Tensor:
-        """Loss of sentence vectors.
-
-        Args:
-            embeddings: One tensor per view, each `(b, d)`.
-            labels: Class of each row, `(b,)`, or None.
-
-        Returns:
-            A scalar.
-
-        Raises:
-            InputError: A single view without labels.
-        """
+        """Loss of a tensor `(b, d)` per view; a single view needs labels."""
         vectors, anchors, weight = self.gather(torch.stack(embeddings, dim=1))  # (n, l, d)
         classes = self._classes(labels, embeddings, vectors)  # (n,)
         losses = supervised_contrastive(

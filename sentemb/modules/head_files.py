@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pydantic import TypeAdapter, ValidationError
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
@@ -13,6 +15,50 @@ from sentemb._files import read_json, write_json
 from sentemb.errors import InputError
 
 CONFIG_FILE = "config.json"
+
+
+@dataclass(frozen=True)
+class HeadFolder:
+    """The folder beside an encoder in which a kind of model keeps its heads.
+
+    Args:
+        kind: What messages call the model.
+        name: The folder's name.
+        weights: The name of the file of weights.
+        schema: A `TypedDict` of the configuration.
+        version: Of the format.
+        hint: What to do about a folder that is missing or damaged.
+    """
+
+    kind: str
+    name: str
+    weights: str
+    schema: Any
+    version: int
+    hint: str
+
+    def write(self, folder: Path, heads: nn.Module, config: dict[str, Any]) -> None:
+        """Write heads and their configuration into the folder of an encoder."""
+        (folder / self.name).mkdir()
+        save_weights(heads, folder / self.name / self.weights)
+        write_config(folder / self.name / CONFIG_FILE, config, version=self.version)
+
+    def read_config(self, folder: Path) -> Any:
+        """Read and check a configuration."""
+        path = folder / self.name / CONFIG_FILE
+        if not path.is_file():
+            raise InputError(
+                f"{folder} holds no {self.kind}: there is no {self.name}/{CONFIG_FILE} in it", self.hint
+            )
+        config = read_config(path, version=self.version, hint=self.hint)
+        try:
+            return TypeAdapter(self.schema).validate_python(config, strict=True)
+        except ValidationError:
+            raise InputError(f"{path} is no configuration of a {self.kind}", self.hint) from None
+
+    def load_weights(self, folder: Path, heads: nn.Module) -> None:
+        """Load the weights of heads that were built by the configuration."""
+        load_weights(heads, folder / self.name / self.weights, hint=self.hint)
 
 
 def save_weights(heads: nn.Module, path: Path) -> None:

@@ -15,8 +15,7 @@ from sentemb._files import new_folder, read_json
 from sentemb.errors import InputError
 from sentemb.modules.head_files import read_config, write_config
 from sentemb.multitask.evaluation import METRICS
-from sentemb.multitask.model import Floats, MultiTaskModel, Pair
-from sentemb.multitask.storage import HINT
+from sentemb.multitask.model import HINT, Floats, MultiTaskModel, Pair
 from sentemb.multitask.tasks import TASKS, Task
 
 ENSEMBLE_FILE = "ensemble.json"

@@ -67,11 +67,7 @@ def fit_multitask(
         >>> train, dev = load_task_sets(data_dir="data")  # doctest: +SKIP
         >>> fit_multitask(config, train, dev).model.predict_sentiment(["Fun."])  # doctest: +SKIP
     """
-    if len(config.seeds) != 1:
-        raise InputError(
-            f"fit_multitask takes one seed, the configuration has {len(config.seeds)}",
-            "call it once for each",
-        )
+    config.check_single_seed("fit_multitask")
     if ranks().num_processes > 1:
         raise InputError("several tasks are trained in one process", "start the program without torchrun")
     check_loss_options(config, cacheable=False)

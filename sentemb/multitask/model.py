@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TypedDict
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from pydantic import ConfigDict
 from sentence_transformers import SentenceTransformer
 
 from sentemb._files import new_folder
@@ -15,13 +17,43 @@ from sentemb.encoding import load_encoder
 from sentemb.encoding.sentence import training_flags_kept
 from sentemb.errors import InputError
 from sentemb.modules import load
+from sentemb.modules.head_files import HeadFolder
 from sentemb.multitask.heads import TaskHeads
 from sentemb.multitask.objectives import scores_of
-from sentemb.multitask.storage import read_heads, write_heads
 from sentemb.multitask.tasks import TASKS, Task
+from sentemb.training.config.multitask import Sharing
 
 Floats = NDArray[np.float32]
 Pair = tuple[str, str]
+HINT = "give the folder that save or fit_multitask wrote, and copy it whole"
+
+
+class _HeadsConfig(TypedDict):
+    """The arguments of `TaskHeads`."""
+
+    __pydantic_config__ = ConfigDict(extra="forbid")  # type: ignore[misc]
+    width: int
+    classes: int
+    sharing: Sharing
+    dropout: float
+
+
+class _Config(TypedDict):
+    """`multitask/config.json`."""
+
+    sentiments: list[str]
+    shifted: bool
+    heads: _HeadsConfig
+
+
+_HEADS = HeadFolder(
+    kind="multi-task model",
+    name="multitask",
+    weights="heads.safetensors",
+    schema=_Config,
+    version=1,
+    hint=HINT,
+)
 
 
 class MultiTaskModel:
@@ -92,17 +124,7 @@ class MultiTaskModel:
         return [self.sentiments[int(number)] for number in predicted]
 
     def predict_paraphrase(self, pairs: Sequence[Pair]) -> list[bool]:
-        """Whether the two texts of each pair are paraphrases.
-
-        Args:
-            pairs: Pairs of texts.
-
-        Returns:
-            True or false.
-
-        Raises:
-            InputError: Something is no pair of texts.
-        """
+        """Whether the two texts of each pair are paraphrases."""
         return [bool(one) for one in self._answer_pairs("paraphrase", pairs)]
 
     def predict_similarity(self, pairs: Sequence[Pair]) -> Floats:
@@ -121,17 +143,7 @@ class MultiTaskModel:
         return self._answer_pairs("similarity", pairs)
 
     def encode(self, texts: Sequence[str]) -> Floats:
-        """Sentence vectors, each unique text encoded once.
-
-        Args:
-            texts: Texts.
-
-        Returns:
-            `(len(texts), d)`.
-
-        Raises:
-            InputError: A text is no string.
-        """
+        """Sentence vectors, `(len(texts), d)`, each unique text encoded once."""
         return load_encoder(self.encoder).encode(texts)
 
     @torch.no_grad()
@@ -172,12 +184,9 @@ class MultiTaskModel:
             self.write_heads(partial)
 
     def write_heads(self, folder: Path) -> None:
-        """Write what belongs beside a saved encoder.
-
-        Args:
-            folder: The encoder's folder.
-        """
-        write_heads(self.heads, {"sentiments": list(self.sentiments), "shifted": self.shifted}, folder)
+        """Write what belongs beside a saved encoder."""
+        config = {"sentiments": list(self.sentiments), "shifted": self.shifted, "heads": self.heads.config()}
+        _HEADS.write(folder, self.heads, config)
 
     @classmethod
     def load(cls, folder: str | Path, *, device: str | None = None) -> MultiTaskModel:
@@ -194,8 +203,11 @@ class MultiTaskModel:
             InputError: There is no such model, or it is damaged.
         """
         path = Path(folder).expanduser()
-        heads, options = read_heads(path)
-        return cls(load(str(path), device=device), heads, **options)
+        config = _HEADS.read_config(path)
+        heads = TaskHeads(**config["heads"])
+        _HEADS.load_weights(path, heads)
+        encoder = load(str(path), device=device)
+        return cls(encoder, heads, config["sentiments"], shifted=config["shifted"])
 
     def _answer_pairs(self, task: Task, pairs: Sequence[Pair]) -> Floats:
         first, second = split_pairs(pairs)

@@ -14,7 +14,6 @@ from transformers import TrainerCallback
 
 from sentemb._compat import BaseEvaluator
 from sentemb.losses import ParaphraseContrastLoss
-from sentemb.multitask.card import model_card
 from sentemb.multitask.evaluation import OVERALL, evaluate_tasks
 from sentemb.multitask.heads import TaskHeads
 from sentemb.multitask.loss import MultiTaskLoss
@@ -23,7 +22,7 @@ from sentemb.multitask.plan import StepPlan
 from sentemb.multitask.stages import stages_of
 from sentemb.multitask.tasks import TaskSets
 from sentemb.multitask.trainer import LOG_STEPS, MultiTaskTrainer, best_scores, keep_model
-from sentemb.training.card import write_card
+from sentemb.training.card import multitask_card, write_card
 from sentemb.training.checkpoints import checkpoint_name, checkpoints
 from sentemb.training.config import MultiTaskConfig
 from sentemb.training.encoder_session import EncoderSession
@@ -92,7 +91,7 @@ class MultiTaskSession(EncoderSession):
     def write_model(self, folder: Path, record: dict[str, Any]) -> None:
         """Write the model and its card."""
         self.tasks.save(folder)
-        write_card(folder / "README.md", lambda: model_card(self.config, record, loss=self.loss))
+        write_card(folder / "README.md", lambda: multitask_card(self.config, record, loss=self.loss))
 
     def make_trainer(self, callbacks: list[TrainerCallback], *, fresh: bool, in_memory: bool) -> Any:
         """Make the trainer of the plan."""

@@ -11,9 +11,8 @@ from sentence_transformers import SentenceTransformerTrainingArguments
 from torch import Tensor, nn
 from torch.optim.lr_scheduler import LambdaLR
 from torch.utils.data import DataLoader
-from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+from transformers import TrainerCallback, TrainerControl, TrainerState
 
-from sentemb.errors import InputError
 from sentemb.multitask.evaluation import METRICS, OVERALL
 from sentemb.multitask.loss import MultiTaskLoss
 from sentemb.multitask.model import MultiTaskModel
@@ -116,7 +115,6 @@ class MultiTaskTrainer(RunTrainer):
         if "loss" in logs:
             means = {name: torch.stack(losses).mean().item() for name, losses in self._parts.items()}
             self._parts = {}
-            check_finite(means, step=self.state.global_step)
             logs |= {f"loss_{name}": mean for name, mean in means.items()}
         stage: Any = self.plan.stage_of(max(0, self.state.global_step - 1)).name
         super().log(logs | {"stage": stage}, start_time)
@@ -145,14 +143,11 @@ class _PlanCallback(TrainerCallback):
     def __init__(self, plan: StepPlan) -> None:
         self.plan = plan
 
-    def on_step_end(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
-    ) -> TrainerControl:
+    def on_step_end(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         last = state.global_step - 1
         if self.plan.ends_epoch(last):
             control.should_log = control.should_save = True
             control.should_evaluate = self.plan.stage_of(last) is self.plan.stages[-1]
-        return control
 
 
 def best_scores(state: TrainerState) -> dict[str, dict[str, float]]:
@@ -172,16 +167,6 @@ def keep_model(checkpoint: Path) -> None:
     """Remove what resumption alone needs from a checkpoint."""
     for path in (checkpoint / OPTIMIZER_FILE, checkpoint / random_file(0)):
         path.unlink(missing_ok=True)
-
-
-def check_finite(losses: dict[str, float], *, step: int) -> None:
-    """Stop a run whose loss is not finite."""
-    for name, value in losses.items():
-        if not abs(value) < float("inf"):
-            raise InputError(
-                f"the loss of {name} is not finite at step {step}",
-                "lower the learning rate or raise the temperature",
-            )
 
 
 def _alone(steps: list[Step]) -> dict[str, Step]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+from transformers import TrainerCallback, TrainerControl, TrainerState
 
 from sentemb.errors import InputError
 
@@ -45,16 +45,13 @@ class Budget(TrainerCallback):
         """Start to count the time."""
         self.start()
 
-    def on_step_end(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
-    ) -> TrainerControl:
+    def on_step_end(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         """Ask for a checkpoint when one is due, and for the end when the budget is spent."""
         over = self.progress(state.global_step) >= 1.0
         if over or self.seconds() - self._saved >= 60 * self.save_minutes:
             self._saved = self.seconds()
             control.should_evaluate = control.should_save = True
         control.should_training_stop = control.should_training_stop or over
-        return control
 
 
 def learning_rate_factor(progress: float, warmup: float) -> float:

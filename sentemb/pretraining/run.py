@@ -37,8 +37,7 @@ def pretrain(config: PretrainConfig, *, resume: bool = False, progress: ConsoleP
         InputError: Something in the configuration, the corpus or the folder cannot be used.
         Interrupted: The user stopped the run, which can be resumed.
     """
-    if len(config.seeds) != 1:
-        raise InputError(f"pretrain takes one seed, the configuration has {len(config.seeds)}", "give one")
+    config.check_single_seed("pretrain")
     if torch.cuda.device_count() > 1:
         raise InputError("more than one GPU is visible", "set CUDA_VISIBLE_DEVICES to one of them")
     folder = Path(config.output)

@@ -9,7 +9,7 @@ import time
 from types import FrameType
 from typing import Any
 
-from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+from transformers import TrainerCallback, TrainerControl, TrainerState
 
 from sentemb.training.folder import RunFolder
 
@@ -41,13 +41,8 @@ class SpeedCallback(TrainerCallback):
         self.seconds += now - self._mark
         self._mark = now
 
-    def on_evaluate(self, *args: Any, **kwargs: Any) -> None:
-        """Leave the evaluation out."""
-        self._mark = time.monotonic()
-
-    def on_save(self, *args: Any, **kwargs: Any) -> None:
-        """Leave the checkpoint out."""
-        self._mark = time.monotonic()
+    # Evaluations and checkpoints are left out.
+    on_evaluate = on_save = on_train_begin
 
 
 class MetricsCallback(TrainerCallback):
@@ -57,22 +52,12 @@ class MetricsCallback(TrainerCallback):
         self.folder = folder
         self.speed = speed
 
-    def on_step_end(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
-    ) -> TrainerControl:
+    def on_step_end(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         """Log the last step, whatever the interval."""
         if state.global_step >= state.max_steps:
             control.should_log = True
-        return control
 
-    def on_log(
-        self,
-        args: TrainingArguments,
-        state: TrainerState,
-        control: TrainerControl,
-        logs: dict[str, Any],
-        **kwargs: Any,
-    ) -> None:
+    def on_log(self, args: Any, state: TrainerState, control: Any, logs: dict[str, Any], **_: Any) -> None:
         """Append the entry."""
         if state.is_world_process_zero:
             entry = {"step": state.global_step, "time": round(time.time(), 3)} | _without_upstream_speed(logs)
@@ -103,14 +88,11 @@ class InterruptCallback(TrainerCallback):
     def __exit__(self, *exception: object) -> None:
         self._restore()
 
-    def on_step_end(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
-    ) -> TrainerControl:
+    def on_step_end(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         """Save and stop where the user asked for it."""
         if self.interrupted:
             control.should_save = True
             control.should_training_stop = True
-        return control
 
     def _note(self, number: int, frame: FrameType | None) -> None:
         self.interrupted = True

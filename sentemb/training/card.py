@@ -17,7 +17,7 @@ from sentemb.data.catalogue import get
 from sentemb.data.sources import kind_of
 from sentemb.modules.bundled import bundled_folder
 from sentemb.modules.custom_modules import CUSTOM_MODULES
-from sentemb.training.config import ClassifierConfig, EncoderConfig, TrainConfig
+from sentemb.training.config import ClassifierConfig, EncoderConfig, MultiTaskConfig, TrainConfig
 from sentemb.training.objective import citation_of
 from sentemb.training.recipes import RECIPES
 from sentemb.training.settings import shown
@@ -199,6 +199,34 @@ def classifier_card(
         tags=("text-classification",),
         after_code=f'Its encoder alone is `SentenceTransformer("{name}")`.',
     ).text()
+
+
+def multitask_card(config: MultiTaskConfig, record: dict[str, Any], *, loss: nn.Module) -> str:
+    """Make the text of the card of a model that serves several tasks."""
+    name = run_name(config.output)
+    sets = ", ".join(f"{one['set']} ({one['rows']} rows)" for one in record["data"]["train"].values())
+    rows = {
+        "Training data": sets,
+        "Stages": ", then ".join(record["stages"]),
+        "Tasks trained": ", ".join(config.tasks),
+        "Heads": f"{config.sharing}, dropout {config.head_dropout:g}",
+        **training_rows(config),
+        "Dev score": f"{100 * record['dev']['score']:.2f}, the mean of the three tasks",
+    }
+    code = [
+        "from sentemb.multitask import MultiTaskModel",
+        "",
+        f'model = MultiTaskModel.load("{name}")',
+        'model.predict_sentiment(["a text"])',
+        'model.predict_paraphrase([("first text", "second text")])',
+        'model.predict_similarity([("first text", "second text")])',
+    ]
+    summary = (
+        f"One encoder for sentiment, paraphrase and similarity, trained with sentemb's `{config.recipe}`."
+    )
+    tags = ("sentence-similarity", "text-classification")
+    after = f'Its encoder alone is `SentenceTransformer("{name}")`.'
+    return Card(name, summary, code, rows, citation_of(loss), config.base, tags=tags, after_code=after).text()
 
 
 def _recipe(config: EncoderConfig) -> str:

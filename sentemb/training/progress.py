@@ -10,7 +10,7 @@ from typing import Any
 import datasets
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+from transformers import TrainerCallback, TrainerState
 from transformers.utils import logging as transformers_logging
 
 from sentemb.training.callbacks import SpeedCallback
@@ -20,7 +20,6 @@ _HIDDEN = frozenset(
     "epoch step total_flos train_loss train_runtime train_samples_per_second train_steps_per_second "
     "eval_runtime eval_samples_per_second eval_steps_per_second grad_norm".split()
 )
-
 
 ENDLESS = 10**8
 """More steps than any run takes, where wall time alone ends it."""
@@ -80,26 +79,15 @@ class ConsoleProgress(TrainerCallback):
             self._live.stop()
             self._live = None
 
-    def on_train_begin(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
-    ) -> None:
+    def on_train_begin(self, args: Any, state: TrainerState, control: Any, **kwargs: Any) -> None:
         """Open the live line."""
         self.begin(state.max_steps if state.max_steps < ENDLESS else None, state.global_step)
 
-    def on_step_end(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
-    ) -> None:
+    def on_step_end(self, args: Any, state: TrainerState, control: Any, **kwargs: Any) -> None:
         """Move the live line."""
         self.advance(state.global_step)
 
-    def on_log(
-        self,
-        args: TrainingArguments,
-        state: TrainerState,
-        control: TrainerControl,
-        logs: dict[str, Any],
-        **kwargs: Any,
-    ) -> None:
+    def on_log(self, args: Any, state: TrainerState, control: Any, logs: dict[str, Any], **_: Any) -> None:
         """Show the newest values."""
         shown = {
             name: value for name, value in logs.items() if name not in _HIDDEN and isinstance(value, float)

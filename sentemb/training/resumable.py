@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import nn
 from transformers import Trainer
 from transformers.trainer import TRAINER_STATE_NAME
@@ -37,11 +37,7 @@ class ResumableTrainer(Trainer):
         self.model.save_pretrained(str(folder))
 
     def restore(self, checkpoint: Path) -> None:
-        """Load the weights of a checkpoint.
-
-        Raises:
-            InputError: It is no checkpoint, or one of another loss.
-        """
+        """Load the weights of a checkpoint."""
         self._load_from_checkpoint(str(checkpoint))
 
     def _save_checkpoint(self, model: nn.Module, trial: Any) -> None:
@@ -112,15 +108,18 @@ class ResumableTrainer(Trainer):
         set_random_state(load_state(file))
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
-        """Log, and stop a run whose loss is not finite.
-
-        Raises:
-            InputError: The loss is NaN or infinite.
-        """
+        """Log, and stop a run whose loss, or a part of it, is not finite."""
         super().log(logs, start_time)
-        loss = logs.get("loss")
-        if loss is not None and not torch.isfinite(torch.tensor(loss)):
+        check_finite(logs, step=self.state.global_step)
+
+
+def check_finite(logs: dict[str, float], *, step: int) -> None:
+    """Stop a run whose loss, or a part of it, is not finite."""
+    losses = {name: value for name, value in logs.items() if name.startswith("loss")}
+    # The parts come after the whole, and say more.
+    for name in reversed(losses):
+        if not math.isfinite(losses[name]):
             raise InputError(
-                f"the loss is not finite at step {self.state.global_step}",
+                f"the {name.replace('_', ' of ', 1)} is not finite at step {step}",
                 "lower the learning rate or raise the temperature",
             )

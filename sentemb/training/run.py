@@ -74,10 +74,7 @@ def train(
         >>> config = resolve("sg-opt", overrides={"base": base, "output": "sg"})  # doctest: +SKIP
         >>> train(config).dev_score  # doctest: +SKIP
     """
-    if len(config.seeds) != 1:
-        raise InputError(
-            f"train takes one seed, the configuration has {len(config.seeds)}", "use train_seeds"
-        )
+    config.check_single_seed("train", "use train_seeds")
     check_loss_options(config)
     # Before anything slow: a taken folder need not wait for a model to load.
     on_main(lambda: RunFolder(Path(config.output)).check(config, resume=resume))

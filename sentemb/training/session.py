@@ -65,11 +65,7 @@ class Session(ABC):
 
     @abstractmethod
     def make_trainer(self, callbacks: list[TrainerCallback], *, fresh: bool, in_memory: bool) -> Any:
-        """Make the trainer, a `ResumableTrainer`.
-
-        Returns:
-            The trainer.
-        """
+        """Make the trainer, a `ResumableTrainer`."""
 
     @abstractmethod
     def describe(self) -> dict[str, Any]:
@@ -99,11 +95,7 @@ class Session(ABC):
         return {kept.step}
 
     def run(self, *, resume: bool) -> Run:
-        """Train, or resume training, and publish the model.
-
-        Returns:
-            The finished run.
-        """
+        """Train, or resume training, and publish the model."""
         with ExitStack() as stack:
             on_main(lambda: stack.enter_context(self.folder.claimed(self.config, resume=resume)))
             return self._run()

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Literal
 
-from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+from transformers import TrainerCallback, TrainerControl, TrainerState
 
 from sentemb.errors import InputError
 
@@ -32,14 +32,7 @@ class StoppingRule:
     limit: int = 10
 
     def count(self, scores: Sequence[float]) -> int:
-        """Where the rule's counter stands.
-
-        Args:
-            scores: Dev scores in order, higher is better.
-
-        Returns:
-            The number of drops, or of evaluations since the first maximum; 0 for `none`.
-        """
+        """The number of drops in dev scores, or of evaluations since their first maximum; 0 for `none`."""
         if self.kind == "none" or not scores:
             return 0
         if self.kind == "drops":
@@ -47,14 +40,7 @@ class StoppingRule:
         return len(scores) - 1 - scores.index(max(scores))
 
     def fires(self, scores: Sequence[float]) -> bool:
-        """Whether training ends after these scores.
-
-        Args:
-            scores: Dev scores in order.
-
-        Returns:
-            True once the counter has reached the limit.
-        """
+        """Whether training ends after these dev scores: once the counter has reached the limit."""
         return self.kind != "none" and self.count(scores) >= self.limit
 
 
@@ -78,27 +64,20 @@ class StoppingCallback(TrainerCallback):
         self.metric = metric
         self.rule = rule
 
-    def on_step_end(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
-    ) -> TrainerControl:
+    def on_step_end(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         """Evaluate after the last step, whatever the interval."""
         if state.global_step >= state.max_steps:
             control.should_evaluate = True
-        return control
 
     def on_evaluate(
         self,
-        args: TrainingArguments,
+        args: Any,
         state: TrainerState,
         control: TrainerControl,
         metrics: dict[str, float],
         **kwargs: Any,
-    ) -> TrainerControl:
-        """Check the new score and apply the rule.
-
-        Raises:
-            InputError: The metric is absent, or its value is not finite.
-        """
+    ) -> None:
+        """Check that the new score is there and finite, and apply the rule."""
         if self.metric not in metrics:
             known = ", ".join(sorted(metrics))
             raise InputError(f"the evaluation has no metric {self.metric!r}", f"choose among {known}")
@@ -109,4 +88,3 @@ class StoppingCallback(TrainerCallback):
             )
         if self.rule.fires(dev_scores(state.log_history, self.metric)):
             control.should_training_stop = True
-        return control

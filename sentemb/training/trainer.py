@@ -52,22 +52,11 @@ class SentembTrainer(ResumableTrainer, SentenceTransformerTrainer):
         self.args.logging_nan_inf_filter = False
 
     def init_hf_repo(self, token: str | None = None) -> None:
-        """Refuse to push checkpoints: upstream adds a pickle to each.
-
-        Args:
-            token: Not used.
-
-        Raises:
-            InputError: Always; only `push_to_hub` asks for a repository.
-        """
+        """Refuse to push checkpoints: upstream adds a pickle to each."""
         raise InputError("push_to_hub writes pickles", "push the finished model with model.push_to_hub")
 
     def add_model_card_callback(self, default_args_dict: dict[str, Any]) -> None:
-        """Collect what the model card says; a card that fails never costs the training.
-
-        Args:
-            default_args_dict: Defaults of the training arguments.
-        """
+        """Collect what the model card says; a card that fails never costs the training."""
         try:
             super().add_model_card_callback(default_args_dict)
         except Exception as error:  # local data sets have broken it before
@@ -93,29 +82,13 @@ class SentembTrainer(ResumableTrainer, SentenceTransformerTrainer):
         return features
 
     def autocast_smart_context_manager(self, cache_enabled: bool | None = True) -> Any:
-        """Mixed precision for the whole loss: accelerate's own reaches no further than the model's forward.
-
-        Args:
-            cache_enabled: Handed through by the upstream trainer, not used.
-
-        Returns:
-            A context manager; it changes nothing without `bf16` or `fp16`.
-        """
+        """Mixed precision for the whole loss: accelerate's own ends with the model's forward."""
         return self.accelerator.autocast()
 
     def training_step(
         self, model: nn.Module, inputs: dict[str, Any], num_items_in_batch: Any = None
     ) -> Tensor:
-        """One forward and backward pass; the last of an accumulation ends with averaged gradients everywhere.
-
-        Args:
-            model: The model, wrapped for DDP where there are several ranks.
-            inputs: The collated batch.
-            num_items_in_batch: Handed through to the upstream trainer.
-
-        Returns:
-            The detached loss.
-        """
+        """A forward and backward pass; after the last of an accumulation ranks have averaged gradients."""
         loss: Tensor = super().training_step(model, inputs, num_items_in_batch)
         # What a loss has counted is logged as its components are, but is no part of its value.
         if statistics := getattr(self.loss, "statistics", None):
@@ -149,11 +122,7 @@ class SentembTrainer(ResumableTrainer, SentenceTransformerTrainer):
             self.processing_class.save_pretrained(folder)
 
     def save_weights(self, folder: Path) -> None:
-        """Write the weights of the model and of the loss.
-
-        Args:
-            folder: An empty folder.
-        """
+        """Write the weights of the model and of the loss."""
         self.model.save_pretrained(str(folder), create_model_card=False)
         if head := self.owned.state():
             save_file(head, folder / HEAD_FILE)

@@ -23,8 +23,9 @@ from sentemb.multitask import (
 )
 from sentemb.multitask.ensemble import best_checkpoints
 from sentemb.multitask.stages import uses_nli
-from sentemb.multitask.trainer import MultiTaskTrainer, check_finite
+from sentemb.multitask.trainer import MultiTaskTrainer
 from sentemb.training import Interrupted, recipes_of, resolve
+from sentemb.training.resumable import check_finite
 from tests.multitask.toy import NLI, toy_config, toy_sets
 
 TRAIN, DEV = toy_sets(), toy_sets(12, seed=1, split="dev")
@@ -221,4 +222,4 @@ def test_triples_come_with_their_stage_and_only_then(small_bert: Path, tmp_path:
 
 def test_a_loss_that_is_not_finite_is_named() -> None:
     with pytest.raises(InputError, match="the loss of sentiment is not finite at step 3"):
-        check_finite({"sentiment": float("nan")}, step=3)
+        check_finite({"loss": float("nan"), "loss_sentiment": float("nan")}, step=3)

@@ -84,7 +84,7 @@ def test_damaged_folders_are_named(model: MultiTaskModel, tmp_path: Path) -> Non
     for change, message in (
         ({"version": 2}, "of version 2"),
         ({"version": None}, "has no version"),
-        ({"sentiments": "good"}, "does not describe"),
+        ({"sentiments": "good"}, "is no configuration of a multi-task model"),
         ({"heads": {**config["heads"], "sharing": "full"}}, "other weights"),
         ({"heads": {**config["heads"], "sharing": "half"}}, "no sharing 'half'"),
     ):

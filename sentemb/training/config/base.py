@@ -76,25 +76,11 @@ class CheckedModel(BaseModel):
         return _remake, (type(self), self.values())
 
     def values(self) -> dict[str, Any]:
-        """The fields as plain values, for TOML and JSON.
-
-        Returns:
-            Field name to value; lists for tuples.
-        """
+        """The fields as plain values, for TOML and JSON: lists for tuples."""
         return {name: plain(getattr(self, name)) for name in type(self).model_fields}
 
     def replace(self, **changes: Any) -> Self:
-        """A copy with some fields changed, checked like a new one.
-
-        Args:
-            **changes: Field name to value.
-
-        Returns:
-            The copy.
-
-        Raises:
-            InputError: As for a new one.
-        """
+        """A copy with some fields changed, checked like a new one."""
         return type(self)(**{**self.values(), **changes})
 
 
@@ -125,6 +111,11 @@ class RunConfig(CheckedModel):
     warmup: float = Field(ge=0, le=0.99, description="Share of the steps over which the learning rate rises.")
     clip: float = Field(ge=0, description="Largest global gradient norm; 0 does not clip.")
     seeds: Seeds = Field((1,), description="One run per seed: 1,2,3.")
+
+    def check_single_seed(self, caller: str, hint: str = "call it once for each") -> None:
+        """Refuse a list of seeds where one run is made."""
+        if len(self.seeds) != 1:
+            raise InputError(f"{caller} takes one seed, the configuration has {len(self.seeds)}", hint)
 
 
 class EncoderConfig(RunConfig):

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
@@ -43,25 +42,11 @@ class ProbeOptions(CheckedModel):
     )
 
     def passes(self, rows: int) -> int:
-        """Passes over the vectors in an epoch.
-
-        Args:
-            rows: Vectors.
-
-        Returns:
-            One or more.
-        """
+        """Passes over the vectors in an epoch, one or more."""
         return max(1, -(-self.min_steps // (self.epochs * self.steps(rows))))
 
     def steps(self, rows: int) -> int:
-        """Optimizer steps of a pass.
-
-        Args:
-            rows: Vectors.
-
-        Returns:
-            The number of batches.
-        """
+        """Optimizer steps of a pass."""
         return -(-rows // self.batch_size)
 
 
@@ -98,18 +83,14 @@ class ClassifierConfig(EncoderConfig):
     @property
     def probe(self) -> ProbeOptions:
         """The options of the second stage, checked."""
-        return _probe_options(self.probe_options)
+        return ProbeOptions(**self.probe_options)  # type: ignore[arg-type]
 
     @model_validator(mode="after")
     def _check_probe(self) -> Self:
         try:
-            _probe_options(self.probe_options)
+            _ = self.probe
         except InputError as error:
             message = error.message.replace("unknown setting", "unknown option of the second stage")
             where = "" if "unknown" in message else "probe_options."
             raise InputError(where + message, error.hint) from None
         return self
-
-
-def _probe_options(values: Mapping[str, Any]) -> ProbeOptions:
-    return ProbeOptions(**values)
