@@ -171,17 +171,8 @@ class _interruptible:
 
 def _report(run: Run) -> None:
     typer.echo(f"{run.output}: weights of step {run.step} of {run.steps}")
-    if run.dev_score is None:
-        return
-    if run.base_score is None:
-        typer.echo(f"dev Spearman {100 * run.dev_score:.2f}")
-        return
-    change = 100 * (run.dev_score - run.base_score)
-    verdict = "better than" if change > 0 else "worse than" if change < 0 else "no better than"
-    typer.echo(
-        f"dev Spearman {100 * run.base_score:.2f} (base) -> {100 * run.dev_score:.2f}, {change:+.2f}: "
-        f"{verdict} the base"
-    )
+    if verdict := run.verdict():
+        typer.echo(verdict)
 
 
 def _report_seeds(summary: SeedSummary) -> None:

@@ -72,11 +72,14 @@ class ContrastiveSession(EncoderSession):
         """Fall back to the base where nothing beat it."""
         base = self._base_score(self.scores)
         kept = replace(kept, base_score=base)
+        if self.evaluator is not None:
+            interval = self.evaluator.interval(0 if self.shipped is None else -1, kept.step)
+            kept = replace(kept, interval=interval)
         if base is None or kept.dev_score is None or self.config.use_last:
             return kept
         if self.shipped is not None and kept.dev_score <= self.shipped:
             self.model = load(self.config.base)
-            kept = replace(kept, step=0, dev_score=self.shipped)
+            kept = replace(kept, step=0, dev_score=self.shipped, interval=None)
         if kept.step == 0:
             self.announce(
                 f"nothing beat the base model: {kept.output} is the base, {public_name(self.config.base)}"
@@ -90,6 +93,7 @@ class ContrastiveSession(EncoderSession):
             "metric": "Spearman of cosines, protocol all",
             "initial": scores[0] if scores else None,
             "base": kept.base_score,
+            "interval": kept.interval,
         }
 
     def write_model(self, folder: Path, record: dict[str, Any]) -> None:

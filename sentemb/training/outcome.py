@@ -32,6 +32,8 @@ class Run:
         steps: Steps trained in all.
         sentences_per_second: Speed of the steps; 0 where none was left to train.
         base_score: Dev score of the base as shipped; `None` where it was not evaluated.
+        interval: 95 % interval of the change from the base, over the dev pairs; `None` where this process did
+            not evaluate both, or the base is the result.
     """
 
     output: Path
@@ -41,3 +43,17 @@ class Run:
     steps: int
     sentences_per_second: float
     base_score: float | None = None
+    interval: tuple[float, float] | None = None
+
+    def verdict(self) -> str:
+        """The change of the dev score from the base, in words; scores x 100."""
+        if self.dev_score is None or self.base_score is None:
+            return "" if self.dev_score is None else f"dev Spearman {100 * self.dev_score:.2f}"
+        change, told = 100 * (self.dev_score - self.base_score), ""
+        low = high = change
+        if self.interval is not None:
+            low, high = (100 * bound for bound in self.interval)
+            told = f" (95 % interval {low:+.2f} to {high:+.2f})"
+        word = "better than" if low > 0 else "worse than" if high < 0 else "cannot be told apart from"
+        scores = f"dev Spearman {100 * self.base_score:.2f} (base) -> {100 * self.dev_score:.2f}"
+        return f"{scores}, {change:+.2f}{told}: {word} the base"

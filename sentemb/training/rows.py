@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -11,9 +12,12 @@ from datasets import Dataset
 from sentemb.data import load_columns
 from sentemb.data.columns import LABEL
 from sentemb.data.paraphrases import PAIR_COLUMNS, clean_pairs, load_pairs, paraphrase_components
-from sentemb.data.sts import load_scored_pairs
+from sentemb.data.sts import ScoredPairs, load_scored_pairs
 from sentemb.errors import InputError
 from sentemb.evaluation import STSEvaluator
+from sentemb.evaluation.comparison import DRAWS
+from sentemb.evaluation.resampling import bootstrap
+from sentemb.evaluation.scoring import Similarities
 from sentemb.training.config import TrainConfig
 
 logger = logging.getLogger(__name__)
@@ -65,13 +69,43 @@ def first_occurrences(rows: Dataset) -> list[int]:
     return sorted(first["place_min"].to_pylist())
 
 
-def dev_evaluator(config: TrainConfig) -> STSEvaluator | None:
+class DevEvaluator(STSEvaluator):
+    """Keeps the similarities of every evaluation, so that two of them can be compared."""
+
+    def __init__(self, pairs: ScoredPairs) -> None:
+        super().__init__(pairs=[pairs], name="dev", geometry=True, write_csv=False)
+        self.evaluated: dict[int, Similarities] = {}
+
+    def __call__(self, model: Any, output_path: Any = None, epoch: float = -1, steps: int = -1) -> Any:
+        """Evaluate; `steps` is -1 for a model beside the training."""
+        self.similarities = []
+        metrics = super().__call__(model, output_path, epoch, steps)
+        if self.similarities:
+            self.evaluated[steps] = self.similarities[0]
+        return metrics
+
+    def interval(self, first: int, second: int) -> tuple[float, float] | None:
+        """The paired bootstrap's 95 % interval of the change in Spearman's correlation between two steps."""
+        if first == second or not {first, second} <= self.evaluated.keys():
+            return None
+        scores = bootstrap(
+            "spearman",
+            np.stack([self.evaluated[first], self.evaluated[second]]),
+            self.pairs[0].gold,
+            draws=DRAWS,
+            generator=np.random.default_rng(0),
+        )
+        low, high = np.nanquantile(scores[1] - scores[0], (0.025, 0.975))
+        return float(low), float(high)
+
+
+def dev_evaluator(config: TrainConfig) -> DevEvaluator | None:
     """Make the evaluator that chooses the best checkpoint."""
     if config.dev == "none":
         return None
     try:
         pairs = load_scored_pairs(config.dev, split="dev", data_dir=config.data_dir)
-        return STSEvaluator(pairs=[pairs], name="dev", geometry=True, write_csv=False)
+        return DevEvaluator(pairs)
     except InputError as error:
         hint = "give --data-dir, a file of scored pairs as --dev, or --dev none to keep the last weights"
         raise InputError(

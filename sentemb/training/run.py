@@ -144,4 +144,5 @@ def _finished(folder: RunFolder, seed: int) -> Run:
         steps=record["steps"],
         sentences_per_second=record["sentences_per_second"],
         base_score=record["dev"].get("base"),
+        interval=record["dev"].get("interval"),
     )
