@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from pydantic import BaseModel
 from sentence_transformers import SentenceTransformer
 
 from sentemb._files import new_folder
@@ -23,7 +24,7 @@ from sentemb.modules.heads import ClassificationHead, build_head
 Scores = NDArray[np.float32]
 
 
-class _Config(TypedDict):
+class _Config(BaseModel):
     """`classifier/config.json`."""
 
     labels: list[str]
@@ -147,10 +148,10 @@ class Classifier:
         """
         path = Path(folder).expanduser()
         config = _HEAD.read_config(path)
-        head = build_head(config["head"])
+        head = build_head(config.head)
         _HEAD.load_weights(path, head)
         encoder = load(str(path), device=device)
-        return cls(encoder, head, config["labels"], pairs=config["pairs"], max_length=config["max_length"])
+        return cls(encoder, head, config.labels, pairs=config.pairs, max_length=config.max_length)
 
     def config(self) -> dict[str, Any]:
         """Everything but the weights, as JSON values."""

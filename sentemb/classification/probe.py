@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from copy import deepcopy
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 from transformers import get_linear_schedule_with_warmup
 
 from sentemb.training.config import ProbeOptions
+from sentemb.training.resumable import decay_groups
 
 _LARGEST_WARMUP = 0.1  # share of the steps; BERT's, where the notebooks' fixed number is more than that
 
@@ -27,7 +27,8 @@ def fit_probe(
     """Train a head by cross-entropy on the vectors of a frozen encoder."""
     passes = options.passes(len(labels))
     steps = options.epochs * passes * options.steps(len(labels))
-    optimizer = torch.optim.AdamW(_decayed(head, options.weight_decay), lr=options.learning_rate)
+    groups = decay_groups(head.parameters(), options.weight_decay)
+    optimizer = torch.optim.AdamW(groups, lr=options.learning_rate)
     warmup = min(options.warmup_steps, int(_LARGEST_WARMUP * steps))
     schedule = get_linear_schedule_with_warmup(optimizer, warmup, steps)
     scores: list[float] = []
@@ -52,11 +53,3 @@ def fit_probe(
     if scores and keep_best:
         head.load_state_dict(best)
     return scores
-
-
-def _decayed(head: nn.Module, decay: float) -> list[dict[str, Any]]:
-    weights = list(head.parameters())
-    return [
-        {"params": [weight for weight in weights if weight.ndim > 1], "weight_decay": decay},
-        {"params": [weight for weight in weights if weight.ndim <= 1], "weight_decay": 0.0},
-    ]

@@ -40,20 +40,12 @@ class BackTranslationLoss(SelfGuidedLoss):
 
     Args:
         model: The encoder to train, with its pretrained weights: they are copied here.
-        objective: As in `SelfGuidedLoss`; `base` in A.2, `opt3` in table 7. The trained encoder gives one
-            view, so that `opt3` needs the frozen one.
         view_encoder: `trained` or `frozen`, see above.
-        temperature: Divides the cosine; 0.01 (table 8).
-        layers: Hidden states of BERT_F that serve as views; see `SelfGuidedLoss`.
-        view_pooling: Pooling of these views; see `SelfGuidedLoss`.
-        drift_weight: lambda of the weight regulariser, 0.1 (table 8); 0 leaves it out.
-        projection_width: Width of the head's layers, 4096 (footnote 4); see `SelfGuidedLoss`.
-        frozen_dropout: Whether BERT_F runs with dropout while training; see `SelfGuidedLoss`.
-        views: Whether views of BERT_F are `cached` or computed `online`; see `SelfGuidedLoss`.
-        view_cache: The store of `views="cached"`.
-        gather_across_devices: Take in-batch negatives from all processes.
-        preset: `released` doubles the contrastive term of `base`, as the authors' code does once it runs;
-            otherwise see `SelfGuidedLoss`.
+        objective: `base` in A.2, `opt3` in table 7. The trained encoder gives one view, so that `opt3` needs
+            the frozen one.
+        temperature, layers, view_pooling, drift_weight, projection_width, frozen_dropout, views, view_cache,
+            gather_across_devices, preset: As for `SelfGuidedLoss`; `released` doubles the contrastive term of
+            `base` as the authors' code does once it runs.
 
     Raises:
         InputError: An option is out of range, or the encoder is no transformer.

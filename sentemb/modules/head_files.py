@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import BaseModel, ValidationError
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
@@ -25,7 +25,7 @@ class HeadFolder:
         kind: What messages call the model.
         name: The folder's name.
         weights: The name of the file of weights.
-        schema: A `TypedDict` of the configuration.
+        schema: What the configuration holds.
         version: Of the format.
         hint: What to do about a folder that is missing or damaged.
     """
@@ -33,7 +33,7 @@ class HeadFolder:
     kind: str
     name: str
     weights: str
-    schema: Any
+    schema: type[BaseModel]
     version: int
     hint: str
 
@@ -52,7 +52,7 @@ class HeadFolder:
             )
         config = read_config(path, version=self.version, hint=self.hint)
         try:
-            return TypeAdapter(self.schema).validate_python(config, strict=True)
+            return self.schema.model_validate(config, strict=True)
         except ValidationError:
             raise InputError(f"{path} is no configuration of a {self.kind}", self.hint) from None
 

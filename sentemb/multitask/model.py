@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TypedDict
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from pydantic import ConfigDict
+from pydantic import BaseModel, ConfigDict
 from sentence_transformers import SentenceTransformer
 
 from sentemb._files import new_folder
@@ -21,24 +21,24 @@ from sentemb.modules.head_files import HeadFolder
 from sentemb.multitask.heads import TaskHeads
 from sentemb.multitask.objectives import scores_of
 from sentemb.multitask.tasks import TASKS, Task
-from sentemb.training.config.multitask import Sharing
 
 Floats = NDArray[np.float32]
 Pair = tuple[str, str]
 HINT = "give the folder that save or fit_multitask wrote, and copy it whole"
 
 
-class _HeadsConfig(TypedDict):
+class _HeadsConfig(BaseModel):
     """The arguments of `TaskHeads`."""
 
-    __pydantic_config__ = ConfigDict(extra="forbid")  # type: ignore[misc]
+    model_config = ConfigDict(extra="forbid")
+
     width: int
     classes: int
-    sharing: Sharing
+    sharing: Any  # `TaskHeads` checks it
     dropout: float
 
 
-class _Config(TypedDict):
+class _Config(BaseModel):
     """`multitask/config.json`."""
 
     sentiments: list[str]
@@ -204,10 +204,10 @@ class MultiTaskModel:
         """
         path = Path(folder).expanduser()
         config = _HEADS.read_config(path)
-        heads = TaskHeads(**config["heads"])
+        heads = TaskHeads(**config.heads.model_dump())
         _HEADS.load_weights(path, heads)
         encoder = load(str(path), device=device)
-        return cls(encoder, heads, config["sentiments"], shifted=config["shifted"])
+        return cls(encoder, heads, config.sentiments, shifted=config.shifted)
 
     def _answer_pairs(self, task: Task, pairs: Sequence[Pair]) -> Floats:
         first, second = split_pairs(pairs)

@@ -20,9 +20,9 @@ from sentemb.multitask.pcgrad import GradientSurgery
 from sentemb.multitask.plan import StepPlan
 from sentemb.multitask.schedule import Part, Step
 from sentemb.training.checkpoints import checkpoints, remove_folder
-from sentemb.training.random_state import random_state, set_random_state
-from sentemb.training.resumable import OPTIMIZER_FILE, random_file
+from sentemb.training.resumable import OPTIMIZER_FILE, decay_groups, random_file
 from sentemb.training.run_trainers import RunTrainer
+from sentemb.training.state import random_state, set_random_state
 
 LOG_STEPS = 50
 
@@ -65,10 +65,7 @@ class MultiTaskTrainer(RunTrainer):
         """AdamW without decay of vectors; the plan has the learning rate."""
         trained = [parameter for parameter in self.weights.parameters() if parameter.requires_grad]
         config = self.loss.config
-        groups = [
-            {"params": [p for p in trained if p.dim() > 1], "weight_decay": config.weight_decay},
-            {"params": [p for p in trained if p.dim() <= 1], "weight_decay": 0.0},
-        ]
+        groups = decay_groups(trained, config.weight_decay)
         self.optimizer = torch.optim.AdamW(groups, lr=1.0, betas=config.betas, eps=config.epsilon, fused=True)
         return self.optimizer
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,7 @@ from transformers.trainer_callback import ExportableState
 from sentemb._files import write_json
 from sentemb.errors import InputError
 from sentemb.training.checkpoints import checkpoint_name, remove_folder, rotate
-from sentemb.training.random_state import random_state, set_random_state
-from sentemb.training.state import load_state, save_state
+from sentemb.training.state import load_state, random_state, save_state, set_random_state
 
 OPTIMIZER_FILE = "optimizer.safetensors"
 
@@ -111,6 +111,15 @@ class ResumableTrainer(Trainer):
         """Log, and stop a run whose loss, or a part of it, is not finite."""
         super().log(logs, start_time)
         check_finite(logs, step=self.state.global_step)
+
+
+def decay_groups(parameters: Iterable[nn.Parameter], decay: float) -> list[dict[str, Any]]:
+    """Groups of an optimizer in which matrices decay and vectors do not."""
+    weights = list(parameters)
+    return [
+        {"params": [weight for weight in weights if weight.ndim > 1], "weight_decay": decay},
+        {"params": [weight for weight in weights if weight.ndim <= 1], "weight_decay": 0.0},
+    ]
 
 
 def check_finite(logs: dict[str, float], *, step: int) -> None:

@@ -8,9 +8,11 @@ included.
 from __future__ import annotations
 
 import json
+import random
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
@@ -38,6 +40,26 @@ def load_state(path: Path) -> Any:
         raise InputError(
             f"{path} holds no training state: {error}", "resume from another checkpoint"
         ) from error
+
+
+def random_state() -> dict[str, Any]:
+    """Take the state of every global random generator of this process."""
+    kind, keys, position, has_gauss, cached_gaussian = np.random.get_state()  # noqa: NPY002 - the global generator
+    return {
+        "python": random.getstate(),
+        "numpy": (kind, np.asarray(keys).tolist(), int(position), int(has_gauss), float(cached_gaussian)),
+        "torch": torch.get_rng_state(),
+        "cuda": torch.cuda.get_rng_state_all() if torch.cuda.is_available() else [],
+    }
+
+
+def set_random_state(state: dict[str, Any]) -> None:
+    """Put every global random generator back to a state that `random_state` took."""
+    random.setstate(state["python"])
+    np.random.set_state(state["numpy"])  # noqa: NPY002 - the global generator
+    torch.set_rng_state(state["torch"])
+    for index, device_state in enumerate(state["cuda"][: torch.cuda.device_count()]):
+        torch.cuda.set_rng_state(device_state, index)
 
 
 def _encode(value: Any, tensors: dict[str, torch.Tensor]) -> Any:

@@ -16,7 +16,7 @@ from sentemb.errors import InputError
 from sentemb.modules.flow import FlowModule
 from sentemb.transforms.bert_adam import BertAdam
 from sentemb.transforms.config import FlowConfig
-from sentemb.transforms.vectors import checked_vectors
+from sentemb.transforms.whitening import checked_vectors
 
 logger = logging.getLogger(__name__)
 

@@ -11,7 +11,6 @@ from torch import nn
 
 from sentemb._compat import Dense
 from sentemb.errors import InputError
-from sentemb.transforms.vectors import checked_vectors
 
 logger = logging.getLogger(__name__)
 
@@ -72,6 +71,20 @@ def fit_whitening(vectors: npt.ArrayLike, dimensions: int | None = None) -> Dens
     kept = dimensions or rank
     weight = directions[:, :kept] / deviations[:kept]  # (width, kept)
     return _dense(weight, -mean @ weight)
+
+
+def checked_vectors(name: str, vectors: npt.ArrayLike) -> npt.NDArray[np.float64]:
+    """Check vectors that something is fitted on."""
+    try:
+        matrix = np.asarray(vectors, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{name} is no array of numbers: {error}") from error
+    if matrix.ndim != 2 or matrix.shape[1] == 0:
+        raise InputError(f"{name} has the shape {matrix.shape}", "give one row per sentence")
+    bad = np.flatnonzero(~np.isfinite(matrix).all(axis=1))
+    if len(bad):
+        raise InputError(f"row {bad[0]} of {name} holds NaN or infinity, {len(bad)} rows in all")
+    return matrix
 
 
 def _principal_directions(centred: Double) -> tuple[Double, Double]:

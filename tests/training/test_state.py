@@ -8,8 +8,7 @@ import pytest
 import torch
 
 from sentemb.errors import InputError
-from sentemb.training.random_state import random_state, set_random_state
-from sentemb.training.state import load_state, save_state
+from sentemb.training.state import load_state, random_state, save_state, set_random_state
 
 
 def test_a_nested_state_comes_back_with_its_types(tmp_path: Path) -> None:
