@@ -81,14 +81,7 @@ class ClassifierEvaluator(BaseEvaluator):
         return prefixed
 
     def scorer(self, vectors: Tensor) -> Callable[[], float]:
-        """Make a function that scores the head on vectors which do not change.
-
-        Args:
-            vectors: Of the texts, `(n, d)`.
-
-        Returns:
-            A function that gives the chosen metric, for a head in evaluation mode.
-        """
+        """Make a function that scores the head on vectors `(n, d)` which do not change."""
 
         @torch.no_grad()
         def score() -> float:
@@ -98,11 +91,7 @@ class ClassifierEvaluator(BaseEvaluator):
         return score
 
     def get_config_dict(self) -> dict[str, Any]:
-        """What was evaluated, for the model card.
-
-        Returns:
-            Set, split and number of texts.
-        """
+        """What was evaluated, for the model card."""
         return {"set": self.data.name, "split": self.data.split, "texts": len(self.data)}
 
 

@@ -68,14 +68,7 @@ class EncoderLoss(LossParameters):
         return self.compute_loss_from_embeddings(embeddings, labels)
 
     def views_of(self, sentence_features: Iterable[dict[str, Any]]) -> list[View]:
-        """What of a batch is encoded; called once in a step.
-
-        Args:
-            sentence_features: One dict of tokenized texts per column.
-
-        Returns:
-            Every column, under the encoder's own dropout.
-        """
+        """What of a batch is encoded, asked once in a step: every column, under its own dropout."""
         return [View(column) for column in sentence_features]
 
     def embeddings_of(self, output: dict[str, Any], view: int) -> list[Tensor]:
@@ -105,19 +98,11 @@ class EncoderLoss(LossParameters):
         raise NotImplementedError
 
     def why_not_cached(self) -> str | None:
-        """What keeps `GradientCache` from wrapping this loss.
-
-        Returns:
-            The reason for the user, or None.
-        """
+        """What keeps `GradientCache` from wrapping this loss, for the user, or None."""
         return None
 
     def get_config_dict(self) -> dict[str, Any]:
-        """Options for the model card.
-
-        Returns:
-            The constructor's keyword-only options with their values.
-        """
+        """Options for the model card: the constructor's keyword-only ones with their values."""
         options = inspect.signature(type(self)).parameters.values()
         return {one.name: getattr(self, one.name) for one in options if one.kind is one.KEYWORD_ONLY}
 

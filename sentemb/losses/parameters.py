@@ -24,24 +24,16 @@ class LossParameters(nn.Module):
     """Names of the child modules whose weights the loss owns; one that is None is skipped."""
 
     def owned_parameters(self) -> Iterator[nn.Parameter]:
-        """Iterate over the trainable weights that the loss owns, in a fixed order.
+        """Iterate over the trainable weights that the loss owns, each once, in a fixed order.
 
-        Weights that an owned module shares with the encoder (a tied decoder) belong to the encoder and are
-        left out.
-
-        Yields:
-            Each parameter once.
+        Weights that an owned module shares with the encoder (a tied decoder) belong to the encoder.
         """
         for _, parameter in self._named_owned():
             if parameter.requires_grad:
                 yield parameter
 
     def head_state(self) -> dict[str, Tensor]:
-        """The owned weights by name, detached and on the CPU, ready for safetensors.
-
-        Returns:
-            Parameter names (`head.0.weight`) to copies of the values.
-        """
+        """Copies of the owned weights by name (`head.0.weight`), on the CPU, ready for safetensors."""
         return {name: tensor.detach().cpu().clone().contiguous() for name, tensor in self._named_owned()}
 
     def load_head_state(self, state: Mapping[str, Tensor]) -> None:

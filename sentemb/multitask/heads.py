@@ -89,17 +89,8 @@ class TaskHeads(nn.Module):
         return pair_cosines(first, second)
 
     def config(self) -> dict[str, Any]:
-        """The constructor's arguments, as JSON values.
-
-        Returns:
-            Name to value.
-        """
-        return {
-            "width": self.width,
-            "classes": self.classes,
-            "sharing": self.sharing,
-            "dropout": self.dropout,
-        }
+        """The constructor's arguments, as JSON values."""
+        return {name: getattr(self, name) for name in ("width", "classes", "sharing", "dropout")}
 
     def _first(self) -> nn.Sequential:
         return nn.Sequential(nn.Dropout(self.dropout), nn.Linear(self.width, self.width), nn.ReLU())

@@ -127,12 +127,7 @@ class GradientSurgery:
         self.preset: Preset = preset
 
     def backward(self, losses: Sequence[Tensor], *, generator: random.Random) -> None:
-        """Take the place of `loss.backward()`; gradients from before are replaced.
-
-        Args:
-            losses: The loss of each task, a scalar.
-            generator: Draws the orders of the visits.
-        """
+        """Take the place of `loss.backward()` for the loss of each task; older gradients are replaced."""
         gradients = [
             # The tasks may have computed something in common.
             torch.autograd.grad(loss, self.parameters, retain_graph=later > 0, allow_unused=True)

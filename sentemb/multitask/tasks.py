@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from sentemb.data.labelled import LabelledTexts
-from sentemb.data.sampling import Rows
 from sentemb.errors import InputError
 from sentemb.training.config.multitask import Task as Task
 
@@ -65,20 +64,9 @@ class TaskSets:
         return data
 
     def sample(self, rows: int | None) -> TaskSets:
-        """So many rows of each set, to try things out.
-
-        Published files may be in the order of their classes, so the rows are drawn, always the same ones.
-
-        Args:
-            rows: How many; None keeps all.
-
-        Returns:
-            The sets, rows in the order of the files.
-        """
+        """So many rows of each set (None: all), to try things out; always the same ones."""
         if rows is None:
             return self
-        return TaskSets(*(data.select(_drawn(len(data), rows)) for _, data in self))
-
-
-def _drawn(size: int, rows: int) -> Rows:
-    return np.sort(np.random.default_rng(0).permutation(size)[:rows])
+        # Drawn, because published files may be in the order of their classes.
+        drawn = [np.sort(np.random.default_rng(0).permutation(len(data))[:rows]) for _, data in self]
+        return TaskSets(*(data.select(chosen) for (_, data), chosen in zip(self, drawn, strict=True)))

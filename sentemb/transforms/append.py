@@ -12,7 +12,7 @@ from sentence_transformers import SentenceTransformer
 from torch import Tensor, nn
 
 from sentemb._compat import Dense, Normalize
-from sentemb.encoding import TextEncoder, load_encoder
+from sentemb.encoding import load_encoder
 from sentemb.encoding.dropout import encode_with_dropout
 from sentemb.encoding.view import with_modules
 from sentemb.errors import InputError
@@ -76,7 +76,7 @@ def add_flow(
 
             flow = fit_flow_to_epochs(pairs_of_epoch, config, on_step=on_step)
         else:
-            vectors = _encoder_of(bare, cache_dir).encode(texts, progress=progress)
+            vectors = load_encoder(bare, cache_dir=cache_dir).encode(texts, progress=progress)
             others = None if second is None else vectors[len(first) :]
             flow = fit_flow(vectors[: len(first)], others, config=config, on_step=on_step)
     return append_transform(model, flow)
@@ -110,7 +110,7 @@ def add_whitening(
     _check_texts(texts)
     bare = _without_normalisation(model)
     with _limited_to(bare, max_length):
-        vectors = _encoder_of(bare, cache_dir).encode(texts, progress=progress)
+        vectors = load_encoder(bare, cache_dir=cache_dir).encode(texts, progress=progress)
     return append_transform(model, fit_whitening(vectors, dimensions))
 
 
@@ -158,10 +158,6 @@ def _length_without_normalisation(modules: Sequence[nn.Module]) -> int:
     while length and isinstance(modules[length - 1], Normalize):
         length -= 1
     return length
-
-
-def _encoder_of(model: SentenceTransformer, cache_dir: str | Path | None) -> TextEncoder:
-    return load_encoder(model, cache_dir=cache_dir)
 
 
 def _check_texts(texts: Sequence[str]) -> None:

@@ -123,18 +123,7 @@ class Recipe:
         return tuple(dict.fromkeys(task for layer in self.layers for task in layer.tasks))
 
     def sources(self, preset: str, task: str | None = None) -> Defaults:
-        """The defaults with their sources.
-
-        Args:
-            preset: `paper` or `released`.
-            task: Take the values that the paper gives for this task.
-
-        Returns:
-            Field name, or `loss_options.NAME`, to default.
-
-        Raises:
-            InputError: There is no released code.
-        """
+        """The defaults of a preset, for a task too, with their sources: by field or `loss_options.NAME`."""
         if preset == "released" and all(layer.released is None for layer in self.layers):
             raise InputError(f"there is no released code for {self.name}", "leave the preset out")
         chosen: dict[str, Default] = {}
@@ -147,18 +136,7 @@ class Recipe:
         return chosen
 
     def values(self, preset: str, task: str | None = None) -> dict[str, Any]:
-        """The defaults as plain values.
-
-        Args:
-            preset: `paper` or `released`.
-            task: Take the values that the paper gives for this task.
-
-        Returns:
-            Field name to value; the options of the loss, or of another part, in a dict.
-
-        Raises:
-            InputError: There is no released code.
-        """
+        """The defaults as plain values; the options of the loss, or of another part, in a dict."""
         plain: dict[str, Any] = {"recipe": self.name, "preset": preset}
         for key, default in self.sources(preset, task).items():
             table, _, option = key.rpartition(".")
