@@ -136,6 +136,7 @@ def _check_folders(config: TrainConfig, *, resume: bool) -> None:
 
 def _finished(folder: RunFolder, seed: int) -> Run:
     record = folder.read_record()
+    interval = record["dev"].get("interval")
     return Run(
         output=folder.path,
         seed=seed,
@@ -144,5 +145,5 @@ def _finished(folder: RunFolder, seed: int) -> Run:
         steps=record["steps"],
         sentences_per_second=record["sentences_per_second"],
         base_score=record["dev"].get("base"),
-        interval=record["dev"].get("interval"),
+        interval=interval and (interval[0], interval[1]),
     )

@@ -34,7 +34,9 @@ def test_the_rule_fires_at_its_limit_and_not_before() -> None:
 
 def evaluate(callback: StoppingCallback, scores: list[float], metrics: dict[str, float]) -> TrainerControl:
     state = TrainerState(log_history=[{"loss": 1.0}] + [{"eval_score": score} for score in scores])
-    return callback.on_evaluate(TrainingArguments("unused"), state, TrainerControl(), metrics)
+    control = TrainerControl()
+    callback.on_evaluate(TrainingArguments("unused"), state, control, metrics)
+    return control
 
 
 def test_the_callback_reads_the_history() -> None:
