@@ -64,14 +64,7 @@ class ViewCache:
         return self._full
 
     def bind(self, owner: str) -> None:
-        """Tie the cache to one encoder, layer range and pooling.
-
-        Args:
-            owner: What the views are a function of, besides the text.
-
-        Raises:
-            InputError: The cache holds the views of another.
-        """
+        """Tie the cache to one encoder, layer range and pooling: what views depend on besides the text."""
         if self._owner not in (None, owner):
             raise InputError(
                 "this ViewCache holds the views of another encoder, layer range or pooling",
@@ -80,15 +73,7 @@ class ViewCache:
         self._owner = owner
 
     def views(self, features: dict[str, Any], compute: Callable[[dict[str, Any]], Tensor]) -> Tensor:
-        """The views of a batch, from the store where they are in it.
-
-        Args:
-            features: Tokenized batch with `input_ids` and `attention_mask` of `(b, t)`.
-            compute: From features of some rows to their views `(rows, l, d)`.
-
-        Returns:
-            `(b, l, d)` on the device of the batch.
-        """
+        """The views of a batch, `(b, l, d)`: from the store, or computed from the features of some rows."""
         keys = batch_keys(features)
         first_row: dict[bytes, int] = {}  # of each sentence that is not stored: duplicates are computed once
         for row, key in enumerate(keys):

@@ -147,12 +147,6 @@ class Recipe:
 def get_recipe(name: str) -> Recipe:
     """Look a recipe up.
 
-    Args:
-        name: Its name.
-
-    Returns:
-        The recipe.
-
     Raises:
         InputError: There is none of this name.
     """
@@ -162,28 +156,15 @@ def get_recipe(name: str) -> Recipe:
 
 
 def recipes_of(kind: str) -> dict[str, Recipe]:
-    """The recipes of a kind.
-
-    Args:
-        kind: A key of `KINDS`.
-
-    Returns:
-        Name to recipe.
-    """
+    """The recipes of a kind, a key of `KINDS`, by name."""
     return {name: recipe for name, recipe in RECIPES.items() if recipe.kind == kind}
 
 
 def optimization_of(recipe: str) -> dict[str, Any]:
     """How a recipe trains, whatever its objective: what a fair comparison with it shares.
 
-    Args:
-        recipe: Name of a recipe.
-
     Returns:
         Base, batch size, epochs, learning rate and its schedule, and weight decay.
-
-    Raises:
-        InputError: There is no such recipe.
     """
     values = get_recipe(recipe).values("paper")
     return {name: values[name] for name in _OPTIMIZATION}
