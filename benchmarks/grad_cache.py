@@ -21,7 +21,7 @@ from typing import Any
 
 import torch
 from sentence_transformers import SentenceTransformer
-from sg_opt_step import build_encoder, peak_resident
+from sg_opt_step import load, peak_resident
 from torch import nn
 
 from sentemb._files import write_json
@@ -59,7 +59,7 @@ def make_batches(variant: str, model: SentenceTransformer, arguments: argparse.N
 
 def time_per_pair(arguments: argparse.Namespace) -> dict[str, dict[str, float]]:
     """Median milliseconds per pair of both variants, one pass over the pairs of each in turn."""
-    model = build_encoder(arguments.base, "sdpa")
+    model = load(arguments.base, "sdpa")
     variants = ("small", "cached")
     losses = {variant: make_loss(variant, model, arguments) for variant in variants}
     batches = {variant: make_batches(variant, model, arguments) for variant in variants}
@@ -94,7 +94,7 @@ def peak_memory(variant: str, arguments: argparse.Namespace) -> float:
 def measure_memory(variant: str, arguments: argparse.Namespace) -> None:
     """Make one step and print the growth of the largest resident set over what it was before the model."""
     before = peak_resident()
-    model = build_encoder(arguments.base, "sdpa")
+    model = load(arguments.base, "sdpa")
     loss = make_loss(variant, model, arguments)
     optimizer = torch.optim.AdamW(model.parameters(), fused=True)
     loss(make_batches(variant, model, arguments)[0]).backward()
