@@ -158,7 +158,7 @@ def _page(base: str, model: Path, scores: Sequence[Score], hits: dict[str, list[
     page.charts({"Spearman correlation on the bundled pairs over the training steps": svg_of(curve)})
     page.heading("The sentences before and after")
     page.text("Each point is a sentence, its colour the domain; a line joins two that mean the same.")
-    page.charts({"Two maps of the sentences of the pairs": svg_of(_map(base, model))})
+    page.charts({f"Map of the sentences {title}": svg_of(one) for title, one in _maps(base, model).items()})
     page.heading("Search in the documentation of the standard library")
     for query, found in hits.items():
         page.text(query)
@@ -177,7 +177,8 @@ def _learning_curve(model: Path) -> tuple[list[float], list[float]]:
     )
 
 
-def _map(base: str, model: Path) -> Figure:
+def _maps(base: str, model: Path) -> dict[str, Figure]:
+    """The sentences of the pairs before and after training, a figure each."""
     pairs = bundled_pairs()
     rows: dict[str, int] = {}
     groups: list[str] = []
@@ -196,5 +197,7 @@ def _map(base: str, model: Path) -> Figure:
         "before training, [CLS]": load_encoder(base, pooling="cls"),
         "after SG-OPT, [CLS]": load_encoder(model),
     }
-    panels = {title: project_to_plane(encoder.encode(list(rows))) for title, encoder in encoders.items()}
-    return map_figure(panels, groups, links)
+    return {
+        title: map_figure({title: project_to_plane(encoder.encode(list(rows)))}, groups, links)
+        for title, encoder in encoders.items()
+    }
