@@ -6,7 +6,6 @@ from .label_attention import LsanHead as LsanHead
 from .label_fusion import FusionHead as FusionHead
 from .label_fusion import LeamHead as LeamHead
 from .labels import LabelHead as LabelHead
-from .loading import build_encoder as build_encoder
 from .loading import is_finished_encoder as is_finished_encoder
 from .loading import load as load
 from .poolings import Poolings as Poolings

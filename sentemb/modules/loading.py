@@ -175,6 +175,3 @@ def _reserved_positions(transformer: Transformer) -> int:
         if isinstance(index, int) and isinstance(getattr(module, "position_embeddings", None), nn.Embedding):
             return 0 if module.position_embeddings.padding_idx is None else index + 1
     return 0
-
-
-build_encoder = load  # the former name

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
@@ -15,15 +15,6 @@ Precision = Literal["float32", "bfloat16"]
 Preset = Literal["paper", "released"]
 OptionValue = str | int | float | bool | tuple[int | None, ...] | tuple[float, ...] | None
 """What an option of a loss or a head can be; who takes it checks it."""
-
-Item = TypeVar("Item")
-
-
-def each_once(items: tuple[Item, ...]) -> tuple[Item, ...]:
-    """Refuse a list that names something twice."""
-    if len(set(items)) != len(items):
-        raise ValueError("each may be named once")
-    return items
 
 
 def _frozen(options: Mapping[str, OptionValue]) -> Mapping[str, OptionValue]:
