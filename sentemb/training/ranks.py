@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import gc
 from collections.abc import Callable
 from functools import cache
 
@@ -24,7 +25,12 @@ def ranks() -> PartialState:
 @cache
 def _part_at_exit() -> None:
     """Threads of a group that is still there when the interpreter is gone abort the process now and then."""
-    atexit.register(lambda: PartialState().destroy_process_group())
+    atexit.register(_part)
+
+
+def _part() -> None:
+    gc.collect()  # a wrapped model that is left over holds the group
+    PartialState().destroy_process_group()
 
 
 def on_main(action: Callable[[], None]) -> None:
