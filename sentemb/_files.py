@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import glob
 import hashlib
 import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -23,16 +24,13 @@ except ImportError:  # Windows
 @contextlib.contextmanager
 def new_file(path: Path) -> Iterator[BinaryIO]:
     """Fill a file beside `path` and give it that name only when it is complete and on the disk."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".partial", dir=path.parent)
-    partial = Path(name)
     try:
-        with os.fdopen(descriptor, "wb") as file:
-            yield file
-        settle(partial, path)
-    except BaseException as error:
-        partial.unlink(missing_ok=True)
-        if isinstance(error, OSError) and error.filename is None:
+        with _partial(path, _new_empty_file) as partial:
+            with partial.open("wb") as file:
+                yield file
+            settle(partial, path)
+    except OSError as error:
+        if error.filename is None:
             # A full disk does not say of which file.
             raise OSError(error.errno, error.strerror, str(path)) from error
         raise
@@ -105,17 +103,65 @@ def new_folder(path: Path) -> Iterator[Path]:
     """Fill a folder beside `path` and give it that name only when everything in it is complete."""
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
         raise InputError(f"{path} already exists", "choose another output or remove it")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".partial", dir=path.parent))
-    try:
+    with _partial(path, tempfile.mkdtemp) as partial:
         yield partial
         partial.chmod(0o777 & ~_umask())
         share_files(partial)
         partial.replace(path)
-    except BaseException:
-        shutil.rmtree(partial, ignore_errors=True)
-        raise
     sync_folder(path.parent)
+
+
+@contextlib.contextmanager
+def _partial(path: Path, make: Callable[..., str]) -> Iterator[Path]:
+    """A name beside `path` for what is not complete yet; it goes with a failure.
+
+    After a kill it goes with the next use: the lock on it lasts as long as its writer lives.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    place = {"prefix": f".{path.name}.", "suffix": ".partial", "dir": path.parent}
+    for left in path.parent.glob(f".{glob.escape(path.name)}.*.partial"):
+        with contextlib.suppress(OSError), _alone(left, wait=False):
+            _remove(left)
+    with contextlib.ExitStack() as lock:
+        partial = None
+        while partial is None or not partial.exists():  # one that was taken for dead before it was locked
+            partial = Path(make(**place))
+            with contextlib.suppress(FileNotFoundError):
+                lock.enter_context(_alone(partial, wait=True))
+        try:
+            yield partial
+        except BaseException:
+            _remove(partial)
+            raise
+
+
+def _new_empty_file(**place: Any) -> str:
+    descriptor, name = tempfile.mkstemp(**place)
+    os.close(descriptor)
+    return str(name)
+
+
+@contextlib.contextmanager
+def _alone(path: Path, *, wait: bool) -> Iterator[None]:
+    """Lock a file or folder; one that another process has locked is a BlockingIOError."""
+    if fcntl is None:
+        if not wait:
+            raise BlockingIOError
+        yield
+        return
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def share_files(folder: Path) -> None:
@@ -165,12 +211,5 @@ def held(lock: Path, busy: str, hint: str, *, reentrant: bool = False) -> Iterat
 @contextlib.contextmanager
 def locked(folder: Path) -> Iterator[bool]:
     """Let one process at a time change what a folder holds; False where the system cannot lock folders."""
-    if fcntl is None:
-        yield False
-        return
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield True
-    finally:
-        os.close(descriptor)
+    with _alone(folder, wait=True):
+        yield fcntl is not None

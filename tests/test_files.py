@@ -3,11 +3,22 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from sentemb._files import new_file, read_json, refuse_output_over_input, write_bytes, write_json, write_text
+from sentemb._files import (
+    new_file,
+    new_folder,
+    read_json,
+    refuse_output_over_input,
+    write_bytes,
+    write_json,
+    write_text,
+)
 from sentemb.errors import InputError
 
 
@@ -72,3 +83,50 @@ def test_a_full_disk_names_the_file(tmp_path: Path) -> None:
     with pytest.raises(OSError, match=r"table\.csv"), new_file(tmp_path / "table.csv"):
         raise OSError(28, "No space left on device")
     assert not list(tmp_path.iterdir())
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from sentemb._files import new_file, new_folder
+path = Path(sys.argv[1])
+with new_file(path / "file"), new_folder(path / "folder") as folder:
+    (folder / "half").write_text("")
+    print(len(list(path.iterdir())), flush=True)
+    sys.stdin.readline()
+"""
+
+
+def test_the_next_writer_removes_what_a_killed_one_left_and_nothing_of_a_living_one(tmp_path: Path) -> None:
+    def write_both() -> None:
+        write_text(tmp_path / "file", "new")
+        with new_folder(tmp_path / "folder"):
+            pass
+
+    with subprocess.Popen(
+        [sys.executable, "-c", KILLED, str(tmp_path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as other:
+        assert other.stdout is not None and other.stdout.readline() == "2\n"
+        write_both()
+        assert len(list(tmp_path.iterdir())) == 4
+        other.kill()
+    write_both()
+    assert {path.name for path in tmp_path.iterdir()} == {"file", "folder"}
+
+
+def test_many_writers_and_readers_of_one_file(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    contents = [str(number) * 1000 for number in range(4)]
+    write_text(path, contents[0])
+
+    def write(content: str) -> None:
+        for _ in range(100):
+            write_text(path, content)
+            assert path.read_text() in contents
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(write, contents))
+    assert [entry.name for entry in tmp_path.iterdir()] == ["file"]
