@@ -5,7 +5,7 @@ BIN = $(VENV)/bin
 INSTALLED = $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install quickstart test tables docs notebooks check fix
+.PHONY: help install quickstart test kill tables docs notebooks check fix
 
 help:  ## Show this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "%-12s %s\n", $$1, $$2}'
@@ -25,6 +25,9 @@ quickstart: $(INSTALLED)  ## Train, evaluate and search with an encoder
 
 test: $(INSTALLED)  ## Run the tests
 	$(BIN)/python -m pytest
+
+kill: $(INSTALLED)  ## Stop commands at 630 random moments and run them again
+	SENTEMB_KILLS=30 $(BIN)/python -m pytest tests/kills
 
 tables: $(INSTALLED)  ## Make the tables of README.md and eval/results from the records
 	$(BIN)/sentemb report eval/results --into README.md

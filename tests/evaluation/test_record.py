@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-import multiprocessing
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -244,31 +243,6 @@ def test_other_gold_under_the_same_checksum_is_refused(tmp_path: Path) -> None:
     unscored = other.model_copy(update={"scores": (Score(dataset="overall", metric="x", value=1.0),)})
     with pytest.raises(InputError, match="the gold values of parts are others"):
         write_record(unscored, values, {"parts": gold["stsb"]}, tmp_path)
-
-
-def _write_often(folder: Path, noise: float) -> None:
-    record = make_record(count=9000, noise=noise)
-    for _ in range(15):
-        write(record, folder, overwrite=True)
-
-
-def test_two_writers_and_a_reader(tmp_path: Path) -> None:
-    path = write(make_record(count=9000), tmp_path)
-    writers = [
-        multiprocessing.get_context("fork").Process(target=_write_often, args=(tmp_path, noise))
-        for noise in (0.4, 0.5)
-    ]
-    for writer in writers:
-        writer.start()
-    seen = 0
-    while any(writer.is_alive() for writer in writers):
-        seen += len(load_predictions(read_record(path)).values)
-    for writer in writers:
-        writer.join()
-        assert writer.exitcode == 0
-    assert seen and read_record(path)
-    assert len(list(tmp_path.glob("*.safetensors"))) == 1
-    assert not list(tmp_path.glob(".*"))
 
 
 def test_a_frame_has_a_row_for_each_score(tmp_path: Path) -> None:

@@ -1,0 +1,38 @@
+"""A disk that is full, and a limit on the size of files, end a command in one line that names the file."""
+
+from __future__ import annotations
+
+import resource
+from pathlib import Path
+
+import pytest
+
+from tests import processes
+from tests.kills.jobs import JOBS
+from tests.kills.test_kills import Whole, inputs, start, whole
+
+__all__ = ["inputs", "whole"]
+
+
+def limited(arguments: list[str], size: int) -> None:
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
+    processes.command(arguments)
+
+
+@pytest.mark.parametrize("size", [3_000, 30_000, 300_000])
+@pytest.mark.parametrize("name", JOBS)
+def test_one_line_and_the_same_command_resumes(
+    name: str, size: int, inputs: Path, whole: Whole, tmp_path: Path
+) -> None:
+    job, output, log = JOBS[name], tmp_path / "output", tmp_path / "log"
+    expected, _ = whole(name)
+    process = processes.start(limited, job.command(inputs, output), size, log=log)
+    process.join(120)
+    said = log.read_text().splitlines()
+    if process.exitcode != 0:
+        assert process.exitcode == 2 and "Traceback" not in log.read_text(), said
+        assert said[-1].startswith("sentemb: error: ") and "File too large" in said[-1], said
+        assert str(tmp_path) in said[-1]
+        code, said = start(job, inputs, output)
+        assert code == 0, said
+    assert job.content(output) == expected
