@@ -7,11 +7,14 @@ import glob
 import hashlib
 import json
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
+
+from safetensors import SafetensorError
 
 from sentemb.errors import InputError
 
@@ -24,16 +27,26 @@ except ImportError:  # Windows
 @contextlib.contextmanager
 def new_file(path: Path) -> Iterator[BinaryIO]:
     """Fill a file beside `path` and give it that name only when it is complete and on the disk."""
+    with _partial(path, _new_empty_file) as partial:
+        with partial.open("wb") as file:
+            yield file
+        settle(partial, path)
+
+
+@contextlib.contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Errors of a full disk name what was written; Python's and safetensors' own do not say of which file."""
     try:
-        with _partial(path, _new_empty_file) as partial:
-            with partial.open("wb") as file:
-                yield file
-            settle(partial, path)
+        yield
     except OSError as error:
-        if error.filename is None:
-            # A full disk does not say of which file.
-            raise OSError(error.errno, error.strerror, str(path)) from error
-        raise
+        if error.filename is not None:
+            raise
+        raise OSError(error.errno, error.strerror, str(path)) from error
+    except SafetensorError as error:
+        number = re.search(r"os error (\d+)", str(error))
+        if number is None:
+            raise
+        raise OSError(int(number[1]), os.strerror(int(number[1])), str(path)) from error
 
 
 def settle(partial: Path, path: Path) -> None:
@@ -129,7 +142,8 @@ def _partial(path: Path, make: Callable[..., str]) -> Iterator[Path]:
             with contextlib.suppress(FileNotFoundError):
                 lock.enter_context(_alone(partial, wait=True))
         try:
-            yield partial
+            with writing(path):
+                yield partial
         except BaseException:
             _remove(partial)
             raise

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from sentemb._files import held, read_json, write_json, write_text
+from sentemb._files import held, read_json, write_json, write_text, writing
 from sentemb.errors import InputError
 from sentemb.training.config import RunConfig
 from sentemb.training.settings import differing
@@ -84,7 +84,7 @@ class RunFolder:
 
     def append_metrics(self, entry: dict[str, Any]) -> None:
         """Add a line to the metrics."""
-        with self.metrics.open("a", encoding="utf-8") as file:
+        with writing(self.metrics), self.metrics.open("a", encoding="utf-8") as file:
             file.write(json.dumps(entry) + "\n")
 
     def rewind_metrics(self, step: int) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from transformers import Trainer
 from transformers.trainer import TRAINER_STATE_NAME
 from transformers.trainer_callback import ExportableState
 
-from sentemb._files import write_json
+from sentemb._files import write_json, writing
 from sentemb.errors import InputError
 from sentemb.training.checkpoints import checkpoint_name, remove_folder, rotate
 from sentemb.training.state import load_state, random_state, save_state, set_random_state
@@ -50,10 +51,15 @@ class ResumableTrainer(Trainer):
             remove_folder(partial)
             partial.mkdir(parents=True)
         self.accelerator.wait_for_everyone()
-        if not self.args.save_only_model:
-            save_state(partial / random_file(self.args.process_index), random_state())
-        if self.args.should_save:
-            self._fill_checkpoint(partial, final)
+        try:
+            with writing(final):
+                if not self.args.save_only_model:
+                    save_state(partial / random_file(self.args.process_index), random_state())
+                if self.args.should_save:
+                    self._fill_checkpoint(partial, final)
+        except OSError:
+            shutil.rmtree(partial, ignore_errors=True)
+            raise
         self.accelerator.wait_for_everyone()
         if self.args.should_save:
             remove_folder(final)

@@ -12,7 +12,7 @@ from typing import Any
 from transformers import PrinterCallback, TrainerCallback, TrainerState
 from transformers.trainer import TRAINER_STATE_NAME
 
-from sentemb._files import share_files
+from sentemb._files import share_files, writing
 from sentemb.errors import InputError
 from sentemb.training.callbacks import InterruptCallback, MetricsCallback, SpeedCallback
 from sentemb.training.checkpoints import (
@@ -223,7 +223,8 @@ class Session(ABC):
         )
         partial = folder.run / "model.partial"
         remove_folder(partial)
-        self.write_model(partial, record)
+        with writing(partial):
+            self.write_model(partial, record)
         share_files(partial)
         folder.publish(partial)
         folder.update_record(status="finished")
