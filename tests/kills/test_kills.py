@@ -64,6 +64,8 @@ def start(
     process = processes.start(processes.command, job.command(inputs, output), log=log)
     stopped = False
     if stop is not None:
+        while not log.exists() and process.is_alive():  # a signal before that is not the command's
+            time.sleep(0.001)
         process.join(stop[0])
         if stopped := process.is_alive():
             assert process.pid is not None
