@@ -102,6 +102,15 @@ def refuse_output_over_input(
             raise InputError(f"the output {output} would replace the input {source}", "name another output")
 
 
+def shareable(path: str | os.PathLike[str]) -> str:
+    """A path as strangers may read it: relative to the working folder, or without its folders."""
+    given = Path(path)
+    if not given.is_absolute():
+        return str(path)
+    here = Path.cwd()
+    return str(given.relative_to(here)) if given.is_relative_to(here) else given.name or "/"
+
+
 def sha256_of(path: Path) -> str:
     """Checksum of a file's bytes."""
     digest = hashlib.sha256()

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from transformers import set_seed
 
 from sentemb._compat import Dense
+from sentemb._files import shareable
 from sentemb.classification.classifier import Classifier
 from sentemb.classification.evaluator import ClassifierEvaluator, inputs_of
 from sentemb.classification.inputs import compute
@@ -75,7 +76,7 @@ class ClassifierSession(EncoderSession):
         """Say for the record what the run is trained on."""
         sets = {"train": self.train, "validation": self.validation}
         data: dict[str, Any] = {name: None if one is None else one.describe() for name, one in sets.items()}
-        data["source"] = self.train.source or self.train.name
+        data["source"] = shareable(self.train.source or self.train.name)
         return {"data": data, "head": self.head.config(), **super().describe()}
 
     def finish(self, kept: Run) -> Run:

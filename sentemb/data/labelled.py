@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from sentemb._files import shareable
 from sentemb.data.archive import Place
 from sentemb.data.catalogue import Entry, check_row_count, get_split
 from sentemb.data.files import Row, name_and_split, names_a_file, read_file, usual_columns
@@ -118,7 +119,7 @@ class LabelledTexts(Texts):
         return {
             "set": self.name,
             "split": self.split,
-            "source": self.source,
+            "source": shareable(self.source),
             "rows": len(self),
             "classes": self.class_counts,
             "sha256": hashlib.sha256(content.encode()).hexdigest(),

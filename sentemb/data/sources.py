@@ -10,7 +10,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
 
-from sentemb._files import sha256_of
+from sentemb._files import sha256_of, shareable
 from sentemb.data.catalogue import Entry, check_row_count, get, is_entry, suggest
 from sentemb.data.files import FORMATS, Row, format_of, read_file, refuse_bare_string
 from sentemb.data.labelled import load_labelled
@@ -157,7 +157,7 @@ def describe_source(
             asked for the commit.
     """
     kind = kind_of(source)
-    description: dict[str, Any] = {"source": str(source)}
+    description: dict[str, Any] = {"source": shareable(source)}
     files: list[Path] = []
     if kind == "folder":
         files = files_of(Path(source))
@@ -175,7 +175,7 @@ def describe_source(
         commit = resolve_commit(hub_id, revision=revision or None, needed_for="the run record")
         description |= {"hub_id": hub_id, "revision": commit}
     description["files"] = [
-        {"path": str(file), "bytes": file.stat().st_size, "sha256": sha256_of(file)} for file in files
+        {"path": shareable(file), "bytes": file.stat().st_size, "sha256": sha256_of(file)} for file in files
     ]
     if rows is not None:
         description["rows"] = rows

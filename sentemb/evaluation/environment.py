@@ -12,6 +12,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from sentemb._files import shareable
 from sentemb.evaluation.schema import Environment
 
 LIBRARIES = (
@@ -56,8 +57,7 @@ def now() -> str:
 
 def command_line() -> list[str]:
     """The words of the command that runs, for records."""
-    program, *words = sys.argv
-    return [Path(program).name if Path(program).is_absolute() else program, *words]
+    return [re.sub(r"[^,=]+", lambda part: shareable(part[0]), word) for word in sys.argv]
 
 
 def hardware() -> dict[str, Any]:

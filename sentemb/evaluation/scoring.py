@@ -8,6 +8,7 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
+from sentemb._files import shareable
 from sentemb.data.sts import ScoredPairs
 from sentemb.errors import InputError
 from sentemb.evaluation.correlation import CorrelationError, pearson, spearman
@@ -70,7 +71,7 @@ def dataset_of(pairs: ScoredPairs) -> DataSet:
         split=pairs.split,
         items=len(pairs),
         sha256=checksum_of(pairs),
-        source=pairs.source,
+        source=shareable(pairs.source),
         subsets=pairs.subsets if len(pairs.subsets) > 1 else (),
     )
 

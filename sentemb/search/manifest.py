@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -103,7 +104,14 @@ class Manifest:
 
     def write(self, folder: Path) -> None:
         """Put the manifest in place, atomically: from this moment on the folder is this index."""
-        write_text(folder / NAME, _sealed(dataclasses.asdict(self)))
+        seen = self._with_source(lambda source: source.seen_from(folder))
+        write_text(folder / NAME, _sealed(dataclasses.asdict(seen)))
+
+    def _with_source(self, change: Callable[[EncoderSource], EncoderSource]) -> Manifest:
+        if self.encoder.source is None:
+            return self
+        encoder = dataclasses.replace(self.encoder, source=change(self.encoder.source))
+        return dataclasses.replace(self, encoder=encoder)
 
     @classmethod
     def read(cls, folder: Path) -> Manifest:
@@ -142,7 +150,7 @@ class Manifest:
             raise InputError(f"{path} does not name its files", "build the index again")
         if any(Path(file.name).name != file.name for file in manifest.files.values()):
             raise InputError(f"{path} names a file outside its folder", "build the index again")
-        return manifest
+        return manifest._with_source(lambda source: source.located(folder))
 
 
 _CHECK = TypeAdapter(Manifest)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -24,9 +25,16 @@ class EncoderSource:
     precision: Precision = "float32"
     max_length: int | None = None
 
-    def located(self) -> EncoderSource:
-        """The same model by its absolute path, where it has one: an index is searched from other places."""
+    def seen_from(self, folder: Path) -> EncoderSource:
+        """The same model by its path from a folder, where it has one: the two can be moved together."""
         path = Path(self.model).expanduser()
+        if not path.exists():
+            return self
+        return replace(self, model=os.path.relpath(path.resolve(), folder.resolve()))
+
+    def located(self, folder: Path = Path()) -> EncoderSource:
+        """The same model by its absolute path, where a folder or this one has it."""
+        path = folder / Path(self.model).expanduser()
         return replace(self, model=str(path.resolve())) if path.exists() else self
 
     def load(

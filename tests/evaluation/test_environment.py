@@ -11,11 +11,16 @@ from sentemb.evaluation.environment import command_line
 
 
 @pytest.mark.parametrize(
-    ("program", "name"),
-    [(str(Path("/opt/env/bin/sentemb")), "sentemb"), ("eval/sts.py", "eval/sts.py")],
+    ("word", "told"),
+    [
+        ("/opt/env/bin/sentemb", "sentemb"),
+        ("eval/sts.py", "eval/sts.py"),
+        (str(Path.cwd() / "runs" / "model"), "runs/model"),
+        ("--sets=/home/me/a.csv,stsb,/home/me/b.csv", "--sets=a.csv,stsb,b.csv"),
+    ],
 )
-def test_a_record_does_not_say_where_the_program_is_installed(
-    monkeypatch: pytest.MonkeyPatch, program: str, name: str
+def test_a_record_names_no_folder_of_the_machine(
+    monkeypatch: pytest.MonkeyPatch, word: str, told: str
 ) -> None:
-    monkeypatch.setattr(sys, "argv", [program, "eval", "sts", "/data/model"])
-    assert command_line() == [name, "eval", "sts", "/data/model"]
+    monkeypatch.setattr(sys, "argv", [word])
+    assert command_line() == [told]
