@@ -69,6 +69,7 @@ def class_map(
     figure = label_map_figure(panels, texts.labels.astype(int), texts.label_names, seed=seed)
     write_bytes(output, png_of(figure))
     typer.echo(str(output))
+    next_step(f"sentemb classify {classifiers[0]} FILE --output classes.csv")
 
 
 def load_named(models: Sequence[str], *, pooling: str | None) -> dict[str, TextEncoder]:

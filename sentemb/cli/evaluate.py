@@ -56,15 +56,12 @@ def sts(
     """
     from sentemb.cli.export import export_record
     from sentemb.evaluation.environment import command_line
-    from sentemb.evaluation.record import prepare_folder
     from sentemb.evaluation.sts import evaluate_pairs, load_sets
     from sentemb.evaluation.suites import get_suite
     from sentemb.report.results import sts_table
 
     output = options.output
-    for folder in (output, export_mteb):
-        if folder is not None:
-            prepare_folder(folder)
+    _prepare(models, options, output, export_mteb)
     chosen = get_suite(suite)
     names = chosen.sets if sets is None else split_names(sets)
     pairs = load_sets(names, data_dir=options.data_dir, check_rows=not options.allow_count_mismatch)
@@ -153,6 +150,17 @@ def all_suites(
     _run(models, split_names(suites), options, allow_missing=allow_missing, preset=preset)
 
 
+def _prepare(models: Sequence[str], options: EvaluationOptions, *folders: Path | None) -> None:
+    """Find the models and make the folders, before minutes are spent on data."""
+    from sentemb.encoding.resolve import check_address
+    from sentemb.evaluation.record import prepare_folder
+
+    for model in models:
+        check_address(model, data_dir=options.data_dir)
+    for folder in filter(None, folders):
+        prepare_folder(folder)
+
+
 def _encoders(models: Sequence[str], options: EvaluationOptions) -> Iterator[TextEncoder]:
     for number, model in enumerate(models, start=1):
         say(f"[{number}/{len(models)}] {model}")
@@ -169,12 +177,10 @@ def _run(
 ) -> None:
     """Evaluate one encoder after the other, and show them side by side."""
     from sentemb.evaluation.environment import command_line
-    from sentemb.evaluation.record import prepare_folder
     from sentemb.evaluation.runner import Options, load_suites, run_suites
 
     output = options.output
-    if output is not None:
-        prepare_folder(output)
+    _prepare(models, options, output)
     checked = Options(data_dir=options.data_dir, check_rows=not options.allow_count_mismatch, **of_suites)
     loaded = load_suites(suites, checked, allow_missing=allow_missing)
     results: list[EvaluationResult] = []

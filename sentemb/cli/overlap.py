@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sentemb.cli.console import printable, say, show
+from sentemb.cli.console import next_step, printable, say, show
 from sentemb.cli.options import AllowCountMismatch, Columns, DataDir, split_names
 
 if TYPE_CHECKING:
@@ -66,6 +67,10 @@ def overlap(
             typer.echo(f"{one.name}, {how}, {finding.location}: {_short(finding.text)}")
             if finding.how != "exact":
                 typer.echo(f"    there: {_short(finding.found)}")
+    if output is None:
+        next_step("the same command with --output FILE.json keeps every text found")
+    else:
+        next_step(f"sentemb train sg-opt --data {shlex.quote(train)} --output FOLDER")
 
 
 def _table(train: str, found: Contamination) -> Table:

@@ -18,6 +18,7 @@ from sentemb.encoding.sentence import SentenceEncoder
 from sentemb.encoding.words import SUFFIXES, WordVectorEncoder
 from sentemb.errors import InputError
 from sentemb.modules import Poolings, load
+from sentemb.modules.source import find_source
 
 _SEED = re.compile(r"seed-\d+")
 
@@ -85,9 +86,7 @@ def _refuse_options(model: Any, **options: Any) -> None:
 
 def _wrap(model: Any, *, precision: Precision, data_dir: str | Path | None) -> TextEncoder:
     if isinstance(model, (str, Path)):
-        path, folder = Path(model), data_dir or os.environ.get("SENTEMB_DATA")
-        in_folder = folder and not path.exists() and not path.is_absolute()
-        return WordVectorEncoder(Path(folder, path) if folder and in_folder else path.expanduser())
+        return WordVectorEncoder(_word_vectors(Path(model), data_dir))
     if isinstance(model, SentenceTransformer):
         return SentenceEncoder(model, name=name_of(model), precision=precision)
     # Not isinstance: that would evaluate the properties, and a fingerprint reads every weight.
@@ -116,5 +115,19 @@ def name_of(model: str | SentenceTransformer) -> str:
     return f"{path.parent.name}-{path.name}" if _SEED.fullmatch(path.name) else path.name
 
 
+def check_address(model: str, *, data_dir: str | Path | None = None) -> None:
+    """Refuse a name of no model, without loading one."""
+    if not _is_word_vectors(Path(model)):
+        find_source(model)
+    elif not (path := _word_vectors(Path(model), data_dir)).exists():
+        raise InputError(f"no such file: {path}")
+
+
 def _is_word_vectors(path: Path) -> bool:
     return path.name.lower().endswith(SUFFIXES) and not path.is_dir()
+
+
+def _word_vectors(path: Path, data_dir: str | Path | None) -> Path:
+    folder = data_dir or os.environ.get("SENTEMB_DATA")
+    in_folder = folder and not path.exists() and not path.is_absolute()
+    return Path(folder, path) if folder and in_folder else path.expanduser()

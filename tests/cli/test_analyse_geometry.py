@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from sentence_transformers import SentenceTransformer
 
-from sentemb.cli.main import run
+from tests.cli.conftest import Command
 from tests.training.test_learning_curves import entry, make_run
 
 NOUNS = "cat dog man woman birds children".split()
@@ -31,18 +31,11 @@ def trained(tmp_path: Path, dev_file: Path, tiny_encoder: SentenceTransformer) -
     return folder
 
 
-def call(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
-    with pytest.raises(SystemExit) as left:
-        run(["analyse", *map(str, arguments)])
-    captured = capsys.readouterr()
-    return int(left.value.code or 0), captured.out, captured.err
-
-
 def test_a_run_and_its_base_in_one_command(
-    capsys: pytest.CaptureFixture[str], trained: Path, tiny_bert: Path, dev_file: Path, tmp_path: Path
+    sentemb: Command, trained: Path, tiny_bert: Path, dev_file: Path, tmp_path: Path
 ) -> None:
     output = tmp_path / "figures"
-    code, out, err = call(capsys, "geometry", tiny_bert, trained, "--pooling", "mean", "-o", output)
+    code, out, err = sentemb("analyse", "geometry", tiny_bert, trained, "--pooling", "mean", "-o", output)
     assert code == 0, err
     assert "**Geometry on dev dev**" in out
     found = json.loads((output / "geometry.json").read_text())
@@ -51,12 +44,12 @@ def test_a_run_and_its_base_in_one_command(
     assert len(found["encoders"]["sg-tiny"]["spectrum"]) == 16
     for name in ("alignment-uniformity.png", "spectrum.png"):
         assert (output / name).read_bytes().startswith(b"\x89PNG")
-    code, _, err = call(capsys, "geometry", trained, "--data", tiny_bert / "other.tsv", "-o", output)
+    code, _, err = sentemb("analyse", "geometry", trained, "--data", tiny_bert / "other.tsv", "-o", output)
     assert code == 2
     assert "was measured on" in err
     picture = tmp_path / "map.png"
     arguments = ("--data", dev_file, "--pairs", "5", "--pooling", "cls", "-o", picture)
-    code, out, err = call(capsys, "map", tiny_bert, trained, *arguments)
+    code, out, err = sentemb("analyse", "map", tiny_bert, trained, *arguments)
     assert code == 0, err
     assert picture.read_bytes().startswith(b"\x89PNG")
 
@@ -69,8 +62,8 @@ def test_a_run_and_its_base_in_one_command(
     ],
 )
 def test_user_errors_are_one_line(
-    capsys: pytest.CaptureFixture[str], dev_file: Path, arguments: tuple[str, ...], message: str
+    sentemb: Command, dev_file: Path, arguments: tuple[str, ...], message: str
 ) -> None:
-    code, _, err = call(capsys, "map", "bert-mini", *(one.format(dev=dev_file) for one in arguments))
+    code, _, err = sentemb("analyse", "map", "bert-mini", *(one.format(dev=dev_file) for one in arguments))
     assert code == 2
     assert message in err and len(err.splitlines()) == 1

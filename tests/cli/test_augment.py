@@ -14,6 +14,7 @@ import pytest
 from sentemb.cli.main import run
 from sentemb.data import load_columns, read_copies
 from tests.augmentation.conftest import build_marian, build_t5
+from tests.cli.conftest import Command
 
 SENTENCES = ["a cat sat on the mat", "two birds fly", "the dog ran", "a cat sat on the mat", "children eat"]
 PROGRAM = Path(__file__).resolve().parents[2] / "training" / "back_translation.py"
@@ -26,18 +27,11 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     return ["--forward", str(there), "--backward", str(back), "--max-new-tokens", "6", "--device", "cpu"]
 
 
-def call(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
-    with pytest.raises(SystemExit) as left:
-        run(["data", *arguments])
-    captured = capsys.readouterr()
-    return int(left.value.code or 0), captured.out, captured.err
-
-
 def test_from_texts_to_a_trained_encoder(
     models: list[str],
     tmp_path: Path,
     write_file: Callable[[str, str], Path],
-    capsys: pytest.CaptureFixture[str],
+    sentemb: Command,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     from sentence_transformers import SentenceTransformer
@@ -45,7 +39,7 @@ def test_from_texts_to_a_trained_encoder(
     source = write_file("texts.txt", "\n".join(SENTENCES) + "\n")
     output = tmp_path / "back.csv"
     arguments = ["back-translate", str(source), *models, "--beams", "3", "-o", str(output)]
-    code, out, error = call(capsys, *arguments)
+    code, out, error = sentemb("data", *arguments)
     assert (code, error) == (0, f"next: sentemb train bt --data {output} --output FOLDER\n")
     assert out.startswith(f"{output}: ") and "5 texts, 4 unique" in out
     rows = load_columns(output, ["text", "back_translation"])
@@ -65,26 +59,26 @@ def test_from_texts_to_a_trained_encoder(
 
 
 def test_a_kept_cache_translates_new_texts_only(
-    models: list[str],
-    tmp_path: Path,
-    write_file: Callable[[str, str], Path],
-    capsys: pytest.CaptureFixture[str],
+    models: list[str], tmp_path: Path, write_file: Callable[[str, str], Path], sentemb: Command
 ) -> None:
     cache, output = tmp_path / "cache", tmp_path / "back.jsonl"
     common = [*models, "--beams", "2", "-o", str(output), "--cache-dir", str(cache)]
     texts = write_file("t.jsonl", "".join(json.dumps({"id": 1, "s": s}) + "\n" for s in SENTENCES))
-    assert call(capsys, "back-translate", str(texts), "--column", "s", *common)[0] == 0
+    assert sentemb("data", "back-translate", str(texts), "--column", "s", *common)[0] == 0
     content = output.read_bytes()
     kept = {path: path.read_bytes() for path in cache.glob("*.jsonl")}
     assert len(kept) == 2
-    assert call(capsys, "back-translate", str(texts), "--column", "s", *common)[0] == 0
+    assert sentemb("data", "back-translate", str(texts), "--column", "s", *common)[0] == 0
     assert output.read_bytes() == content
     assert {path: path.read_bytes() for path in cache.glob("*.jsonl")} == kept
-    assert call(capsys, "back-translate", str(texts), "--column", "s", *common, "--temperature", "1")[0] == 0
+    assert (
+        sentemb("data", "back-translate", str(texts), "--column", "s", *common, "--temperature", "1")[0] == 0
+    )
     assert len(list(cache.glob("*.jsonl"))) == 4
 
 
 def test_an_interrupt_keeps_what_is_translated(
+    sentemb: Command,
     models: list[str],
     tmp_path: Path,
     write_file: Callable[[str, str], Path],
@@ -106,20 +100,17 @@ def test_an_interrupt_keeps_what_is_translated(
     kept = tmp_path / ".back.csv.translating"
     assert f"stays in {kept}" in capsys.readouterr().err
     assert len(list(kept.glob("*.jsonl"))) == 2
-    assert call(capsys, *arguments)[0] == 0
+    assert sentemb("data", *arguments)[0] == 0
     assert not kept.exists()
 
 
 def test_noisy_copies(
-    models: list[str],
-    tmp_path: Path,
-    write_file: Callable[[str, str], Path],
-    capsys: pytest.CaptureFixture[str],
+    models: list[str], tmp_path: Path, write_file: Callable[[str, str], Path], sentemb: Command
 ) -> None:
     source = write_file("own.tsv", "text\tlabel\n" + "".join(f"{s}\t1\n" for s in SENTENCES[:3]))
     output = tmp_path / "copies.csv"
     common = ["noisy-copies", str(source), *models, "-o", str(output)]
-    code, out, _ = call(capsys, *common, "--column", "text", "--temperatures", "0.3,0.9", "--copies", "2")
+    code, out, _ = sentemb("data", *common, "--column", "text", "--temperatures", "0.3,0.9", "--copies", "2")
     assert code == 0
     assert "temperature 0.3: 6 texts, 3 unique" in out
     copies = read_copies(output, temperature="temperature")
@@ -134,12 +125,12 @@ def test_noisy_copies(
         (["--column", "text", "--temperatures", "0.3,0.3"], "twice"),
         (["--column", "text", "--temperatures", "0"], "temperature is 0.0"),
     ):
-        code, _, error = call(capsys, *common, *wrong)
+        code, _, error = sentemb("data", *common, *wrong)
         assert code == 2 and words in error, wrong
 
 
 def test_only_the_rows_that_the_experiment_draws(
-    models: list[str], shared_data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    models: list[str], shared_data: Path, tmp_path: Path, sentemb: Command
 ) -> None:
     from sentemb.experiments import LabelledSets, Setting
     from sentemb.experiments.samplers import draw, noise_rows
@@ -154,7 +145,7 @@ def test_only_the_rows_that_the_experiment_draws(
     options = ["--seeds", "0,1", "--temperatures", "0.5", "--copies", "1", "--data-dir", str(shared_data)]
     options += ["--batch-size", "64"]
     marian_first = ["--forward", models[3], "--backward", models[1], *models[4:]]
-    code, _, error = call(capsys, "noisy-copies", "rte", *marian_first, *options, "-o", str(output))
+    code, _, error = sentemb("data", "noisy-copies", "rte", *marian_first, *options, "-o", str(output))
     assert code == 0, error
     assert "longer than" in error  # it takes 24 tokens
     copies = read_copies(output, pair="augmented_pair", temperature="temperature")
@@ -179,13 +170,13 @@ def test_a_user_error_is_one_line(
     tiny_bert: Path,
     write_file: Callable[[str, str], Path],
     tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    sentemb: Command,
     arguments: list[str],
     words: str,
 ) -> None:
     write_file("t.csv", "a,b\na cat,the cat\na dog,the dog\n")
     filled = [one.format(tmp=tmp_path, bert=tiny_bert) for one in arguments]
-    code, _, error = call(capsys, "back-translate", *models, *filled)
+    code, _, error = sentemb("data", "back-translate", *models, *filled)
     assert code == 2
     assert words in error.splitlines()[-1]
     assert not (tmp_path / "b.csv").exists()

@@ -5,17 +5,9 @@ from shutil import copy2
 
 import pytest
 
-from sentemb.cli.main import run
+from tests.cli.conftest import Command
 
 RESULTS = Path(__file__).resolve().parents[2] / "eval" / "results"
-
-
-def call(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
-    """Run the command in this process: exit code, standard output, standard error."""
-    with pytest.raises(SystemExit) as left:
-        run(["compare", *map(str, arguments)])
-    captured = capsys.readouterr()
-    return int(left.value.code or 0), captured.out, captured.err
 
 
 @pytest.fixture(scope="module")
@@ -29,8 +21,8 @@ def some(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_the_verdict_comes_first_and_then_a_table(capsys: pytest.CaptureFixture[str], some: Path) -> None:
-    code, out, err = call(capsys, "runs/bert-mini-cls", "bert-mini-mean", "-r", some, "--draws", 100)
+def test_the_verdict_comes_first_and_then_a_table(sentemb: Command, some: Path) -> None:
+    code, out, err = sentemb("compare", "runs/bert-mini-cls", "bert-mini-mean", "-r", some, "--draws", 100)
     assert code == 0, err
     assert out.startswith("bert-mini-mean is better than bert-mini-cls by ")
     assert "**bert-mini-mean against bert-mini-cls, spearman x 100**" in out
@@ -38,14 +30,14 @@ def test_the_verdict_comes_first_and_then_a_table(capsys: pytest.CaptureFixture[
 
 
 def test_records_may_lie_in_several_folders_but_each_in_one(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], some: Path
+    tmp_path: Path, sentemb: Command, some: Path
 ) -> None:
     (tmp_path / "gold").mkdir()
     for pattern in ("bert-mini-cls.sts.*", "gold/*"):
         for path in some.glob(pattern):
             copy2(path, tmp_path / path.relative_to(some))
     arguments = ["bert-mini-cls", "bert-mini-mean", "-r", some, "-r", tmp_path, "--draws", 100]
-    code, _, err = call(capsys, *arguments)
+    code, _, err = sentemb("compare", *arguments)
     assert code == 2
     assert "2 records are of bert-mini-cls; name folders" in err
 
@@ -65,9 +57,7 @@ def test_records_may_lie_in_several_folders_but_each_in_one(
         ),
     ],
 )
-def test_errors_are_one_line(
-    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str], some: Path
-) -> None:
-    code, _, err = call(capsys, *arguments, "-r", some)
+def test_errors_are_one_line(arguments: list[str], message: str, sentemb: Command, some: Path) -> None:
+    code, _, err = sentemb("compare", *arguments, "-r", some)
     assert code == 2
     assert message in err

@@ -14,14 +14,14 @@ from typing import Any
 
 import pytest
 
-from sentemb.cli.main import run
 from sentemb.data.catalogue import entries, get
+from tests.cli.conftest import Command
 from tests.data.loopback_hub import LoopbackHub
 
 RUN = "import sys; from sentemb.cli.main import run; run(sys.argv[1:])"
 
 
-def sentemb(*arguments: str, environment: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+def process(*arguments: str, environment: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
     variables = {key: value for key, value in os.environ.items() if key != "SENTEMB_DATA"}
     return subprocess.run(
         [sys.executable, "-c", RUN, "data", *arguments],
@@ -40,15 +40,8 @@ def hub() -> Iterator[Any]:
         yield server
 
 
-def call(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
-    with pytest.raises(SystemExit) as left:
-        run(["data", *arguments])
-    captured = capsys.readouterr()
-    return int(left.value.code or 0), captured.out, captured.err
-
-
-def test_list_shows_every_set_and_where_it_is(shared_data: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    code, out, _ = call(capsys, "list", "--data-dir", str(shared_data))
+def test_list_shows_every_set_and_where_it_is(shared_data: Path, sentemb: Command) -> None:
+    code, out, _ = sentemb("data", "list", "--data-dir", str(shared_data))
     assert code == 0
     for entry in entries():
         assert entry.name in out
@@ -57,8 +50,8 @@ def test_list_shows_every_set_and_where_it_is(shared_data: Path, capsys: pytest.
     assert "senteval/downstream" in line
 
 
-def test_info_tells_where_to_look_and_whom_to_cite(capsys: pytest.CaptureFixture[str]) -> None:
-    code, out, _ = call(capsys, "info", "sts15")
+def test_info_tells_where_to_look_and_whom_to_cite(sentemb: Command) -> None:
+    code, out, _ = sentemb("data", "info", "sts15")
     assert code == 0
     assert "mteb/sts15-sts at ae752c7c21bf194d8b67fd573edf7ae58183cbe3" in out
     assert "answers-forums 375" in out
@@ -66,21 +59,23 @@ def test_info_tells_where_to_look_and_whom_to_cite(capsys: pytest.CaptureFixture
     assert "@inproceedings{agirre-etal-2015-semeval," in out
 
 
-def test_info_on_a_set_of_a_family(capsys: pytest.CaptureFixture[str]) -> None:
-    _, out, _ = call(capsys, "info", "sts22-de-en")
+def test_info_on_a_set_of_a_family(sentemb: Command) -> None:
+    _, out, _ = sentemb("data", "info", "sts22-de-en")
     assert "hub subset:     de-en" in out and "family:         sts22" in out and "hub files" not in out
-    code, _, err = call(capsys, "info", "sts22")
+    code, _, err = sentemb("data", "info", "sts22")
     assert code == 2 and "sts22 is a family of data sets; name one of sts22-ar, " in err
 
 
-def test_verify_counts_the_sets_of_a_family(shared_data: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    code, out, _ = call(capsys, "verify", "sts17", "--data-dir", str(shared_data))
+def test_verify_counts_the_sets_of_a_family(shared_data: Path, sentemb: Command) -> None:
+    code, out, _ = sentemb("data", "verify", "sts17", "--data-dir", str(shared_data))
     assert code == 0
     assert out.splitlines()[0] == "sts17-ar-ar test: 250 rows" and len(out.splitlines()) == 7
 
 
-def test_verify_counts_real_data(shared_data: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    code, out, _ = call(capsys, "verify", "sts16", "sickr", "stsb-sentences", "--data-dir", str(shared_data))
+def test_verify_counts_real_data(shared_data: Path, sentemb: Command) -> None:
+    code, out, _ = sentemb(
+        "data", "verify", "sts16", "sickr", "stsb-sentences", "--data-dir", str(shared_data)
+    )
     assert code == 0
     assert out.splitlines() == [
         "sts16 test: 1,186 rows",
@@ -91,16 +86,14 @@ def test_verify_counts_real_data(shared_data: Path, capsys: pytest.CaptureFixtur
     ]
 
 
-def test_verify_names_what_differs(
-    tmp_path: Path, shared_data: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_verify_names_what_differs(tmp_path: Path, shared_data: Path, sentemb: Command) -> None:
     folder = tmp_path / "STS" / "STSBenchmark"
     folder.mkdir(parents=True)
     for split, lost in {"train": 0, "dev": 3, "test": 0}.items():
         name = f"sts-{split}.csv"
         real = (shared_data / "senteval/downstream/STS/STSBenchmark" / name).read_bytes().split(b"\n")
         (folder / name).write_bytes(b"\n".join(real[: len(real) - 1 - lost]) + b"\n")
-    code, out, err = call(capsys, "verify", "--data-dir", str(tmp_path))
+    code, out, err = sentemb("data", "verify", "--data-dir", str(tmp_path))
     assert code == 2
     assert "1,497 of 1,500 rows: 3 missing" in out
     assert "17,250 of 17,256 rows: 6 missing" in out  # the sentences made from it
@@ -125,15 +118,11 @@ def test_verify_names_what_differs(
     ],
 )
 def test_user_errors_are_one_line(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    arguments: list[str],
-    fragment: str,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sentemb: Command, arguments: list[str], fragment: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("SENTEMB_DATA", raising=False)
-    code, _, err = call(capsys, *arguments)
+    code, _, err = sentemb("data", *arguments)
     assert code == 2
     assert fragment in err
     assert re.fullmatch(r"sentemb: error: [^\n]+\n", err)
@@ -157,23 +146,24 @@ def test_fetch_puts_sets_where_the_readers_find_them(hub: Any, tmp_path: Path, s
     hub.add("datasets", "princeton-nlp/datasets-for-simcse", simcse, commit=get("sickr").revision)
     environment = hub.environment(cache) | {"SENTEMB_DATA": str(data)}
 
-    done = sentemb("fetch", "sts13", "sickr", "simcse-wiki", environment=environment)
+    done = process("fetch", "sts13", "sickr", "simcse-wiki", environment=environment)
     assert done.returncode == 0, done.stderr
     assert sorted(path.name for path in data.iterdir()) == ["senteval.tar", "simcse-wiki", "sts13"]
     assert sorted(path.name for path in (data / "sts13").iterdir()) == ["test.jsonl.gz"]
     assert "senteval.tar" in done.stdout
+    assert done.stderr.endswith(f"next: sentemb data verify sts13 sickr simcse-wiki --data-dir {data}\n")
 
-    refused = sentemb("fetch", "sts14", environment=environment)
+    refused = process("fetch", "sts14", environment=environment)
     assert refused.returncode == 2
     assert "3,700 of 3,750 rows: 50 missing" in refused.stderr
     assert not (data / "sts14").exists()
     assert len(list(data.iterdir())) == 3  # nothing half-fetched stays
 
     before = len(hub.requests)
-    again = sentemb("fetch", "sts13", environment=environment)
+    again = process("fetch", "sts13", environment=environment)
     assert (again.returncode, len(hub.requests)) == (0, before)
 
-    verified = sentemb("verify", environment=environment)
+    verified = process("verify", environment=environment)
     assert verified.returncode == 0, verified.stderr
     assert "sts13 test: 1,500 rows" in verified.stdout
     assert "sickr-mteb test: 9,927 rows" in verified.stdout

@@ -11,21 +11,13 @@ from pathlib import Path
 import pytest
 from huggingface_hub import ModelCard
 
-from sentemb.cli.main import run
 from sentemb.encoding import load_encoder
 from sentemb.evaluation.record import load_records
 from sentemb.evaluation.transfer import PRESETS
+from tests.cli.conftest import Command
 
 PROGRAM = Path(__file__).resolve().parents[2] / "eval" / "senteval.py"
 OPTIONS = ("--suites", "sts,geometry", "--allow-count-mismatch")
-
-
-def call(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
-    """Run the command in this process: exit code, standard output, standard error."""
-    with pytest.raises(SystemExit) as left:
-        run([*map(str, arguments)])
-    captured = capsys.readouterr()
-    return int(left.value.code or 0), captured.out, captured.err
 
 
 @pytest.fixture
@@ -49,16 +41,14 @@ def model(tiny_bert: Path, tmp_path: Path) -> Path:
     return folder
 
 
-def test_from_data_to_a_card(
-    capsys: pytest.CaptureFixture[str], data: Path, model: Path, tmp_path: Path
-) -> None:
+def test_from_data_to_a_card(sentemb: Command, data: Path, model: Path, tmp_path: Path) -> None:
     command = ("eval", "all", model, "--data-dir", data, "-o", tmp_path / "out", *OPTIONS)
-    code, out, err = call(capsys, *command)
+    code, out, err = sentemb(*command)
     assert (code, out) == (2, "")
     assert "holds no sts12" in err
     assert "nor sts13, sts14, sts15, sts16, sickr, sickr-mteb; add --allow-missing" in err
     assert not list((tmp_path / "out").iterdir())
-    code, out, err = call(capsys, *command, "--allow-missing")
+    code, out, err = sentemb(*command, "--allow-missing")
     assert code == 0, err
     assert "| tiny | " in out
     for title in ("**STS, Spearman x 100", "**Geometry on stsb dev**"):
@@ -67,12 +57,12 @@ def test_from_data_to_a_card(
     assert "unique sentences; encode" in err
     assert "encoded" in err
     assert err.splitlines()[-1] == f"next: sentemb report {tmp_path / 'out'}"
-    code, out, err = call(capsys, *command, "--allow-missing")
+    code, out, err = sentemb(*command, "--allow-missing")
     assert "tiny: sts, geometry recorded already, not evaluated again" in err
     assert "encoded" not in err
     readme = model / "README.md"
     readme.write_text("# Mine\n\nWords.\n")
-    code, out, err = call(capsys, "card", model, "--records", tmp_path / "out")
+    code, out, err = sentemb("card", model, "--records", tmp_path / "out")
     assert code == 0, err
     card = ModelCard.load(readme)
     assert [one.dataset_name for one in card.data.eval_results] == ["stsb"]
@@ -81,6 +71,7 @@ def test_from_data_to_a_card(
 
 
 def test_transfer_is_a_program_and_a_verb(
+    sentemb: Command,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
     shared_data: Path,
@@ -110,16 +101,16 @@ def test_transfer_is_a_program_and_a_verb(
         (["--tasks", "imdb"], "no task 'imdb'"),
         (["--seeds", "1,1"], "--seeds 1,1 is no list of unique whole numbers"),
     ):
-        code, _, err = call(capsys, "eval", "transfer", tiny_bert, *arguments)
+        code, _, err = sentemb("eval", "transfer", tiny_bert, *arguments)
         assert (code, len(err.splitlines())) == (2, 1)
         assert problem in err
 
 
-def test_geometry_of_a_file_of_pairs(capsys: pytest.CaptureFixture[str], model: Path, tmp_path: Path) -> None:
+def test_geometry_of_a_file_of_pairs(sentemb: Command, model: Path, tmp_path: Path) -> None:
     rows = "".join(f"the cat {n} sat,a dog {n} ran,{n % 6}\n" for n in range(30))
     (tmp_path / "mine.csv").write_text(f"sentence1,sentence2,score\n{rows}")
     arguments = ("--data", tmp_path / "mine.csv", "--split", "all", "-o", tmp_path / "out")
-    code, out, err = call(capsys, "eval", "geometry", model, *arguments)
+    code, out, err = sentemb("eval", "geometry", model, *arguments)
     assert code == 0, err
     assert "**Geometry on mine all**" in out
     assert (tmp_path / "out" / "tiny.geometry.mine-all.json").is_file()
@@ -135,22 +126,20 @@ def test_geometry_of_a_file_of_pairs(capsys: pytest.CaptureFixture[str], model: 
     ],
 )
 def test_user_errors_are_one_line_and_code_2(
-    capsys: pytest.CaptureFixture[str], data: Path, arguments: list[str], problem: str
+    sentemb: Command, data: Path, arguments: list[str], problem: str
 ) -> None:
-    code, out, err = call(capsys, "eval", "all", "anything", "--data-dir", data, *arguments)
+    code, out, err = sentemb("eval", "all", "bert-mini", "--data-dir", data, *arguments)
     assert (code, out) == (2, "")
     assert len(err.splitlines()) == 1
     assert problem in err
 
 
-def test_a_card_needs_a_model_and_records_of_it(
-    capsys: pytest.CaptureFixture[str], model: Path, tmp_path: Path
-) -> None:
+def test_a_card_needs_a_model_and_records_of_it(sentemb: Command, model: Path, tmp_path: Path) -> None:
     for arguments, problem in (
         (("bert-mini", "--records", tmp_path), "no such folder: bert-mini"),
         ((model, "--records", tmp_path / "none"), "none"),
         ((model, "--records", tmp_path), "there is no record of the model"),
     ):
-        code, _, err = call(capsys, "card", *arguments)
+        code, _, err = sentemb("card", *arguments)
         assert code == 2
         assert problem in err

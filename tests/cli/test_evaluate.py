@@ -2,14 +2,15 @@ from __future__ import annotations
 
 import json
 import runpy
+import shutil
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from sentemb.cli.main import run
 from sentemb.evaluation.record import read_record
+from tests.cli.conftest import Command
 
 ROOT = Path(__file__).resolve().parents[2]
 NOUNS = "cat dog man woman birds children".split()
@@ -56,31 +57,16 @@ def senteval(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def call(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
-    """Run the command in this process: exit code, standard output, standard error."""
-    with pytest.raises(SystemExit) as left:
-        run([*map(str, arguments)])
-    captured = capsys.readouterr()
-    return int(left.value.code or 0), captured.out, captured.err
+@pytest.fixture
+def sts(sentemb: Command, senteval: Path) -> Command:
+    return lambda *arguments: sentemb(
+        "eval", "sts", *arguments, "--data-dir", senteval, "--allow-count-mismatch"
+    )
 
 
-def sts(capsys: pytest.CaptureFixture[str], senteval: Path, *arguments: object) -> tuple[int, str, str]:
-    return call(capsys, "eval", "sts", *arguments, "--data-dir", senteval, "--allow-count-mismatch")
-
-
-def test_table_record_and_export(
-    capsys: pytest.CaptureFixture[str], senteval: Path, tiny_bert: Path, tmp_path: Path
-) -> None:
+def test_table_record_and_export(sts: Command, tiny_bert: Path, tmp_path: Path) -> None:
     code, out, err = sts(
-        capsys,
-        senteval,
-        tiny_bert,
-        "--pooling",
-        "mean",
-        "--sets",
-        "sts12,sickr,sickr-mteb",
-        "--output",
-        tmp_path,
+        tiny_bert, "--pooling", "mean", "--sets", "sts12,sickr,sickr-mteb", "--output", tmp_path
     )
     assert code == 0, err
     assert out.count("protocol all") == 1 and "mean" not in out.splitlines()[0]
@@ -96,9 +82,7 @@ def test_table_record_and_export(
     assert f"next: sentemb report {tmp_path}" in err
 
 
-def test_several_models_progress_and_one_protocol(
-    capsys: pytest.CaptureFixture[str], senteval: Path, tiny_bert: Path, tmp_path: Path
-) -> None:
+def test_several_models_progress_and_one_protocol(sts: Command, tiny_bert: Path, tmp_path: Path) -> None:
     vectors = tmp_path / "words.txt"
     generator = np.random.default_rng(0)
     vectors.write_text("".join(f"{word} {' '.join(map(str, generator.normal(size=5)))}\n" for word in NOUNS))
@@ -106,8 +90,7 @@ def test_several_models_progress_and_one_protocol(
 
     saved = tmp_path / "saved"
     load_encoder(tiny_bert, pooling="cls").model.save(str(saved))
-    code, out, err = sts(
-        capsys, senteval, saved, vectors, "--sets", "sts12,stsb", "--protocol", "wmean", "--seed", 4,
+    code, out, err = sts(saved, vectors, "--sets", "sts12,stsb", "--protocol", "wmean", "--seed", 4,
         "--markdown", "--output", tmp_path / "out",
     )  # fmt: skip
     assert code == 0, err
@@ -119,37 +102,35 @@ def test_several_models_progress_and_one_protocol(
     assert names == ["saved.sts.all.seed-4.json", "words.txt.sts.all.seed-4.json"]
 
 
-def test_own_pairs_become_a_record(
-    capsys: pytest.CaptureFixture[str], tiny_bert: Path, tmp_path: Path
-) -> None:
+def test_own_pairs_become_a_record(sentemb: Command, tiny_bert: Path, tmp_path: Path) -> None:
     rows = [f"a {NOUNS[n % 6]} ran,the {NOUNS[n % 4]} sat,{n % 5}" for n in range(12)]
     (tmp_path / "mine.csv").write_text("\n".join(["sentence1,sentence2,score", *rows]))
-    code, out, err = call(
-        capsys,
-        "eval",
-        "sts",
-        tiny_bert,
-        "--pooling",
-        "cls",
-        "--sets",
-        tmp_path / "mine.csv",
-        "-o",
-        tmp_path / "out",
+    code, out, err = sentemb(
+        "eval", "sts", tiny_bert, "--pooling", "cls", "--sets", tmp_path / "mine.csv", "-o", tmp_path / "out"
     )
     assert code == 0, err
     (path,) = (tmp_path / "out").glob("*.json")
     assert f"{read_record(path).score('mine'):.2f}" in out
 
 
-def test_what_was_measured_before_an_error_is_shown(
-    capsys: pytest.CaptureFixture[str], senteval: Path, tiny_bert: Path, tmp_path: Path
-) -> None:
-    code, out, err = sts(
-        capsys, senteval, tiny_bert, tmp_path / "nowhere", "--pooling", "cls", "--sets", "stsb"
-    )
+def test_what_was_measured_before_an_error_is_shown(sts: Command, tiny_bert: Path, tmp_path: Path) -> None:
+    broken = tmp_path / "broken"
+    shutil.copytree(tiny_bert, broken)
+    (broken / "model.safetensors").write_bytes(b"cut off")
+    code, out, err = sts(tiny_bert, broken, "--pooling", "cls", "--sets", "stsb")
     assert code == 2
     assert "STS-B" in out
-    assert "nowhere" in err.splitlines()[-1]
+    assert "broken" in err.splitlines()[-1]
+
+
+@pytest.mark.parametrize("verb", ["sts", "all"])
+@pytest.mark.parametrize("name", ["nowhere/at/all", "absent.vec"])
+def test_a_model_that_is_not_there_is_named_before_data_that_is_not(
+    sentemb: Command, tmp_path: Path, verb: str, name: str
+) -> None:
+    code, out, err = sentemb("eval", verb, "bert-mini", name, "--data-dir", tmp_path)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert name in err
 
 
 @pytest.mark.parametrize(
@@ -165,12 +146,7 @@ def test_what_was_measured_before_an_error_is_shown(
     ],
 )
 def test_user_errors_are_one_line_and_code_2(
-    capsys: pytest.CaptureFixture[str],
-    senteval: Path,
-    tiny_bert: Path,
-    tmp_path: Path,
-    arguments: list[str],
-    problem: str,
+    sts: Command, tiny_bert: Path, tmp_path: Path, arguments: list[str], problem: str
 ) -> None:
     taken = tmp_path / "taken"
     taken.write_text("")
@@ -179,7 +155,7 @@ def test_user_errors_are_one_line_and_code_2(
         given += ["--sets", "stsb"]
     if "--pooling" not in given:
         given += ["--pooling", "cls"]
-    code, _, err = sts(capsys, senteval, tiny_bert, *given)
+    code, _, err = sts(tiny_bert, *given)
     assert code == 2
     last = err.splitlines()[-1]
     assert last.startswith("sentemb: error: ")
@@ -187,86 +163,69 @@ def test_user_errors_are_one_line_and_code_2(
     assert "Traceback" not in err
 
 
-def test_truncated_data_is_refused_by_default(
-    capsys: pytest.CaptureFixture[str], senteval: Path, tiny_bert: Path
-) -> None:
-    code, _, err = call(
-        capsys, "eval", "sts", tiny_bert, "--pooling", "cls", "--sets", "stsb", "--data-dir", senteval
+def test_truncated_data_is_refused_by_default(sentemb: Command, senteval: Path, tiny_bert: Path) -> None:
+    code, _, err = sentemb(
+        "eval", "sts", tiny_bert, "--pooling", "cls", "--sets", "stsb", "--data-dir", senteval
     )
     assert code == 2
     assert "20 of 1,379 rows" in err
 
 
 def test_an_unwritable_output_and_a_taken_one_fail_before_encoding(
-    capsys: pytest.CaptureFixture[str],
-    senteval: Path,
-    tiny_bert: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    sts: Command, tiny_bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     arguments = (tiny_bert, "--pooling", "cls", "--sets", "stsb", "--output", tmp_path)
-    assert sts(capsys, senteval, *arguments)[0] == 0
+    assert sts(*arguments)[0] == 0
     before = {path.name: path.read_bytes() for path in tmp_path.glob("*.json")}
 
     def refuse(*_: object, **__: object) -> None:
         raise AssertionError("encoded in vain")
 
     monkeypatch.setattr("sentemb.evaluation.sts.encode_sets", refuse)
-    code, _, err = sts(capsys, senteval, *arguments)
+    code, _, err = sts(*arguments)
     assert code == 2
     assert "already there; add --overwrite" in err
-    code, _, err = sts(capsys, senteval, *arguments[:-1], "/proc/nowhere")
+    code, _, err = sts(*arguments[:-1], "/proc/nowhere")
     assert code == 2
     assert "/proc/nowhere" in err
     monkeypatch.undo()
-    assert sts(capsys, senteval, *arguments, "--overwrite")[0] == 0
+    assert sts(*arguments, "--overwrite")[0] == 0
     assert {path.name for path in tmp_path.glob("*.json")} == {
         name for name in before if name.endswith(".json")
     }
 
 
 @pytest.mark.parametrize("content", ["", "{}", '{"format": "sentemb-result"}'])
-def test_export_refuses_what_is_no_record(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, content: str
-) -> None:
+def test_export_refuses_what_is_no_record(sentemb: Command, tmp_path: Path, content: str) -> None:
     path = tmp_path / "x.json"
     path.write_text(content)
-    code, _, err = call(capsys, "export", path, "--output", tmp_path / "out")
+    code, _, err = sentemb("export", path, "--output", tmp_path / "out")
     assert code == 2
     assert str(path) in err
     assert not (tmp_path / "out").exists()
 
 
 def test_real_data_from_record_to_mteb(
-    capsys: pytest.CaptureFixture[str], shared_data: Path, tiny_bert: Path, tmp_path: Path
+    sentemb: Command, shared_data: Path, tiny_bert: Path, tmp_path: Path
 ) -> None:
-    code, _, err = call(
-        capsys, "eval", "sts", tiny_bert, "--pooling", "mean", "--sets", "stsb,sickr",
+    code, _, err = sentemb("eval", "sts", tiny_bert, "--pooling", "mean", "--sets", "stsb,sickr",
         "--data-dir", shared_data, "--output", tmp_path / "records",
     )  # fmt: skip
     assert code == 0, err
-    code, _, err = call(
-        capsys,
-        "export",
-        tmp_path / "records",
-        "--format",
-        "mteb",
-        "--output",
-        tmp_path,
-        "--model-name",
-        "org/tiny",
+    code, _, err = sentemb(
+        "export", tmp_path / "records", "--format", "mteb", "--output", tmp_path, "--model-name", "org/tiny"
     )
     assert code == 0, err
     assert "not exported: sickr has 4,927 pairs" in err
+    assert err.splitlines()[-1] == f"next: sentemb card MODEL --records {tmp_path / 'records'}"
     (path,) = tmp_path.glob("results/org__tiny/*/STSBenchmark.json")
     assert json.loads(path.read_text())["task_name"] == "STSBenchmark"
 
 
 def test_other_languages_show_pearson_first(
-    capsys: pytest.CaptureFixture[str], shared_data: Path, tiny_bert: Path, tmp_path: Path
+    sentemb: Command, shared_data: Path, tiny_bert: Path, tmp_path: Path
 ) -> None:
-    code, out, err = call(
-        capsys, "eval", "sts", tiny_bert, "--pooling", "mean", "--suite", "multilingual",
+    code, out, err = sentemb("eval", "sts", tiny_bert, "--pooling", "mean", "--suite", "multilingual",
         "--sets", "sts17-en-en,stsb-de", "--data-dir", shared_data, "--output", tmp_path,
     )  # fmt: skip
     assert code == 0, err

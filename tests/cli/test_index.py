@@ -4,13 +4,13 @@ import io
 import json
 import signal
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from sentemb.cli.main import run
 from tests import processes
+from tests.cli.conftest import Command
 
 SENTENCES = [
     "a cat sat on the mat",
@@ -20,26 +20,6 @@ SENTENCES = [
     "children eat a red apple",
 ]
 MEAN = ["-m", "{bert}", "--pooling", "mean"]
-
-
-@pytest.fixture
-def sentemb(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
-    """Run the command in this process; returns exit code, standard output and standard error."""
-
-    def call(*arguments: object) -> tuple[int, str, str]:
-        capsys.readouterr()
-        code = 0
-        try:
-            run([str(argument) for argument in arguments])
-        except SystemExit as leave:
-            code = int(leave.code or 0)
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return call
-
-
-Command = Callable[..., "tuple[int, str, str]"]
 
 
 @pytest.fixture(scope="module")

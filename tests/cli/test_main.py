@@ -16,6 +16,7 @@ from sentemb.cli.main import build, run
 from sentemb.cli.verbs import VERBS, Group
 from sentemb.report.table import Table
 from tests import processes
+from tests.cli.conftest import Command
 
 VERB_NAMES = [
     (name, verb)
@@ -24,19 +25,10 @@ VERB_NAMES = [
 ]
 
 
-def call(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[object, str, str]:
-    with pytest.raises(SystemExit) as left:
-        run(list(arguments))
-    printed = capsys.readouterr()
-    return left.value.code, printed.out, printed.err
-
-
 @pytest.mark.parametrize(("name", "verb"), VERB_NAMES)
-def test_every_verb_of_the_table_has_help(
-    name: str, verb: str | None, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_every_verb_of_the_table_has_help(name: str, verb: str | None, sentemb: Command) -> None:
     words = [name] if verb is None else [name, verb]
-    code, out, _ = call(capsys, *words, "--help")
+    code, out, _ = sentemb(*words, "--help")
     assert code == 0
     assert f"Usage: sentemb {' '.join(words)}" in out
 
@@ -56,10 +48,10 @@ def test_help_lists_all_verbs_whole_and_loads_none(capsys: pytest.CaptureFixture
 
 @pytest.mark.parametrize("group", ["train", *(name for name, one in VERBS.items() if isinstance(one, Group))])
 def test_what_a_group_lists_fits_on_a_line(
-    group: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    group: str, sentemb: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    _, out, _ = call(capsys, group, "--help")
+    _, out, _ = sentemb(group, "--help")
     assert "..." not in out[out.index("Commands:") :]
 
 
@@ -91,17 +83,17 @@ def test_shells_complete_verbs_options_and_models(words: str, expected: str, tmp
     ],
 )
 def test_an_error_is_one_line_without_control_characters(
-    arguments: list[str], expected: str, capsys: pytest.CaptureFixture[str]
+    arguments: list[str], expected: str, sentemb: Command
 ) -> None:
-    code, out, err = call(capsys, *arguments)
+    code, out, err = sentemb(*arguments)
     assert (code, out) == (2, "")
     assert err.startswith("sentemb: error: ") and err.count("\n") == 1
     assert expected in err
 
 
 @pytest.mark.parametrize("group", [[], ["index"], ["train"]])
-def test_a_group_without_a_verb_shows_its_help(group: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    code, _, err = call(capsys, *group)
+def test_a_group_without_a_verb_shows_its_help(group: list[str], sentemb: Command) -> None:
+    code, _, err = sentemb(*group)
     assert code == 2
     assert "Commands:" in err
 

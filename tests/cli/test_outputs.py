@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sentemb.cli.main import run
+from tests.cli.conftest import Command
 
 NOUNS = "cat dog man woman birds children".split()
 PAIRS = "sentence1,sentence2,score\n" + "".join(
@@ -56,15 +56,9 @@ VERBS = {
 }
 
 
-def call(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[object, str]:
-    with pytest.raises(SystemExit) as left:
-        run([*map(str, arguments)])
-    return left.value.code, capsys.readouterr().err
-
-
 @pytest.mark.parametrize("verb", VERBS)
 def test_no_verb_replaces_what_it_reads(
-    verb: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    verb: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sentemb: Command
 ) -> None:
     monkeypatch.chdir(tmp_path)
     folder = tmp_path / "mine"
@@ -74,7 +68,7 @@ def test_no_verb_replaces_what_it_reads(
         (folder / name).write_text(PAIRS)
     (tmp_path / "other.csv").write_text(PAIRS)
     words = VERBS[verb].format(file=folder / "mine.csv", picture=folder / "picture.png", folder=folder)
-    code, err = call(capsys, *words.split())
+    code, _, err = sentemb(*words.split())
     last = err.splitlines()[-1]
     assert code == 2 and last.startswith("sentemb: error: ") and str(folder) in last
     assert {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()} == {*names}
@@ -82,7 +76,7 @@ def test_no_verb_replaces_what_it_reads(
 
 
 def test_own_files_are_taken_where_sets_have_names(
-    tiny_bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tiny_bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sentemb: Command
 ) -> None:
     monkeypatch.chdir(tmp_path)
     shutil.copytree(tiny_bert, "tiny")
@@ -102,7 +96,7 @@ def test_own_files_are_taken_where_sets_have_names(
         "tune lacon mine.csv --base tiny --grid learning_rate=1e-4 --set max_steps=1 -o tuned",
         "data overlap texts.txt --sets pairs.csv,mine.csv -o overlap.json",
     ):
-        code, err = call(capsys, *words.split())
+        code, _, err = sentemb(*words.split())
         assert code in (0, None), f"{words}: {err}"
         assert "Traceback" not in err
     assert Path("classes.csv").read_text().count("\n") == 37

@@ -6,25 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from sentemb.cli.main import run
+from tests.cli.conftest import Command
 
 WriteFile = Callable[[str, str], Path]
 
 
-def call(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
-    with pytest.raises(SystemExit) as left:
-        run(["data", "overlap", *map(str, arguments)])
-    captured = capsys.readouterr()
-    return int(left.value.code or 0), captured.out, captured.err
-
-
-def test_table_examples_and_json(
-    write_file: WriteFile, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_table_examples_and_json(write_file: WriteFile, tmp_path: Path, sentemb: Command) -> None:
     test = write_file("test.tsv", "one\ttwo\nA man sat.\tTwo birds fly over the old red house\n")
     train = write_file("train.txt", "nothing\na man  sat.\ntwo birds fly over the red house\n")
     output = tmp_path / "overlap.json"
-    code, out, err = call(capsys, train, "--sets", test, "--output", output)
+    code, out, err = sentemb("data", "overlap", train, "--sets", test, "--output", output)
     assert code == 0
     assert f"Texts of test sets in the 3 texts of {train}" in out
     (line,) = [line for line in out.splitlines() if line.endswith(" 1 |")]
@@ -33,10 +24,11 @@ def test_table_examples_and_json(
     assert f"{test}, near 0.93, {train}:3: Two birds fly over the old red house" in out
     assert "    there: two birds fly over the red house" in out
     assert "3 texts read" in err
+    assert f"next: sentemb train sg-opt --data {train}" in err
     values = json.loads(output.read_text())
     assert values["train"] == str(train) and values["sets"][0]["exact"] == 1
-    code, out, _ = call(
-        capsys, train, "--sets", test, "--set-column", "two", "--nearness", 1, "--examples", 0
+    code, out, _ = sentemb(
+        "data", "overlap", train, "--sets", test, "--set-column", "two", "--nearness", 1, "--examples", 0
     )
     assert code == 0 and "there:" not in out
     assert "0.0%" in out
@@ -58,12 +50,12 @@ def test_user_errors_are_one_line(
     write_file: WriteFile,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    sentemb: Command,
 ) -> None:
     monkeypatch.chdir(tmp_path)
     write_file("train.txt", "a\n")
     write_file("mine.tsv", "one\ttwo\na\tb\n")
     sets = [] if "--sets" in arguments else ["--sets", "mine.tsv"]
-    code, _, err = call(capsys, *arguments, *sets, "--data-dir", tmp_path)
+    code, _, err = sentemb("data", "overlap", *arguments, *sets, "--data-dir", tmp_path)
     assert code == 2
     assert problem in err and err.count("\n") == 1

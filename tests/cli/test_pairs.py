@@ -6,9 +6,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-from sentemb.cli.main import run
 from sentemb.data import load_columns
 
 PAIRS = "".join(
@@ -21,21 +18,14 @@ PAIRS = "".join(
 )
 
 
-def call(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
-    with pytest.raises(SystemExit) as left:
-        run(["data", *arguments])
-    captured = capsys.readouterr()
-    return int(left.value.code or 0), captured.out, captured.err
-
-
 def rows_of(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
-def test_split_pairs(write_file, tmp_path, capsys) -> None:
+def test_split_pairs(write_file, tmp_path, sentemb) -> None:
     source = write_file("pairs.csv", f"one,two,same\n{PAIRS}")
     columns = ["--column", "one", "--column", "two", "--label", "same"]
-    code, out, _ = call(capsys, "split-pairs", str(source), *columns, "--output", str(tmp_path / "parts"))
+    code, out, _ = sentemb("data", "split-pairs", str(source), *columns, "--output", str(tmp_path / "parts"))
     assert code == 0
     assert out.startswith("9 of 10 pairs are left") and "train.jsonl: 7 pairs" in out
     parts = {name: rows_of(tmp_path / "parts" / f"{name}.jsonl") for name in ("train", "dev", "test")}
@@ -43,27 +33,27 @@ def test_split_pairs(write_file, tmp_path, capsys) -> None:
     assert parts["train"][0].keys() == {"sentence1", "sentence2", "label"}
 
 
-def test_nli_triples(write_file, tmp_path, capsys) -> None:
+def test_nli_triples(write_file, tmp_path, sentemb) -> None:
     table = "part,p,h,l\ntrain,A,B,entailment\ntrain,A,C,contradiction\ndev,A,D,contradiction\n"
     columns = [part for name in "phl" for part in ("--column", name)]
     source, output = str(write_file("nli.csv", table)), tmp_path / "triples.jsonl"
-    code, out, _ = call(capsys, "nli-triples", source, *columns, "--only", "part=train", "-o", str(output))
+    code, out, _ = sentemb("data", "nli-triples", source, *columns, "--only", "part=train", "-o", str(output))
     assert code == 0 and "1 triples of 2 rows" in out
     assert rows_of(output) == [{"sent0": "A", "sent1": "B", "hard_neg": "C"}]
-    code, _, error = call(capsys, "nli-triples", source, *columns, "--only", "train", "-o", str(output))
+    code, _, error = sentemb("data", "nli-triples", source, *columns, "--only", "train", "-o", str(output))
     assert (code, "--only train is not a condition" in error) == (2, True)
-    code, _, error = call(capsys, "nli-triples", source, *columns, "-o", str(tmp_path / "triples.txt"))
+    code, _, error = sentemb("data", "nli-triples", source, *columns, "-o", str(tmp_path / "triples.txt"))
     assert (code, "name it .csv, .jsonl" in error) == (2, True)
 
 
-def test_mine_negatives_makes_triples_that_train(write_file, tiny_bert, tmp_path, capsys) -> None:
+def test_mine_negatives_makes_triples_that_train(write_file, tiny_bert, tmp_path, sentemb) -> None:
     source = write_file("pairs.csv", f"one,two,same\n{PAIRS}")
     corpus = write_file("corpus.txt", "two birds fly over the house\na red apple\n")
     output = tmp_path / "triples.jsonl"
     arguments = ["mine-negatives", str(source), "--column", "one", "--column", "two", "-o", str(output)]
     arguments += ["--model", str(tiny_bert), "--pooling", "mean", "--corpus", str(corpus), "--margin", "0.01"]
-    code, out, _ = call(capsys, *arguments)
+    code, out, _ = sentemb("data", *arguments)
     assert code == 0 and "triples of 10 pairs" in out
     assert load_columns(output, ["sent0", "sent1", "hard_neg"]).num_rows == len(rows_of(output)) > 0
-    code, _, error = call(capsys, *arguments[:2], "--model", str(tiny_bert), "-o", str(output))
+    code, _, error = sentemb("data", *arguments[:2], "--model", str(tiny_bert), "-o", str(output))
     assert code == 2 and "has no column 'sent0'" in error
