@@ -66,7 +66,7 @@ def tune(
     options = checked_model(ClassificationData, assigned("data", data or ()), "--data")
     kind = ClassificationTrials(experiment, options, Place(output, data_dir, announce=say))
     trial = kind.trials()[0]
-    splits = kind.prepare(trial).argument.splits
+    splits = kind.splits(trial)
     prepare_folder(output)
     tuned = search(
         validate,

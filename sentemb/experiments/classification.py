@@ -7,6 +7,7 @@ import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -77,17 +78,6 @@ class ClassificationData(BaseModel):
     check_rows: bool = Field(True, description="refuse copies of catalogue sets with missing or extra rows")
 
 
-class _Fit(NamedTuple):
-    """What a process needs to run a trial."""
-
-    method: Method
-    data: str
-    setting: Setting
-    splits: Splits
-    seed: int
-    fingerprint: str
-
-
 class ClassificationTrials(TrialKind):
     """Methods by labelled sets by settings by seeds; all methods share the optimization of a paper."""
 
@@ -138,13 +128,15 @@ class ClassificationTrials(TrialKind):
 
     def prepare(self, trial: PlannedTrial) -> Prepared:
         """Draw the rows."""
-        (name,), setting, seed = trial.datasets, trial.setting, trial.seed or 0
-        if self._latest is None or self._latest[0] != (name, setting, seed):
-            self._latest = (name, setting, seed), self._sets.splits(name, setting, seed)
-        splits, fingerprint = self._latest[1], self.settings(trial)["start_fingerprint"]
-        return Prepared(
-            run_fit, _Fit(trial.method, name, setting, splits, seed, fingerprint), splits.checksums
-        )
+        splits, fingerprint = self.splits(trial), self.settings(trial)["start_fingerprint"]
+        return Prepared(partial(run_fit, trial, splits, fingerprint), splits.checksums)
+
+    def splits(self, trial: PlannedTrial) -> Splits:
+        """The rows of a trial, the same ones for all methods."""
+        key = (trial.datasets[0], trial.setting, trial.seed or 0)
+        if self._latest is None or self._latest[0] != key:
+            self._latest = key, self._sets.splits(*key)
+        return self._latest[1]
 
     def headline(self, record: Record) -> str:
         """The metric of the set."""
@@ -212,11 +204,11 @@ class ClassificationTrials(TrialKind):
         return str(output)
 
 
-def run_fit(fit: _Fit) -> Outcome:
+def run_fit(trial: PlannedTrial, splits: Splits, fingerprint: str) -> Outcome:
     """Train a classifier, name the classes of the test rows and forget it."""
-    logits, score, seconds = _fitted(fit.method, fit.splits, fit.seed, inputs_of(fit.splits.test))
-    probabilities = logits.softmax(dim=1).numpy()
-    return outcome_of(fit, logits.argmax(dim=1).numpy(), probabilities, score, seconds)
+    logits, score, seconds = _fitted(trial.method, splits, trial.seed or 0, inputs_of(splits.test))
+    found = Predicted(logits.argmax(dim=1).numpy(), logits.softmax(dim=1).numpy(), score, seconds)
+    return outcome_of(trial, splits, fingerprint, found)
 
 
 def validate(method: Method, splits: Splits, seed: int) -> float:
@@ -241,26 +233,33 @@ def _fitted(
     return logits, fitted.run.dev_score, {"train": trained - started, "predict": predicted - trained}
 
 
-def outcome_of(
-    fit: _Fit, predictions: Any, probabilities: Any, validation_score: float, seconds: Mapping[str, float]
-) -> Outcome:
+class Predicted(NamedTuple):
+    """What a trial's classifier says of the test rows."""
+
+    classes: Any  # (n,)
+    probabilities: Any  # (n, classes)
+    validation_score: float
+    seconds: Mapping[str, float]
+
+
+def outcome_of(trial: PlannedTrial, splits: Splits, fingerprint: str, found: Predicted) -> Outcome:
     """The record of a trial, once it is sure that its predictions are some."""
-    splits, test, metric = fit.splits, fit.splits.test, fit.method.options["metric"]
-    for values in (predictions, probabilities, validation_score):
+    (data,), test, options = trial.datasets, splits.test, trial.method.options
+    for values in found[:3]:
         if not np.isfinite(values).all():
             raise ValueError("predictions, probabilities or a validation score that are not finite")
     # Of a growing number of classes the catalogue's task has all.
     task = replace(task_of(test), classes=len(test.label_names))
     record = Record(
         suite="classification",
-        model=fit.method.name,
-        fingerprint=fit.fingerprint,
-        base=fit.method.options["base"],
-        protocol=str(fit.setting),
-        seed=fit.seed,
+        model=trial.method.name,
+        fingerprint=fingerprint,
+        base=options["base"],
+        protocol=str(trial.setting),
+        seed=trial.seed,
         datasets=(
             DataSet(
-                name=fit.data,
+                name=data,
                 split="test",
                 items=len(test),
                 sha256=splits.checksums["test"],
@@ -269,22 +268,27 @@ def outcome_of(
         ),
         scores=(
             *(
-                Score(dataset=fit.data, metric=name, value=value)
-                for name, value in task.scores(test.labels, predictions).items()
+                Score(dataset=data, metric=name, value=value)
+                for name, value in task.scores(test.labels, found.classes).items()
             ),
-            Score(dataset=fit.data, metric=metric, protocol="validation", value=float(validation_score)),
+            Score(
+                dataset=data,
+                metric=options["metric"],
+                protocol="validation",
+                value=float(found.validation_score),
+            ),
         ),
-        environment=environment(seconds, command_line()),
+        environment=environment(found.seconds, command_line()),
         details={
-            "metric": metric,
+            "metric": options["metric"],
             "sizes": splits.sizes,
             "class_counts": splits.train.class_counts,
             "left_out": dict(splits.left_out),
             "minority": None if splits.minority is None else splits.train.label_names[splits.minority],
         },
     )
-    found = {fit.data: predictions, f"{fit.data}:probabilities": probabilities}
-    return Outcome(record, found, {fit.data: test.labels})
+    predictions = {data: found.classes, f"{data}:probabilities": found.probabilities}
+    return Outcome(record, predictions, {data: test.labels})
 
 
 def describe(recipe: str, options: Mapping[str, Any]) -> dict[str, Any]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
@@ -54,17 +54,6 @@ class MultiTaskData(BaseModel):
     check_rows: bool = Field(True, description="refuse sets with missing or extra rows")
 
 
-class _Fit(NamedTuple):
-    """What a process needs to run a trial."""
-
-    config: MultiTaskConfig
-    train: TaskSets
-    dev: TaskSets
-    nli: Sequence[Sequence[str]]
-    checksums: Mapping[str, str]
-    fingerprint: str
-
-
 class MultiTaskTrials(TrialKind):
     """Rows by seeds, each trained on the three tasks and evaluated on their dev sets."""
 
@@ -105,7 +94,7 @@ class MultiTaskTrials(TrialKind):
         if nli:
             sums["nli"] = checksum(nli)
         fingerprint = _fingerprint(config.base, config.pooling or "cls")
-        return Prepared(run_row, _Fit(config, self._train, self._dev, nli, sums, fingerprint), sums)
+        return Prepared(partial(run_row, config, self._train, self._dev, nli, sums, fingerprint), sums)
 
     def headline(self, record: Record) -> str:
         """The mean of the three tasks."""
@@ -131,30 +120,36 @@ class MultiTaskTrials(TrialKind):
         return config
 
 
-def run_row(fit: _Fit) -> Outcome:
+def run_row(
+    config: MultiTaskConfig,
+    train: TaskSets,
+    dev: TaskSets,
+    nli: Sequence[Sequence[str]],
+    checksums: Mapping[str, str],
+    fingerprint: str,
+) -> Outcome:
     """Train, or find the finished model of a killed run, and answer every row of the dev sets."""
-    config = fit.config
     run = RunFolder(Path(config.output))
     if run.status() == "finished" and not run.differing(config):
         model = MultiTaskModel.load(config.output)
     else:
-        model = fit_multitask(config, fit.train, fit.dev, nli=fit.nli, resume=True).model
-    predictions = predict_tasks(model, fit.dev)
+        model = fit_multitask(config, train, dev, nli=nli, resume=True).model
+    predictions = predict_tasks(model, dev)
     made = read_json(run.record)
     found = {
-        "all": score_tasks(predictions, fit.dev),
+        "all": score_tasks(predictions, dev),
         "best": {name: one["score"] for name, one in made["best"].items()},
     }
     record = Record(
         suite="multitask",
         model=config.recipe,
-        fingerprint=fit.fingerprint,
+        fingerprint=fingerprint,
         base=config.base,
         protocol="dev",
         seed=config.seeds[0],
         datasets=tuple(
-            DataSet(name=task, split="dev", items=len(data), sha256=fit.checksums[f"dev.{task}"])
-            for task, data in fit.dev
+            DataSet(name=task, split="dev", items=len(data), sha256=checksums[f"dev.{task}"])
+            for task, data in dev
         ),
         scores=tuple(
             Score(dataset=dataset, metric=metric, protocol=protocol, value=scores[name])
@@ -165,7 +160,7 @@ def run_row(fit: _Fit) -> Outcome:
         details={
             "sizes": {
                 split: {task: len(data) for task, data in sets}
-                for split, sets in (("train", fit.train), ("dev", fit.dev))
+                for split, sets in (("train", train), ("dev", dev))
             },
             "steps": made["steps"],
             "kept_step": made["kept_step"],
@@ -174,7 +169,7 @@ def run_row(fit: _Fit) -> Outcome:
     answers: dict[str, Any] = {
         task: found if task == "similarity" else found.astype(np.int64) for task, found in predictions.items()
     }
-    return Outcome(record, answers, {task: data.labels for task, data in fit.dev})
+    return Outcome(record, answers, {task: data.labels for task, data in dev})
 
 
 @lru_cache(maxsize=4)

@@ -55,7 +55,7 @@ def table_notes(
 
 def _differences(summaries: Sequence[Summary], experiment: Experiment) -> list[str]:
     """What the methods lose of which the paper says it."""
-    means = {(one.label, one.data): one.factor * one.mean for one in summaries}
+    means = {(one.label, one.data): one.mean for one in summaries}
     return [
         f"{name}: {means[one.of, data] - means[one.to, data]:.2f} on {data} (the paper: {published})"
         for name, one in experiment.differences.items()

@@ -47,10 +47,9 @@ class Outcome(NamedTuple):
 
 
 class Prepared(NamedTuple):
-    """A trial that can be run, in this process or another."""
+    """A trial that can be run, in this process or another, and the checksums of its data."""
 
-    run: Callable[[Any], Outcome]
-    argument: Any
+    run: Callable[[], Outcome]
     checksums: Mapping[str, str]
 
 
@@ -121,7 +120,7 @@ class _Task:
     def run(self) -> Outcome:
         """Run the trial; a failure names it."""
         try:
-            return self.prepared.run(self.prepared.argument)
+            return self.prepared.run()
         except InputError as error:
             raise InputError(f"{self.trial}: {error.message}", error.hint) from error
         except Exception as error:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import dataclasses
 import json
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 from sentence_transformers import SentenceTransformer
@@ -56,19 +57,6 @@ class StsData(BaseModel):
     check_rows: bool = Field(True, description="refuse copies of sets with missing or extra rows")
 
 
-class _Run(NamedTuple):
-    """What a process needs to run a trial."""
-
-    method: Method
-    seed: int | None
-    folder: Path
-    sentences: Sentences | None
-    config: TrainConfig | None
-    pairs: Sequence[ScoredPairs]
-    suite: str
-    progress: ConsoleProgress | None
-
-
 class StsTrials(TrialKind):
     """Each method trained once for every seed, and evaluated on all sets together.
 
@@ -97,7 +85,7 @@ class StsTrials(TrialKind):
         if trial.method.recipe in TRANSFORMS:
             described = flow_config().values() if trial.method.recipe == "flow" else {}
             described.pop("seed", None)
-            described |= {"base": options["base"], "pooling": self._pooling(trial.method)}
+            described |= {"base": options["base"], "pooling": _pooling(trial.method)}
             described |= {"data": options.get("data", SENTENCES), "max_length": _TRANSFORM_LENGTH}
         else:
             config = self._config(trial.method, 1)
@@ -107,18 +95,19 @@ class StsTrials(TrialKind):
 
     def prepare(self, trial: PlannedTrial) -> Prepared:
         """Find the sentences; the recipes read their data themselves."""
-        transform = trial.method.recipe in TRANSFORMS
-        run = _Run(
-            trial.method,
-            trial.seed,
-            self._folder(trial),
-            self._sentences(trial.method) if transform else None,
-            None if transform else self._config(trial.method, trial.seed or 0, self._folder(trial)),
-            self._pairs,
-            self.suite,
-            self.place.progress,
+        method, folder = trial.method, self._folder(trial)
+        if method.recipe in TRANSFORMS:
+            return self._prepared(
+                trial, partial(_fit_transform, folder, method, trial.seed, self._sentences(method))
+            )
+        config = self._config(method, trial.seed or 0, folder)
+        return self._prepared(trial, partial(_train, config, self.place.progress))
+
+    def _prepared(self, trial: PlannedTrial, make: Callable[[], TextEncoder]) -> Prepared:
+        return Prepared(
+            partial(_evaluate, make, self._pairs, self.suite, trial.seed),
+            {one.name: checksum_of(one) for one in self._pairs},
         )
-        return Prepared(run_sts, run, {one.name: checksum_of(one) for one in self._pairs})
 
     def headline(self, record: Record) -> str:
         """The average, or the mean of whatever sets there are."""
@@ -169,9 +158,6 @@ class StsTrials(TrialKind):
 
     def _base(self, method: Method) -> str:
         return str(method.options["base"]) if "base" in method.options else self._config(method, 1).base
-
-    def _pooling(self, method: Method) -> Any:
-        return method.options.get("pooling", TRANSFORMS[method.recipe])
 
     def _config(self, method: Method, seed: int, output: Path = Path("unused")) -> TrainConfig:
         options = {
@@ -242,45 +228,47 @@ class FrozenTrials(StsTrials):
 
     def prepare(self, trial: PlannedTrial) -> Prepared:
         """Take the encoder that `begin` made."""
-        encoder = getattr(self, "_encoders", {}).get(self._folder(trial).name)
-        checksums = {one.name: checksum_of(one) for one in self._pairs}
-        return Prepared(_evaluate, (encoder, self._pairs, self.suite, trial.seed), checksums)
+        return self._prepared(trial, lambda: self._encoders[self._folder(trial).name])
 
     def _model(self, trial: PlannedTrial, vectors: str) -> SentenceTransformer:
         method = trial.method
         if method.recipe not in TRANSFORMS:
             return load(self._base(method), pooling=method.recipe)  # type: ignore[arg-type]
-        return _transformed(method, trial.seed, self._pooling(method), self._sentences(method), vectors)
+        return _transformed(method, trial.seed, self._sentences(method), vectors)
 
     def _base(self, method: Method) -> str:
         return str(method.options.get("base", "bert-base-uncased"))
 
 
-def run_sts(run: _Run) -> Outcome:
-    """Train, or find the finished model of a killed run, and evaluate."""
-    if run.config is not None:
-        if RunFolder(run.folder).status() != "finished":
-            train(run.config, resume=True, progress=run.progress, view_cache=_VIEWS)
-    elif not run.folder.exists():  # made as a whole
-        method, sentences = run.method, run.sentences
-        assert sentences is not None
-        pooling = method.options.get("pooling", TRANSFORMS[method.recipe])
-        with tempfile.TemporaryDirectory() as vectors, new_folder(run.folder) as partial_folder:
-            model = _transformed(method, run.seed, pooling, sentences, vectors)
+def _train(config: TrainConfig, progress: ConsoleProgress | None) -> TextEncoder:
+    """Train, or find the finished model of a killed run."""
+    if RunFolder(Path(config.output)).status() != "finished":
+        train(config, resume=True, progress=progress, view_cache=_VIEWS)
+    return load_encoder(config.output)
+
+
+def _fit_transform(folder: Path, method: Method, seed: int | None, sentences: Sentences) -> TextEncoder:
+    """Fit a transform, or find the model of a killed run."""
+    if not folder.exists():  # made as a whole
+        with tempfile.TemporaryDirectory() as vectors, new_folder(folder) as partial_folder:
+            model = _transformed(method, seed, sentences, vectors)
             model.save(str(partial_folder), create_model_card=False)
-    return _evaluate((load_encoder(run.folder), run.pairs, run.suite, run.seed))
+    return load_encoder(folder)
 
 
-def _evaluate(argument: tuple[TextEncoder, Sequence[ScoredPairs], str, int | None]) -> Outcome:
-    encoder, pairs, suite, seed = argument
-    record = evaluate_pairs(encoder, pairs, suite=get_suite(suite), seed=seed, command=command_line())
+def _evaluate(
+    make: Callable[[], TextEncoder], pairs: Sequence[ScoredPairs], suite: str, seed: int | None
+) -> Outcome:
+    record = evaluate_pairs(make(), pairs, suite=get_suite(suite), seed=seed, command=command_line())
     return Outcome(record, *load_predictions(record))
 
 
-def _transformed(
-    method: Method, seed: int | None, pooling: Any, sentences: Sentences, vectors: str
-) -> SentenceTransformer:
-    model = load(str(method.options.get("base", "bert-base-uncased")), pooling=pooling)
+def _pooling(method: Method) -> Any:
+    return method.options.get("pooling", TRANSFORMS[method.recipe])
+
+
+def _transformed(method: Method, seed: int | None, sentences: Sentences, vectors: str) -> SentenceTransformer:
+    model = load(str(method.options.get("base", "bert-base-uncased")), pooling=_pooling(method))
     if method.recipe == "flow":
         config = flow_config(seed=seed or 0)
         return add_flow(model, *sentences, config=config, max_length=_TRANSFORM_LENGTH, cache_dir=vectors)

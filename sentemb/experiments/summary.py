@@ -28,8 +28,7 @@ class Summary:
         setting: What was varied.
         metric: What the data set is evaluated by.
         records: One for each seed, by seed.
-        mean: Mean score, over all seeds or over the best, in the scale of the suite.
-        deviation: Its sample standard deviation, None of a single score.
+        scores: Of all seeds or of the best, in the scale of the suite.
     """
 
     label: str
@@ -37,8 +36,7 @@ class Summary:
     setting: Setting
     metric: str
     records: tuple[Record, ...]
-    mean: float
-    deviation: float | None
+    scores: tuple[float, ...]
 
     @property
     def key(self) -> tuple[str, str, Setting]:
@@ -49,6 +47,16 @@ class Summary:
     def factor(self) -> float:
         """What makes its scores x 100."""
         return 100 / get_suite(self.records[0].suite).scale
+
+    @property
+    def mean(self) -> float:
+        """The mean score x 100."""
+        return self.factor * fmean(self.scores)
+
+    @property
+    def deviation(self) -> float | None:
+        """The sample standard deviation x 100; None of a single score."""
+        return self.factor * stdev(self.scores) if len(self.scores) > 1 else None
 
 
 def summarize(
@@ -109,19 +117,19 @@ def curves(
         Of each data set and method the values in ascending order, the means x 100 and their standard
         deviations x 100 (0 of a single score).
     """
-    found: dict[str, dict[str, list[tuple[float, float, float]]]] = defaultdict(lambda: defaultdict(list))
+    found: dict[str, dict[str, dict[float, Summary]]] = defaultdict(lambda: defaultdict(dict))
     for one in summaries:
         if one.setting.value is not None:
-            point = (one.setting.value, one.factor * one.mean, one.factor * (one.deviation or 0.0))
-            found[one.data][one.label].append(point)
+            found[one.data][one.label][one.setting.value] = one
     return {
-        data: {label: _columns(sorted(points)) for label, points in methods.items()}
-        for data, methods in found.items()
+        data: {label: _curve(points) for label, points in methods.items()} for data, methods in found.items()
     }
 
 
-def _columns(points: Sequence[tuple[float, float, float]]) -> tuple[list[float], list[float], list[float]]:
-    return [one[0] for one in points], [one[1] for one in points], [one[2] for one in points]
+def _curve(points: Mapping[float, Summary]) -> tuple[list[float], list[float], list[float]]:
+    values = sorted(points)
+    found = [points[value] for value in values]
+    return values, [one.mean for one in found], [one.deviation or 0.0 for one in found]
 
 
 def _summary(
@@ -138,8 +146,7 @@ def _summary(
     name = metric or metric_of(runs[0])
     if best is not None and len(runs) >= best:
         scores = best_runs([run.score(data, name, "validation") for run in runs], scores, best=best)
-    deviation = stdev(scores) if len(scores) > 1 else None
-    return Summary(label, data, setting, name, tuple(runs), fmean(scores), deviation)
+    return Summary(label, data, setting, name, tuple(runs), tuple(scores))
 
 
 def _protocol(record: Record) -> str:

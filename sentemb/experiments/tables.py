@@ -17,6 +17,8 @@ from sentemb.experiments.multitask_tables import multitask_tables
 from sentemb.experiments.notes import table_notes
 from sentemb.experiments.summary import Summary, score_of, summarize
 from sentemb.experiments.verdicts import Key, Verdict, verdicts_of
+from sentemb.report.labels import best_cells
+from sentemb.report.results import mean_cell
 from sentemb.report.table import ABSENT, Table
 
 METRIC_NAMES: Mapping[str, str] = {
@@ -99,16 +101,22 @@ def results_table(
     rows = []
     for label, setting in lines:
         found = [cells.get((label, data, setting)) for data in sets]
-        first = next(one for one in found if one is not None)
         names = [
             label,
             *([_value(setting)] if len(settings) > 1 else []),
-            *([_seeds(first)] if encoders else []),
+            *([_seeds(next(filter(None, found)))] if encoders else []),
         ]
         published = [beside.get(label, ABSENT)] if beside else []
         rows.append((*names, *(_cell(one, verdicts, decimals) for one in found), *published))
     metrics = {one.data: METRIC_NAMES.get(one.metric, one.metric) for one in summaries}
     shared = f", {next(iter(metrics.values()))} x 100" if encoders else ""
+    best: set[tuple[int, int]] = set()
+    for setting in settings:
+        for column in range(1 + len(before), 1 + len(before) + len(sets)):
+            compared = [
+                row for row, line in enumerate(lines) if line[1] == setting and rows[row][column] != ABSENT
+            ]
+            best.update(best_cells(rows, compared, column) if len(compared) > 1 else ())
     return Table(
         title=f"{experiment.title}{shared}",
         header=(
@@ -119,36 +127,26 @@ def results_table(
         ),
         rows=tuple(rows),
         notes=tuple(table_notes(summaries, verdicts, experiment)),
-        best=frozenset(
-            (number, 1 + len(before) + index)
-            for setting in settings
-            for index, data in enumerate(sets)
-            for number in _best_rows(lines, cells, data, setting, decimals)
-        ),
+        best=frozenset(best),
     )
 
 
 def comparison_table(summaries: Sequence[Summary], verdicts: Mapping[Key, Verdict], baseline: str) -> Table:
     """Every comparison with the baseline and its p-values."""
     cells = {one.key: one for one in summaries}
-    rows = []
-    for one in summaries:
-        verdict = verdicts.get(one.key)
-        if verdict is None or verdict.difference is None:
-            continue
-        found = verdict.difference
-        rows.append(
-            (
-                one.label,
-                one.data,
-                str(one.setting),
-                str(verdict.seeds),
-                f"{_difference(one, cells[baseline, one.data, one.setting]):+.1f}",
-                f"{found.p_items:.4f}",
-                ABSENT if found.p_seeds is None else f"{found.p_seeds:.4f}",
-                ABSENT if verdict.p is None else f"{verdict.p:.4f}",
-            )
+    rows = [
+        (
+            one.label,
+            one.data,
+            str(one.setting),
+            str(verdict.seeds),
+            f"{_difference(one, cells[baseline, one.data, one.setting]):+.1f}",
+            f"{found.p_items:.4f}",
+            *(ABSENT if p is None else f"{p:.4f}" for p in (found.p_seeds, verdict.p)),
         )
+        for one in summaries
+        if (verdict := verdicts.get(one.key)) is not None and (found := verdict.difference) is not None
+    ]
     return Table(
         title=f"Differences from {baseline}, x 100",
         header=("method", "set", "point", "seeds", "difference", "p over rows", "p over seeds", "p, Holm"),
@@ -159,13 +157,13 @@ def comparison_table(summaries: Sequence[Summary], verdicts: Mapping[Key, Verdic
 
 def _difference(one: Summary, baseline: Summary) -> float:
     """Mean x 100 of the differences of the seeds that both have."""
-    ours, theirs = ({run.seed: run for run in side.records} for side in (one, baseline))
-    found = [
-        (score_of(ours[seed], one.data, one.metric) or 0.0)
-        - (score_of(theirs[seed], one.data, one.metric) or 0.0)
-        for seed in sorted(ours.keys() & theirs.keys(), key=lambda seed: seed or 0)
-    ]
-    return one.factor * float(np.mean(found))
+    ours, theirs = (
+        {run.seed: score_of(run, one.data, one.metric) or 0.0 for run in side.records}
+        for side in (one, baseline)
+    )
+    return one.factor * float(
+        np.mean([score - theirs[seed] for seed, score in ours.items() if seed in theirs])
+    )
 
 
 def class_table(summaries: Sequence[Summary]) -> Table:
@@ -188,7 +186,7 @@ def class_table(summaries: Sequence[Summary]) -> Table:
 def average_table(summaries: Sequence[Summary]) -> Table:
     """Methods and sets by values, with the average over the values that change something (SCL, table 5)."""
     settings = sorted({one.setting for one in summaries}, key=lambda one: one.value or 0.0)
-    means = {one.key: one.factor * one.mean for one in summaries}
+    means = {one.key: one.mean for one in summaries}
     rows = []
     for label, data in dict.fromkeys((one.label, one.data) for one in summaries):
         found = {setting: means.get((label, data, setting)) for setting in settings}
@@ -223,9 +221,8 @@ def _f1_of_classes(record: Record) -> list[float]:
 def _cell(summary: Summary | None, verdicts: Mapping[Key, Verdict], decimals: int) -> str:
     if summary is None:
         return ABSENT
-    factor, verdict = summary.factor, verdicts.get(summary.key)
-    spread = "" if summary.deviation is None else f" ± {factor * summary.deviation:.{decimals}f}"
-    return f"{factor * summary.mean:.{decimals}f}{spread}{verdict.marker if verdict else ''}"
+    verdict = verdicts.get(summary.key)
+    return mean_cell(summary.scores, decimals, scale=summary.factor) + (verdict.marker if verdict else "")
 
 
 def _seeds(summary: Summary) -> str:
@@ -234,22 +231,3 @@ def _seeds(summary: Summary) -> str:
 
 def _value(setting: Setting) -> str:
     return setting.name if setting.value is None else f"{setting.value:g}"
-
-
-def _best_rows(
-    lines: Sequence[tuple[str, Setting]],
-    cells: Mapping[Key, Summary],
-    data: str,
-    setting: Setting,
-    decimals: int,
-) -> list[int]:
-    """The rows of the best mean, as it is printed; none where there is nothing to compare."""
-    means = {
-        number: f"{one.factor * one.mean:.{decimals}f}"
-        for number, (label, at) in enumerate(lines)
-        if at == setting and (one := cells.get((label, data, setting))) is not None
-    }
-    if len(means) < 2:
-        return []
-    highest = max(means.values(), key=float)
-    return [number for number, mean in means.items() if mean == highest]

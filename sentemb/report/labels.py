@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -99,11 +99,14 @@ def mark_best(table: Table) -> Table:
     return replace(
         table,
         notes=(*table.notes, *([note] if parts else [])),
-        best=frozenset(cell for rows in parts for column in columns for cell in _best(table, rows, column)),
-        top=frozenset(cell for column in columns for cell in _best(table, everything, column)),
+        best=frozenset(
+            cell for rows in parts for column in columns for cell in best_cells(table.rows, rows, column)
+        ),
+        top=frozenset(cell for column in columns for cell in best_cells(table.rows, everything, column)),
     )
 
 
-def _best(table: Table, rows: list[int] | range, column: int) -> list[tuple[int, int]]:
-    values = {row: float(found.group()) for row in rows if (found := _MEAN.match(table.rows[row][column]))}
+def best_cells(cells: Sequence[Sequence[str]], rows: Iterable[int], column: int) -> list[tuple[int, int]]:
+    """The places of the highest mean of a column, as it is printed, among some rows."""
+    values = {row: float(found.group()) for row in rows if (found := _MEAN.match(cells[row][column]))}
     return [(row, column) for row, value in values.items() if value == max(values.values())]

@@ -36,12 +36,12 @@ _OVER_SEEDS = "± is the standard deviation over seeds"
 _GEOMETRY = {"alignment": 3, "uniformity": 3, "anisotropy": 3, "effective_rank": 1}
 
 
-def mean_cell(values: Sequence[float], digits: int = 2) -> str:
+def mean_cell(values: Sequence[float], digits: int = 2, *, scale: float = 1.0) -> str:
     """Mean ± sample standard deviation; the value alone where there is one, a dash where there is none."""
     if not values:
         return ABSENT
-    mean = f"{fmean(values):.{digits}f}"
-    return mean if len(values) == 1 else f"{mean} ± {stdev(values):.{digits}f}"
+    mean = f"{scale * fmean(values):.{digits}f}"
+    return mean if len(values) == 1 else f"{mean} ± {scale * stdev(values):.{digits}f}"
 
 
 def tables_of(records: Sequence[Record]) -> Iterator[Table]:

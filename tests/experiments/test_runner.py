@@ -17,7 +17,9 @@ import pytest
 
 from sentemb.errors import InputError
 from sentemb.evaluation.record import Record, load_predictions, load_records
+from sentemb.experiments.experiment import PlannedTrial
 from sentemb.experiments.runner import Outcome, run_trials
+from sentemb.experiments.samplers import Splits
 from sentemb.experiments.summary import score_of, summarize
 from tests.experiments.toy import ToyTrials, run_toy, toy_experiment
 
@@ -36,11 +38,11 @@ class Counting:
     """Runs trials of this process, and counts them."""
 
     def __init__(self) -> None:
-        self.calls: list[tuple[str, int]] = []
+        self.calls: list[tuple[str, int | None]] = []
 
-    def __call__(self, argument: Any) -> Outcome:
-        self.calls.append((argument.method.name, argument.seed))
-        return run_toy(argument)
+    def __call__(self, trial: PlannedTrial, *data: Any) -> Outcome:
+        self.calls.append((trial.method.name, trial.seed))
+        return run_toy(trial, *data)
 
 
 def run(folder: Path, *methods: str, by: Any = run_toy, say: Any = print, **fields: Any) -> list[Record]:
@@ -142,14 +144,14 @@ def test_a_failure_names_its_trial_and_keeps_the_others(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("broken", ["predictions", "probabilities", "validation score"])
 def test_nonsense_from_a_method_is_no_result(tmp_path: Path, broken: str) -> None:
-    from sentemb.experiments.classification import outcome_of
+    from sentemb.experiments.classification import Predicted, outcome_of
 
-    def nonsense(argument: Any) -> Outcome:
-        rows = len(argument.splits.test)
+    def nonsense(trial: PlannedTrial, splits: Splits, fingerprint: str) -> Outcome:
+        rows = len(splits.test)
         predictions = np.full(rows, np.nan if broken == "predictions" else 0)
         probabilities = np.full((rows, 2), np.nan if broken == "probabilities" else 0.5)
         score = float("nan") if broken == "validation score" else 0.5
-        return outcome_of(argument, predictions, probabilities, score, {})
+        return outcome_of(trial, splits, fingerprint, Predicted(predictions, probabilities, score, {}))
 
     with pytest.raises(ValueError, match="not finite") as caught:
         run(tmp_path, by=nonsense, seeds=1)

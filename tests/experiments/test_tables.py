@@ -75,11 +75,11 @@ def test_the_best_runs_are_chosen_by_validation_and_compared_over_all() -> None:
         for seed, (right, score) in enumerate([(9, 0.1), (6, 0.9), (7, 0.8), (8, 0.7), (5, 0.2)])
     ]
     (summary,) = summarize(made, best=3)
-    assert summary.mean == pytest.approx(0.7) and summary.deviation == pytest.approx(0.1)
+    assert (summary.mean, summary.deviation) == (pytest.approx(70), pytest.approx(10))
     assert len(summary.records) == 5
     assert table(made, best=3).notes[0].endswith("over the best 3 of 5 by validation")
     # Of an unfinished study there are fewer: all of them, and the table says how many.
-    assert summarize(made, best=6)[0].mean == pytest.approx(0.7)
+    assert summarize(made, best=6)[0].mean == pytest.approx(70)
 
 
 def test_variants_of_one_name_are_told_apart() -> None:
@@ -120,7 +120,7 @@ def test_the_average_leaves_the_unchanged_point_out() -> None:
     made = summarize(
         [run for value, mean in means.items() for run in runs("ce", mean, setting={"noise": value})]
     )
-    scores = {one.setting.value: 100 * one.mean for one in made}
+    scores = {one.setting.value: one.mean for one in made}
     (row,) = average_table(made).rows
     assert row == (
         "ce",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from sentemb.data.labelled import LabelledTexts
 from sentemb.errors import InputError
 from sentemb.evaluation.classification import task_of
 from sentemb.experiments import Experiment, LabelledSets
-from sentemb.experiments.classification import ClassificationData, ClassificationTrials, outcome_of
+from sentemb.experiments.classification import ClassificationData, ClassificationTrials, Predicted, outcome_of
 from sentemb.experiments.experiment import Method, PlannedTrial
 from sentemb.experiments.runner import Outcome, Place, Prepared
 from sentemb.experiments.samplers import Splits
@@ -49,17 +50,17 @@ def fit(method: Method, splits: Splits, seed: int) -> tuple[Any, Any, float]:
     return predictions, probabilities, task_of(validation).scores(validation.labels, chosen)["accuracy"]
 
 
-def run_toy(argument: Any) -> Outcome:
+def run_toy(trial: PlannedTrial, splits: Splits, fingerprint: str) -> Outcome:
     """Run a trial."""
-    predictions, probabilities, score = fit(argument.method, argument.splits, argument.seed)
-    return outcome_of(argument, predictions, probabilities, score, {"train": 0.001})
+    found = Predicted(*fit(trial.method, splits, trial.seed or 0), {"train": 0.001})
+    return outcome_of(trial, splits, fingerprint, found)
 
 
-def run_slowly(argument: Any) -> Outcome:
+def run_slowly(*arguments: Any) -> Outcome:
     """The same, but long enough to be killed in the middle; says which process runs it."""
     os.write(1, f"start {os.getpid()}\n".encode())
     time.sleep(0.3)
-    return run_toy(argument)
+    return run_toy(*arguments)
 
 
 class ToyTrials(ClassificationTrials):
@@ -78,7 +79,8 @@ class ToyTrials(ClassificationTrials):
 
     def prepare(self, trial: PlannedTrial) -> Prepared:
         """The rows."""
-        return super().prepare(trial)._replace(run=self.run)
+        splits = self.splits(trial)
+        return Prepared(partial(self.run, trial, splits, BASE["start_fingerprint"]), splits.checksums)
 
 
 def toy_experiment(*methods: str, name: str = "few-shot", seeds: int = 3, **fields: Any) -> Experiment:
