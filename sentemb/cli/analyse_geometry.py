@@ -16,6 +16,7 @@ from sentemb.errors import InputError
 if TYPE_CHECKING:
     from sentemb.data.sts import ScoredPairs
     from sentemb.encoding import TextEncoder
+    from sentemb.report.analyses import GeometryFile
     from sentemb.training.learning_curves import LearningCurves
 
 
@@ -53,8 +54,9 @@ def geometry(
         "encoders": {name: _measure(encoder, pairs) for name, encoder in encoders.items()},
         "runs": {name: {"steps": trace.steps, **trace.values} for name, trace in traces.items()},
     }
-    _write(output, measured)
-    show(GeometryFile.model_validate(measured).table())
+    read = GeometryFile.model_validate(measured)
+    _write(output, measured, read)
+    show(read.table())
     typer.echo(f"{output}: alignment-uniformity.png, spectrum.png, geometry.json")
     next_step(f"sentemb report {output}")
 
@@ -80,21 +82,11 @@ def _measure(encoder: TextEncoder, pairs: ScoredPairs) -> dict[str, Any]:
     return {**measure_geometry(encoded)._asdict(), "spectrum": spectrum(encoded.vectors).tolist()}
 
 
-def _write(folder: Path, measured: Mapping[str, Any]) -> None:
-    import numpy as np
-
+def _write(folder: Path, measured: Mapping[str, Any], found: GeometryFile) -> None:
     from sentemb._files import write_bytes, write_json
     from sentemb.report.figures import png_of
-    from sentemb.report.geometry import alignment_figure, spectrum_figure
+    from sentemb.report.geometry import geometry_figures
 
     write_json(folder / "geometry.json", measured)
-    encoders = measured["encoders"]
-    points = {name: (one["uniformity"], one["alignment"]) for name, one in encoders.items()}
-    paths = {
-        name: list(zip(run["uniformity"], run["alignment"], strict=True))
-        for name, run in measured["runs"].items()
-    }
-    write_bytes(folder / "alignment-uniformity.png", png_of(alignment_figure(points, paths)))
-    spectra = {name: np.array(one["spectrum"]) for name, one in encoders.items()}
-    ranks = {name: one["effective_rank"] for name, one in encoders.items()}
-    write_bytes(folder / "spectrum.png", png_of(spectrum_figure(spectra, ranks)))
+    for name, figure in zip(("alignment-uniformity", "spectrum"), geometry_figures(found), strict=True):
+        write_bytes(folder / f"{name}.png", png_of(figure))

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import logging
-import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.metrics import accuracy_score, f1_score, matthews_corrcoef
 
 from sentemb.data.catalogue import Entry, entries
 from sentemb.data.labelled import LabelledTexts
 from sentemb.errors import InputError
 from sentemb.evaluation.correlation import CorrelationError, pearson, spearman
+from sentemb.evaluation.measures import measure
 
 logger = logging.getLogger(__name__)
 
@@ -85,31 +84,16 @@ class Task:
                 row = int(np.flatnonzero(wrong)[0])
                 last = self.classes - 1
                 raise InputError(f"{self.name}: {noun} {row} is {values[row]}, its classes are 0 to {last}")
-        return {metric: self._class_score(metric, first, second) for metric in self.metrics}
-
-    def _class_score(self, metric: Metric, gold: npt.NDArray[Any], predictions: npt.NDArray[Any]) -> float:
-        if metric == "accuracy":
-            return float(accuracy_score(gold, predictions))
-        if metric == "matthews":
-            constant = np.ptp(gold) == 0 or np.ptp(predictions) == 0  # 0 there, but scikit-learn would warn
-            return 0.0 if constant else float(matthews_corrcoef(gold, predictions))
-        each = f1_per_class(gold, predictions, classes=self.classes)
-        return each[1] if metric == "f1" else statistics.fmean(each)
+        return {metric: measure(metric, second, first, classes=self.classes) for metric in self.metrics}
 
     def _correlation(
-        self, measure: Callable[[npt.NDArray[Any], npt.NDArray[Any]], float], *sides: npt.NDArray[Any]
+        self, correlation: Callable[[npt.NDArray[Any], npt.NDArray[Any]], float], *sides: npt.NDArray[Any]
     ) -> float:
         try:
-            return measure(*sides)
+            return correlation(*sides)
         except CorrelationError as error:
             logger.warning("%s: %s; counted as 0", self.name, error)
             return 0.0
-
-
-def f1_per_class(gold: npt.ArrayLike, predictions: npt.ArrayLike, *, classes: int) -> list[float]:
-    """The F1 of each class, as LaCon's table 5 has it for the minority and the majority."""
-    each = f1_score(gold, predictions, labels=range(classes), average=None, zero_division=0)
-    return [float(value) for value in each]
 
 
 def task_of(data: LabelledTexts) -> Task:

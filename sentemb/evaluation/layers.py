@@ -46,17 +46,6 @@ class LayerScores:
     # cosines are equal; the protocol is `all`
     spearman: Mapping[str, tuple[float | None, ...]]
 
-    def best(self) -> tuple[int, str, float]:
-        """Layer, pooling and score of the best vectors; the first of equals."""
-        found = [
-            (score, -layer, pooling)
-            for pooling, scores in self.spearman.items()
-            for layer, score in enumerate(scores)
-            if score is not None
-        ]
-        score, layer, pooling = max(found, key=lambda one: one[:2])
-        return -layer, pooling, score
-
 
 @dataclass(frozen=True, eq=False)
 class LayerMap:

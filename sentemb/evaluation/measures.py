@@ -56,8 +56,22 @@ def scores_of_counts(metric: str, counts: npt.NDArray[np.floating]) -> Double:
         covariance = hits.sum(axis=-1) * total - (labels * predicted).sum(axis=-1)
         spread = (total**2 - (labels**2).sum(axis=-1)) * (total**2 - (predicted**2).sum(axis=-1))
         return _ratio(covariance, np.sqrt(spread))
-    each = _ratio(2 * hits, labels + predicted)  # (..., classes)
+    each = f1_of_classes(counts)
     return np.asarray(each[..., 1] if metric == "f1" else each.mean(axis=-1))
+
+
+def f1_of_classes(counts: npt.NDArray[np.floating]) -> Double:
+    """The F1 of each class (..., classes) of confusion matrices; 0 of a class that neither side has."""
+    hits = np.diagonal(counts, axis1=-2, axis2=-1).astype(np.float64)  # (..., classes)
+    return _ratio(2 * hits, counts.sum(axis=-1) + counts.sum(axis=-2))
+
+
+def confusion(predictions: Array, gold: Array, classes: int = 0) -> Double:
+    """How often each class (rows) was called each (columns); at least as many classes as there are."""
+    first, second = predictions.astype(np.intp), gold.astype(np.intp)
+    count = max(classes, int(first.max()) + 1, int(second.max()) + 1, 2)
+    counts = np.bincount(second * count + first, minlength=count * count).reshape(count, count)
+    return counts.astype(np.float64)
 
 
 def _pearson(predictions: Array, gold: Array, classes: int = 0) -> float:
@@ -76,10 +90,7 @@ def _mse(predictions: Array, gold: Array, classes: int = 0) -> float:
 
 def _of_classes(metric: str) -> Callable[[Array, Array, int], float]:
     def score(predictions: Array, gold: Array, classes: int = 0) -> float:
-        first, second = predictions.astype(np.intp), gold.astype(np.intp)
-        count = max(classes, int(first.max()) + 1, int(second.max()) + 1, 2)
-        counts = np.bincount(second * count + first, minlength=count * count).reshape(count, count)
-        return float(scores_of_counts(metric, counts.astype(np.float64)))
+        return float(scores_of_counts(metric, confusion(predictions, gold, classes)))
 
     return score
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from sentemb._files import write_text
 from sentemb.errors import InputError
-from sentemb.evaluation.classification import f1_per_class
+from sentemb.evaluation.measures import confusion, f1_of_classes
 from sentemb.evaluation.record import Record, load_predictions, load_records
 from sentemb.experiments.experiment import Experiment, Setting
 from sentemb.experiments.multitask_tables import multitask_tables
@@ -215,7 +215,8 @@ def _minority(record: Record) -> str:
 
 def _f1_of_classes(record: Record) -> list[float]:
     data, found = record.datasets[0], load_predictions(record)
-    return f1_per_class(found.gold[data.name], found.values[data.name], classes=len(data.classes))
+    counts = confusion(found.values[data.name], found.gold[data.name], len(data.classes))
+    return [float(value) for value in f1_of_classes(counts)]
 
 
 def _cell(summary: Summary | None, verdicts: Mapping[Key, Verdict], decimals: int) -> str:

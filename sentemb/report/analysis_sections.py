@@ -71,23 +71,13 @@ def _joined(records: Sequence[Record], labels: Mapping[str, Label]) -> GeometryF
 
 
 def _geometry_charts(found: GeometryFile) -> list[Chart]:
-    import numpy as np
+    from sentemb.report.geometry import geometry_figures
 
-    from sentemb.report.figures import plain
-    from sentemb.report.geometry import alignment_figure, spectrum_figure
-
-    points = {plain(name): (one.uniformity, one.alignment) for name, one in found.encoders.items()}
-    paths = {
-        plain(name): list(zip(one.uniformity, one.alignment, strict=True))
-        for name, one in found.runs.items()
-        if name in found.encoders
-    }
-    spectra = {plain(name): np.array(one.spectrum) for name, one in found.encoders.items()}
-    ranks = {plain(name): one.effective_rank for name, one in found.encoders.items()}
+    shown = ("Alignment against uniformity", "Variance along each direction")
     listed = ", ".join(found.encoders)
     return [
-        _chart(alignment_figure(points, paths), f"Alignment against uniformity of {listed}"),
-        _chart(spectrum_figure(spectra, ranks), f"Variance along each direction of {listed}"),
+        _chart(figure, f"{what} of {listed}")
+        for what, figure in zip(shown, geometry_figures(found), strict=True)
     ]
 
 

@@ -9,16 +9,32 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from sentemb.report.figures import COLOURS, add_legend, panels
+from sentemb.report.figures import COLOURS, add_legend, panels, plain
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+    from sentemb.report.analyses import GeometryFile
+
 Point = tuple[float, float]
 # Of the largest eigenvalue: LayerNorm leaves BERT one direction less than its width, and float32 arithmetic
 # puts about this much there.
 _UNUSED = 1e-9
+
+
+def geometry_figures(found: GeometryFile) -> tuple[Figure, Figure]:
+    """Alignment against uniformity, and spectra."""
+    encoders = {plain(name): one for name, one in found.encoders.items()}
+    points = {name: (one.uniformity, one.alignment) for name, one in encoders.items()}
+    paths = {
+        plain(name): list(zip(one.uniformity, one.alignment, strict=True))
+        for name, one in found.runs.items()
+        if name in found.encoders
+    }
+    spectra = {name: np.array(one.spectrum) for name, one in encoders.items()}
+    ranks = {name: one.effective_rank for name, one in encoders.items()}
+    return alignment_figure(points, paths), spectrum_figure(spectra, ranks)
 
 
 def alignment_figure(points: Mapping[str, Point], paths: Mapping[str, Sequence[Point]]) -> Figure:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import shutil
 import subprocess
@@ -16,11 +15,12 @@ import pytest
 from sentemb.cli.main import run
 from sentemb.errors import InputError
 from sentemb.evaluation.measures import measure
-from sentemb.evaluation.record import DataSet, Environment, Record, Score, write_record
+from sentemb.evaluation.record import Score, write_record
 from sentemb.evaluation.suites import get_suite
 from sentemb.report.build import build_report
 from sentemb.report.into import filled
 from sentemb.report.sections import Section
+from tests.records import data_set, make_record
 
 ROOT = Path(__file__).resolve().parents[2]
 NAMES = ("raw", "tuned-seed-1", "tuned-seed-2", "<b>odd_&%|")
@@ -50,26 +50,18 @@ def write(
 ) -> None:
     """Write a record whose scores follow from its predictions."""
     known = get_suite(suite)
-    metric = known.measure
-    sets = [
-        DataSet(name=name, split="test", items=len(gold), sha256=hashlib.sha256(name.encode()).hexdigest())
-        for name in predictions
-    ]
+    sets = [data_set(name, len(gold)) for name in predictions]
     scores = [
-        Score(dataset=name, metric=metric, protocol=rule, value=100 * measure(metric, values, gold))
+        Score(
+            dataset=name,
+            metric=known.measure,
+            protocol=rule,
+            value=100 * measure(known.measure, values, gold),
+        )
         for name, values in predictions.items()
         for rule in (("all", "wmean") if suite != "transfer" else ("all",))
     ]
-    record = Record(
-        suite=suite,
-        model=model,
-        fingerprint=hashlib.sha256(model.encode()).hexdigest(),
-        protocol=protocol or known.protocol,
-        seed=seed,
-        datasets=tuple(sets),
-        scores=tuple(scores),
-        environment=Environment(versions={}, hardware={}, date="2026-01-01T00:00:00+00:00"),
-    )
+    record = make_record(suite, model, sets, scores, protocol=protocol or known.protocol, seed=seed)
     write_record(record, predictions, {one.name: gold for one in sets}, folder)
 
 
@@ -80,21 +72,13 @@ def similarities(place: int) -> np.ndarray:
 
 def write_geometry(folder: Path) -> None:
     values = {"alignment": 0.2, "uniformity": -2.0, "anisotropy": 0.1, "effective_rank": 1.5}
-    record = Record(
-        suite="geometry",
-        model="raw",
-        fingerprint="f",
-        dimension=2,
-        protocol="stsb-test",
-        datasets=(DataSet(name="stsb", split="test", items=40, sha256=64 * "0"),),
-        scores=tuple(
-            Score(dataset="stsb", metric=name, value=value, low=value - 1, high=value + 1)
-            for name, value in values.items()
-        ),
-        environment=Environment(versions={}, hardware={}, date="2026-01-01T00:00:00+00:00"),
-        details={"confidence": 0.95, "sentences": 80, "spectrum": [2.0, 1.0]},
-    )
-    write_record(record, {}, {}, folder)
+    scores = [
+        Score(dataset="stsb", metric=name, value=value, low=value - 1, high=value + 1)
+        for name, value in values.items()
+    ]
+    details = {"confidence": 0.95, "sentences": 80, "spectrum": [2.0, 1.0]}
+    fields = {"dimension": 2, "protocol": "stsb-test", "details": details}
+    write_record(make_record("geometry", "raw", [data_set("stsb", 40)], scores, **fields), {}, {}, folder)
 
 
 def layers() -> dict[str, object]:

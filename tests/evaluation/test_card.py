@@ -13,11 +13,12 @@ from sentemb.data.sts import ScoredPairs
 from sentemb.encoding import load_encoder
 from sentemb.errors import InputError
 from sentemb.evaluation.card import eval_results, evaluation_section, update_card
-from sentemb.evaluation.record import DataSet, Environment, Record, Score, load_records, write_record
+from sentemb.evaluation.record import Environment, Record, load_records, write_record
 from sentemb.evaluation.runner import run_suites
 from sentemb.evaluation.runner.entries import geometry_suite, pair_suite
 from sentemb.evaluation.runner.suite import Loaded
 from sentemb.evaluation.suites import STS
+from tests.records import data_set, make_record
 
 AUTHOR = """---
 # chosen with care
@@ -125,19 +126,11 @@ def lengths(texts: list[str]) -> np.ndarray:
     return np.array([[len(text), text.count("a") + 1, text.count("e")] for text in texts], dtype=np.float32)
 
 
-def transfer_record(fingerprint: str) -> Record:
+def transfer_record(model: str, fingerprint: str) -> Record:
     now = Environment(versions={"sentemb": "1.0"}, hardware={}, date="2999-01-02T00:00:00+00:00")
-    task = DataSet(name="mr", split="train", items=2, sha256="a" * 64)
-    return Record(
-        suite="transfer",
-        model="lengths",
-        fingerprint=fingerprint,
-        protocol="simcse-fast",
-        seed=1111,
-        datasets=(task,),
-        scores=(Score(dataset="mr", metric="accuracy", value=81.25),),
-        environment=now,
-    )
+    sets = [data_set("mr", 2, split="train")]
+    fields = {"fingerprint": fingerprint, "protocol": "simcse-fast", "seed": 1111, "environment": now}
+    return make_record("transfer", model, sets, [("mr", "accuracy", 81.25)], **fields)
 
 
 def test_records_of_one_model_become_results_and_tables(
@@ -145,13 +138,10 @@ def test_records_of_one_model_become_results_and_tables(
 ) -> None:
     encoder = load_encoder(lengths)
     pairs = {one.name: one for one in (make_pairs("stsb", "test"), make_pairs("mine", "test", seed=4))}
-    suites = (
-        pair_suite(STS, pairs),
-        geometry_suite(make_pairs("stsb", "dev")),
-    )
+    suites = (pair_suite(STS, pairs), geometry_suite(make_pairs("stsb", "dev")))
     sts = run_suites(encoder, Loaded(suites), output=tmp_path).records["sts"]
-    write_record(transfer_record(encoder.fingerprint), {}, {}, tmp_path)
-    write_record(transfer_record("another").model_copy(update={"model": "another"}), {}, {}, tmp_path)
+    for model, fingerprint in (("lengths", encoder.fingerprint), ("another", "another")):
+        write_record(transfer_record(model, fingerprint), {}, {}, tmp_path)
     records = load_records(tmp_path, fingerprint=encoder.fingerprint)
     found = {one.dataset_name: one for one in eval_results(records)}
     assert list(found) == ["stsb", "mine", "MR"]

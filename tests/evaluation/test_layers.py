@@ -81,12 +81,12 @@ def test_cls_of_the_embedding_output_has_no_score(tiny_bert: Path, data_dir: Pat
     found = layer_map(tiny_bert, data_dir=data_dir, check_rows=False, device="cpu")
     (scores,) = found.sets
     assert scores.spearman["cls"][0] is None
-    layer, pooling, best = scores.best()
-    values = [value for curve in scores.spearman.values() for value in curve if value is not None]
-    assert best == max(values) == scores.spearman[pooling][layer]
-    table = LayerMapFile.model_validate(found.record()).sets[0].table()
-    assert table.rows[0][:2] == ("0", ABSENT)
-    assert f"**{best:.2f}**" in table.markdown()
+    (read,) = LayerMapFile.model_validate(found.record()).sets
+    layer, pooling = read.best()
+    best = max(value for curve in scores.spearman.values() for value in curve if value is not None)
+    assert scores.spearman[pooling][layer] == best
+    assert read.table().rows[0][:2] == ("0", ABSENT)
+    assert f"**{best:.2f}**" in read.table().markdown()
 
 
 def test_layers_are_the_hidden_states(tiny_bert: Path) -> None:

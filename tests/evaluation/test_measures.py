@@ -6,13 +6,13 @@ from scipy import stats
 from sklearn import metrics
 
 from sentemb.data.sts import Subset
-from sentemb.evaluation.measures import measure, scores_of_counts
+from sentemb.evaluation.measures import confusion, f1_of_classes, measure, scores_of_counts
 
 
-@pytest.mark.parametrize("classes", [2, 4])
-def test_metrics_of_classes_are_scikit_learns(classes: int) -> None:
+@pytest.mark.parametrize(("classes", "rows"), [(2, 200), (2, 6), (4, 200), (5, 12)])
+def test_metrics_of_classes_are_scikit_learns(classes: int, rows: int) -> None:
     random = np.random.default_rng(classes)
-    gold, predictions = random.integers(0, classes, (2, 200))
+    gold, predictions = random.integers(0, classes, (2, rows))
     expected = {
         "accuracy": metrics.accuracy_score(gold, predictions),
         "matthews": metrics.matthews_corrcoef(gold, predictions),
@@ -22,8 +22,11 @@ def test_metrics_of_classes_are_scikit_learns(classes: int) -> None:
         expected["f1"] = metrics.f1_score(gold, predictions)
     for metric, value in expected.items():
         assert measure(metric, predictions, gold) == pytest.approx(value, abs=1e-12), metric
-        counts = metrics.confusion_matrix(gold, predictions)
+        counts = confusion(predictions, gold)
+        np.testing.assert_array_equal(counts, metrics.confusion_matrix(gold, predictions))
         assert scores_of_counts(metric, counts[None])[0] == pytest.approx(value, abs=1e-12)
+    each = metrics.f1_score(gold, predictions, average=None)
+    np.testing.assert_allclose(f1_of_classes(confusion(predictions, gold, classes + 1)), [*each, 0])
 
 
 def test_degenerate_predictions_have_scores() -> None:

@@ -15,7 +15,6 @@ from sentemb.evaluation.frame import COLUMNS, to_frame
 from sentemb.evaluation.measures import PROTOCOLS, measure
 from sentemb.evaluation.record import (
     DataSet,
-    Environment,
     Record,
     Score,
     Trial,
@@ -27,14 +26,12 @@ from sentemb.evaluation.record import (
     slug,
     write_record,
 )
+from tests.records import data_set, make_record
 
-ENVIRONMENT = Environment(
-    versions={"python": "3.11"}, hardware={"cores": 2}, date="2026-01-01T00:00:00+00:00"
-)
 HALVES = (Subset("one", 0, 20), Subset("two", 20, 50))
 
 
-def make_record(*, count: int = 50, seed: int | None = 3, noise: float = 0.3, **changes: Any) -> Record:
+def sts_record(*, count: int = 50, seed: int | None = 3, noise: float = 0.3, **changes: Any) -> Record:
     """An STS record with a set in two parts and one in one part; `noise` decides its predictions."""
     random = np.random.default_rng(11)
     gold = {name: random.integers(0, 26, count) / 5 for name in ("parts", "stsb")}
@@ -55,10 +52,9 @@ def make_record(*, count: int = 50, seed: int | None = 3, noise: float = 0.3, **
         for metric in ("spearman", "pearson")
         for protocol in PROTOCOLS
     )
-    given: dict[str, Any] = {"suite": "sts", "model": "org/mine-seed-3", "fingerprint": "f" * 64}
-    given |= {"dimension": 4, "protocol": "all", "seed": seed, "datasets": sets, "scores": scores}
-    given |= {"environment": ENVIRONMENT, "details": {"unique": 9}, "encoder": {"precision": "float32"}}
-    return Record(**(given | changes)).with_predictions(values, gold)
+    given: dict[str, Any] = {"suite": "sts", "model": "org/mine-seed-3", "dimension": 4, "seed": seed}
+    given |= {"details": {"unique": 9}, "encoder": {"precision": "float32"}}
+    return make_record(datasets=sets, scores=scores, **(given | changes)).with_predictions(values, gold)
 
 
 def write(record: Record, folder: Path, **options: Any) -> Path:
@@ -73,7 +69,7 @@ def rewrite(path: Path, change: Callable[[dict[str, Any]], Any]) -> None:
 
 @pytest.mark.parametrize("count", [50, 9000])
 def test_round_trip_keeps_everything(tmp_path: Path, count: int) -> None:
-    record = make_record(count=count)
+    record = sts_record(count=count)
     path = write(record, tmp_path)
     back = read_record(path)
     assert path.name == "org__mine-seed-3.sts.all.seed-3.json"
@@ -87,18 +83,18 @@ def test_round_trip_keeps_everything(tmp_path: Path, count: int) -> None:
 
 
 def test_the_file_is_short_and_read_line_by_line(tmp_path: Path) -> None:
-    lines = write(make_record(), tmp_path).read_text().splitlines()
+    lines = write(sts_record(), tmp_path).read_text().splitlines()
     assert lines[0] == '{"format":"sentemb-record",'
     assert sum(line.startswith('  {"dataset":"stsb"') for line in lines) == 6
     assert len(list((tmp_path / "gold").iterdir())) == 2
 
 
 def test_same_model_is_replaced_only_on_request(tmp_path: Path) -> None:
-    record = make_record(count=9000)
+    record = sts_record(count=9000)
     write(record, tmp_path)
     with pytest.raises(InputError, match="already there; add --overwrite"):
         write(record, tmp_path)
-    write(make_record(count=9000, noise=0.5), tmp_path, overwrite=True)
+    write(sts_record(count=9000, noise=0.5), tmp_path, overwrite=True)
     assert len(list(tmp_path.glob("*.safetensors"))) == 1  # the old predictions are gone
     other = record.model_copy(update={"fingerprint": "another"})
     with pytest.raises(InputError, match="record of another model"):
@@ -111,9 +107,9 @@ def test_same_model_is_replaced_only_on_request(tmp_path: Path) -> None:
 
 
 def test_records_are_found_by_suite_and_model(tmp_path: Path) -> None:
-    write(make_record(), tmp_path)
-    write(make_record(seed=None), tmp_path)
-    write(make_record(suite="multilingual", fingerprint="e" * 64), tmp_path)
+    write(sts_record(), tmp_path)
+    write(sts_record(seed=None), tmp_path)
+    write(sts_record(suite="multilingual", fingerprint="e" * 64), tmp_path)
     (tmp_path / "settings.json").write_text("{}")
     assert [(one.suite, one.seed) for one in load_records(tmp_path)] == [
         ("multilingual", 3),
@@ -131,7 +127,7 @@ def test_records_are_found_by_suite_and_model(tmp_path: Path) -> None:
 
 
 def test_scores_and_averages() -> None:
-    record = make_record()
+    record = sts_record()
     assert record.score("parts", "pearson", "mean") == record.scores[4].value
     assert record.average() is None  # not all of the seven sets
     with pytest.raises(InputError, match=r"has no spearman \(best\) of parts"):
@@ -144,7 +140,7 @@ def test_scores_and_averages() -> None:
 def test_a_full_disk_leaves_the_old_record(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, calls_that_work: int
 ) -> None:
-    path = write(make_record(count=9000), tmp_path)
+    path = write(sts_record(count=9000), tmp_path)
     before, real, calls = path.read_bytes(), os.fsync, []
 
     def full(descriptor: int) -> None:
@@ -155,7 +151,7 @@ def test_a_full_disk_leaves_the_old_record(
 
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(OSError, match="No space left"):
-        write(make_record(count=9000, noise=0.5), tmp_path, overwrite=True)
+        write(sts_record(count=9000, noise=0.5), tmp_path, overwrite=True)
     monkeypatch.undo()
     assert path.read_bytes() == before
     assert load_predictions(read_record(path)).values
@@ -203,7 +199,7 @@ def test_a_full_disk_leaves_the_old_record(
 def test_damage_is_named_by_file_and_field(
     tmp_path: Path, change: Callable[[dict[str, Any]], Any], problem: str
 ) -> None:
-    path = write(make_record(), tmp_path)
+    path = write(sts_record(), tmp_path)
     rewrite(path, change)
     with pytest.raises(InputError, match=problem) as caught:
         load_records(tmp_path)
@@ -211,7 +207,7 @@ def test_damage_is_named_by_file_and_field(
 
 
 def test_damaged_files_are_refused(tmp_path: Path) -> None:
-    path = write(make_record(count=9000), tmp_path)
+    path = write(sts_record(count=9000), tmp_path)
     predictions = next(tmp_path.glob("*.safetensors"))
     content = predictions.read_bytes()
     predictions.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
@@ -234,7 +230,7 @@ def test_damaged_files_are_refused(tmp_path: Path) -> None:
 
 
 def test_other_gold_under_the_same_checksum_is_refused(tmp_path: Path) -> None:
-    record = make_record()
+    record = sts_record()
     write(record, tmp_path)
     values, gold = load_predictions(record)
     other = record.model_copy(update={"scores": record.scores[:1], "seed": 4})
@@ -246,23 +242,20 @@ def test_other_gold_under_the_same_checksum_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_frame_has_a_row_for_each_score(tmp_path: Path) -> None:
-    classes = DataSet(name="cola", split="test", items=4, sha256="c" * 64, classes=("no", "yes"))
-    trial = Record(
-        suite="classification",
-        model="scl",
-        fingerprint="",
+    trial = make_record(
+        "classification",
+        "scl",
+        [data_set("cola", 4, classes=("no", "yes"))],
+        [
+            ("cola", "accuracy", 0.75),
+            ("cola", "matthews", 1 / 3**0.5),
+            ("cola", "f1", 0.8),
+            ("cola", "macro_f1", (0.8 + 2 / 3) / 2),
+            Score(dataset="cola", metric="accuracy", protocol="validation", value=0.5),
+        ],
         base="bert-mini",
         protocol="train-300",
-        datasets=(classes,),
-        scores=(
-            Score(dataset="cola", metric="accuracy", value=0.75),
-            Score(dataset="cola", metric="matthews", value=1 / 3**0.5),
-            Score(dataset="cola", metric="f1", value=0.8),
-            Score(dataset="cola", metric="macro_f1", value=(0.8 + 2 / 3) / 2),
-            Score(dataset="cola", metric="accuracy", protocol="validation", value=0.5),
-        ),
         trial=Trial(experiment="few-shot", method="scl", setting={"train": 300}),
-        environment=ENVIRONMENT,
     )
     gold, values = np.array([0, 0, 1, 1]), np.array([0, 1, 1, 1])
     probabilities = np.array([[0.9, 0.1], [0.2, 0.8], [0.3, 0.7], [0.0, 1.0]], dtype=np.float32)
@@ -273,16 +266,16 @@ def test_a_frame_has_a_row_for_each_score(tmp_path: Path) -> None:
     np.testing.assert_array_equal(back["cola"], values)
     np.testing.assert_allclose(back["cola:probabilities"], probabilities, atol=0.002)
 
-    frame = to_frame([make_record(), read_record(path)])
+    frame = to_frame([sts_record(), read_record(path)])
     assert tuple(frame.columns) == COLUMNS
     assert len(frame) == 12 + 5
     row = frame[(frame.suite == "classification") & (frame.metric == "matthews")].iloc[0]
-    assert (row.method, row.base, row.experiment, row.setting) == (
+    assert [*row[["method", "base", "experiment", "setting"]]] == [
         "scl",
         "bert-mini",
         "few-shot",
         "train=300",
-    )
+    ]
     assert row.value == pytest.approx(57.735)  # x 100, though the record holds a fraction
     row = frame.iloc[0]
     assert (row.method, row.seed, row["items"], row.split) == ("org/mine", 3, 50, "test")

@@ -7,45 +7,33 @@ from typing import Any
 import numpy as np
 
 from sentemb.evaluation.classification import Metric, Task
-from sentemb.evaluation.record import DataSet, Environment, Record, Score, Trial
-
-
-def task(metric: Metric, classes: int = 2) -> Task:
-    return Task("toy", metric, False, classes, "")
+from sentemb.evaluation.record import Record, Score, Trial
+from tests.records import data_set, make_record
 
 
 def record(name: str, seed: int, gold: np.ndarray, predictions: np.ndarray, **changes: Any) -> Record:
     """A record; `changes` name what is not usual about it."""
-    metric, data = changes.get("metric", "accuracy"), changes.get("data", "toy")
+    metric: Metric = "accuracy"
+    data = changes.get("data", "toy")
     classes = max(2, int(gold.max()) + 1)
     names = tuple(f"class-{number}" for number in range(classes))
-    scores = task(metric, classes).scores(gold, predictions)
-    return Record(
-        suite="classification",
-        model=name,
-        fingerprint="0" * 64,
+    scores = Task("toy", metric, False, classes, "").scores(gold, predictions)
+    made = make_record(
+        "classification",
+        name,
+        [data_set(data, len(gold), content=changes.get("content", ""), classes=names)],
+        [
+            *((data, one, value) for one, value in scores.items()),
+            Score(dataset=data, metric=metric, protocol="validation", value=changes.get("validation", 0.5)),
+        ],
         protocol="full",
         seed=seed,
-        datasets=(
-            DataSet(
-                name=data,
-                split="test",
-                items=len(gold),
-                sha256=changes.get("sha256", "a" * 64),
-                classes=names,
-            ),
-        ),
-        scores=(
-            *(Score(dataset=data, metric=one, value=value) for one, value in scores.items()),
-            Score(dataset=data, metric=metric, protocol="validation", value=changes.get("validation", 0.5)),
-        ),
         trial=Trial(
-            experiment=changes.get("experiment", "toy"),
+            experiment="toy",
             method=name,
             setting=changes.get("setting", {}),
             options=changes.get("options", {}),
         ),
-        environment=Environment(versions={}, hardware={}, date="2026-01-01T00:00:00+00:00"),
         details={
             "metric": metric,
             "sizes": {"train": 10, "validation": 5, "test": len(gold)},
@@ -53,7 +41,8 @@ def record(name: str, seed: int, gold: np.ndarray, predictions: np.ndarray, **ch
             "left_out": changes.get("left_out", {}),
             "minority": changes.get("minority"),
         },
-    ).with_predictions({data: predictions}, {data: gold})
+    )
+    return made.with_predictions({data: predictions}, {data: gold})
 
 
 def runs(

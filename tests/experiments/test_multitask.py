@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from sentemb.errors import InputError
-from sentemb.evaluation.record import DataSet, Environment, Record, Score, Trial, load_predictions
+from sentemb.evaluation.record import Record, Score, Trial, load_predictions
 from sentemb.experiments import Experiment, load_experiment, run_experiment, write_tables
 from sentemb.experiments.multitask_tables import COLUMNS, multitask_tables
+from tests.records import data_set, make_record
 
 OPTIONS = {"max_steps": 1, "batch_size": 4, "max_length": 16, "epochs": 1}
 
@@ -62,20 +63,18 @@ def test_rows_are_trained_once_and_make_the_papers_table(
 def record(row: str, seed: int, **tasks: float) -> Record:
     scores = {**tasks, "overall": float(np.mean(list(tasks.values())))}
     metric = {"similarity": "pearson", "overall": "overall"}
-    return Record(
-        suite="multitask",
-        model=row,
-        fingerprint="0" * 64,
-        protocol="dev",
-        seed=seed,
-        datasets=tuple(DataSet(name=task, split="dev", items=2, sha256="a" * 64) for task in tasks),
-        scores=tuple(
+    return make_record(
+        "multitask",
+        row,
+        [data_set(task, 2, split="dev") for task in tasks],
+        [
             Score(dataset=name, metric=metric.get(name, "accuracy"), protocol=protocol, value=scores[name])
             for protocol in ("all", "best")
             for name in COLUMNS
-        ),
+        ],
+        protocol="dev",
+        seed=seed,
         trial=Trial(experiment="multitask", method=row, options={"base": "bert-mini", "epochs": 10}),
-        environment=Environment(versions={}, hardware={}, date="2026-01-01"),
         details={"sizes": {split: dict.fromkeys(tasks, 2) for split in ("train", "dev")}},
     )
 

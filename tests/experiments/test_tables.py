@@ -48,7 +48,7 @@ def test_single_seeds_have_neither_spread_nor_arrows() -> None:
 
 
 def test_what_is_missing_or_not_comparable_is_said() -> None:
-    other = runs("a", 0.9, sha256="b" * 64)
+    other = runs("a", 0.9, content="other")
     rte = runs("ce", 0.7, data="rte")
     made = table([*runs("ce", 0.7), *rte, *other, *runs("late", 0.7, seeds=2)])
     assert made.rows[1][2] == "–"

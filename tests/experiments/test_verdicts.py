@@ -50,7 +50,7 @@ def test_what_cannot_be_compared_is_not() -> None:
     single = verdict(ours, theirs)
     assert single.p is None and single.difference is not None and single.difference.p_items < 0.05
     found = load_predictions(ours[0])
-    other = [record("a", 0, found.gold["toy"], found.values["toy"], sha256="b" * 64)]
+    other = [record("a", 0, found.gold["toy"], found.values["toy"], content="other")]
     assert verdict(other, theirs) == Verdict(None, 1, None)
     assert verdict(runs("a", 0.8, seeds=2)[1:], theirs) == Verdict(None, 0, None)
 

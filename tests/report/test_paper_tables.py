@@ -14,8 +14,9 @@ import pytest
 
 from sentemb.data.sts import STS_SETS, ScoredPairs, Subset
 from sentemb.evaluation import evaluate_pairs
-from sentemb.evaluation.record import DataSet, Environment, Record, Score, load_predictions, write_record
+from sentemb.evaluation.record import load_predictions, write_record
 from sentemb.evaluation.suites import MULTILINGUAL, STS, Suite
+from tests.records import data_set, make_record
 
 EVAL = Path(__file__).resolve().parents[2] / "eval"
 TEXTS = [f"{'a' * (1 + 3 * i % 7)} {'b' * (i % 5)} {'cd' * (i % 4)}" for i in range(40)]
@@ -101,15 +102,8 @@ def test_the_other_tables_have_folders_of_their_own(tmp_path: Path, run: Run) ->
     ours = {"mine": ("bert-mini", "SG-OPT", "cls"), "bert-mini-sg-opt": ("bert-mini", "SG-OPT here", "cls")}
     write_labels(tmp_path, **ours)
     gold = np.arange(8)
-    transfer = Record(
-        suite="transfer",
-        model="mine",
-        fingerprint="abc",
-        protocol="sg-bert",
-        seed=1,
-        datasets=(DataSet(name="cr", split="test", items=8, sha256="c" * 64),),
-        scores=(Score(dataset="cr", metric="accuracy", value=87.5),),
-        environment=Environment(versions={}, hardware={}, date=""),
+    transfer = make_record(
+        "transfer", "mine", [data_set("cr", 8)], [("cr", "accuracy", 87.5)], protocol="sg-bert", seed=1
     )
     write_record(transfer, {"cr": 1 - gold // 7}, {"cr": np.ones(8, dtype=int)}, tmp_path)
     (tmp_path / "efficiency").mkdir()

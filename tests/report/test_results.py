@@ -2,52 +2,22 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Mapping
-
 import pytest
 
-from sentemb.evaluation.record import DataSet, Environment, Record, Score
-from sentemb.evaluation.suites import STS
+from sentemb.evaluation.record import Record, Score
+from sentemb.evaluation.suites import STS, TRANSFER
 from sentemb.report.results import geometry_table, mean_cell, relatedness_table, sts_table, transfer_table
-
-ENVIRONMENT = Environment(versions={}, hardware={}, date="2026-01-01T00:00:00+00:00")
-
-
-def record(
-    suite: str,
-    model: str,
-    scores: Mapping[str, float],
-    *,
-    seed: int | None = None,
-    metric: str = "spearman",
-    protocol: str = "all",
-    text: str = "",
-    **more,
-) -> Record:
-    sets = [
-        DataSet(
-            name=name, split="test", items=4927, sha256=hashlib.sha256((name + text).encode()).hexdigest()
-        )
-        for name in scores
-    ]
-    return Record(
-        suite=suite,
-        model=model,
-        fingerprint="f",
-        dimension=3,
-        protocol=protocol,
-        seed=seed,
-        datasets=tuple(sets),
-        scores=tuple(Score(dataset=name, metric=metric, value=value) for name, value in scores.items()),
-        environment=ENVIRONMENT,
-        **more,
-    )
+from tests.records import data_set, make_record
 
 
 def sts(model: str, start: float, *, seed: int | None = None, sets=STS.sets, text: str = "") -> Record:
-    scores = {name: start + place for place, name in enumerate(sets)}
-    return record("sts", model, scores, seed=seed, text=text)
+    return make_record(
+        "sts",
+        model,
+        [data_set(name, 4927, content=text) for name in sets],
+        [(name, "spearman", start + place) for place, name in enumerate(sets)],
+        seed=seed,
+    )
 
 
 @pytest.mark.parametrize(
@@ -95,8 +65,9 @@ def test_rows_on_other_pairs_are_not_to_be_compared() -> None:
 
 def test_transfer_tables_count_encoders_and_classifiers() -> None:
     def accuracy(model: str, seed: int, value: float) -> Record:
-        scores = dict.fromkeys(("mr", "cr", "subj", "mpqa", "sst2", "trec", "mrpc"), value)
-        return record("transfer", model, scores, seed=seed, metric="accuracy", protocol="simcse")
+        sets = [data_set(name) for name in TRANSFER.sets]
+        scores = [(name, "accuracy", value) for name in TRANSFER.sets]
+        return make_record("transfer", model, sets, scores, seed=seed, protocol="simcse")
 
     runs = [("raw", 1, 70.0), ("raw", 2, 72.0), ("tuned-seed-1", 1, 80.0), ("tuned-seed-2", 1, 84.0)]
     table = transfer_table([accuracy(*one) for one in runs], "simcse")
@@ -110,14 +81,12 @@ def test_transfer_tables_count_encoders_and_classifiers() -> None:
 def test_geometry_has_intervals_of_single_runs_and_deviations_over_seeds() -> None:
     def geometry(model: str, seed: int | None, shift: float) -> Record:
         values = {"alignment": 0.2, "uniformity": -2.0, "anisotropy": 0.1, "effective_rank": 1.5}
-        made = record(
-            "geometry", model, {"stsb": 0.0}, seed=seed, details={"confidence": 0.95, "sentences": 40}
-        )
         scores = [
             Score(dataset="stsb", metric=name, value=value + shift, low=value - 1, high=value + 1)
             for name, value in values.items()
         ]
-        return made.model_copy(update={"scores": tuple(scores)})
+        fields = {"seed": seed, "dimension": 3, "details": {"confidence": 0.95, "sentences": 40}}
+        return make_record("geometry", model, [data_set("stsb")], scores, **fields)
 
     table = geometry_table(
         [geometry("raw", None, 0), geometry("a-seed-1", 1, 0.25), geometry("a-seed-2", 2, 0.75)]

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.metrics import f1_score
 from sklearn.model_selection import StratifiedKFold
 
 from sentemb.evaluation.correlation import CorrelationError, pearson, spearman
+from sentemb.evaluation.measures import measure
 from sentemb.evaluation.transfer.presets import PRESETS
 from sentemb.evaluation.transfer.tasks import TASKS, TransferTask
 
@@ -37,7 +37,7 @@ def task_scores(
     accuracy = nested_accuracy(gold, predictions, folds) if nested else percent(np.mean(predictions == gold))
     scores = {"accuracy": accuracy}
     if task.f1:
-        scores["f1"] = percent(f1_score(gold, predictions))
+        scores["f1"] = percent(measure("f1", predictions, gold))
     return scores
 
 
