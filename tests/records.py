@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from sentemb.evaluation.record import DataSet, Environment, Record, Score
+from sentemb.evaluation.schema import DataSet, Environment, Record, Score
 from sentemb.evaluation.suites import get_suite
 
 ENVIRONMENT = Environment(versions={}, hardware={}, date="2026-01-01T00:00:00+00:00")

@@ -15,8 +15,8 @@ from sentemb.cli.options import EvaluationOptions, Markdown, Models, grouped, sp
 
 if TYPE_CHECKING:
     from sentemb.encoding import TextEncoder
-    from sentemb.evaluation.record import Record
     from sentemb.evaluation.runner import EvaluationResult
+    from sentemb.evaluation.schema import Record
 
 Preset = Annotated[
     str, typer.Option(help="Classifiers: sg-bert or simcse for papers' rows, simcse-fast or logreg.")

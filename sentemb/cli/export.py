@@ -13,7 +13,7 @@ from sentemb.cli.options import OutputFolder
 from sentemb.errors import InputError
 
 if TYPE_CHECKING:
-    from sentemb.evaluation.record import Record
+    from sentemb.evaluation.schema import Record
 
 
 def export(

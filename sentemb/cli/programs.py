@@ -11,7 +11,8 @@ import typer
 from sentemb.cli.console import error_line
 from sentemb.cli.main import run, verb_command
 from sentemb.errors import InputError
-from sentemb.evaluation.record import Record, load_records
+from sentemb.evaluation.record import load_records
+from sentemb.evaluation.schema import Record
 from sentemb.report.table import Table
 
 

@@ -12,8 +12,9 @@ from .geometry import (
 )
 from .geometry_intervals import GeometryEstimate, estimate_geometry
 from .measures import PROTOCOLS, Protocol
-from .record import Record, load_predictions, load_records, read_record, write_record
+from .record import load_predictions, load_records, read_record, write_record
 from .runner import EvaluationResult, evaluate_all
+from .schema import Record
 from .scoring import UndefinedScoreError
 from .sts import evaluate_pairs, evaluate_sts
 from .suites import MULTILINGUAL, STS, Suite, get_suite

@@ -16,7 +16,7 @@ from huggingface_hub.repocard_data import CardData, eval_results_to_model_index
 from sentemb._files import write_text
 from sentemb.data import catalogue
 from sentemb.errors import InputError
-from sentemb.evaluation.record import Record
+from sentemb.evaluation.schema import Record
 from sentemb.evaluation.suites import get_suite
 from sentemb.evaluation.transfer.tasks import TASKS
 

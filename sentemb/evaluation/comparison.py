@@ -20,12 +20,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 from pydantic import TypeAdapter
 
 from sentemb._files import write_bytes
 from sentemb.errors import InputError
 from sentemb.evaluation.sampled import SampledSet, average_of, sample_sets
-from sentemb.evaluation.significance import LEVEL, holm, p_of_exchanges, p_of_runs
+from sentemb.evaluation.significance import LEVEL, Seed, holm, p_of_exchanges, p_of_runs
 from sentemb.evaluation.systems import System
 
 DRAWS = 2000
@@ -222,42 +223,44 @@ def _shared(first: System, second: System) -> list[str]:
 
 def _comparison(first: System, second: System, parts: Sequence[SampledSet], confidence: float) -> Comparison:
     seeds = tuple(dict.fromkeys(first.seeds)), tuple(dict.fromkeys(second.seeds))
-
-    def p_values(part: SampledSet) -> tuple[float, float | None]:
-        p_items, p_seeds = p_of_exchanges(part.observed, part.exchanged), p_of_runs(*part.scores, *seeds)
-        return (p_items if p_seeds is None else max(p_items, p_seeds)), p_seeds
-
-    own = [p_values(part) for part in parts]
-    corrected = holm([p for p, _ in own])
-    sets = [
-        _difference(part, p, p_seeds, confidence)
-        for part, p, (_, p_seeds) in zip(parts, corrected, own, strict=True)
-    ]
-    average = None
-    if len(parts) > 1:
-        whole = average_of(parts)
-        average = _difference(whole, *p_values(whole), confidence)
-    runs = (len(seeds[0]), len(seeds[1]))
-    return Comparison(first.name, second.name, first.measure, confidence, runs, tuple(sets), average)
+    own = [_difference(part, seeds, confidence) for part in parts]
+    corrected = holm([one.p for one in own])
+    return Comparison(
+        first.name,
+        second.name,
+        first.measure,
+        confidence,
+        runs=(len(seeds[0]), len(seeds[1])),
+        sets=tuple(replace(one, p=p) for one, p in zip(own, corrected, strict=True)),
+        average=_difference(average_of(parts), seeds, confidence) if len(parts) > 1 else None,
+    )
 
 
-def _difference(part: SampledSet, p: float, p_seeds: float | None, confidence: float) -> Difference:
-    deviations = [float(np.std(side, ddof=1)) if len(side) > 1 else None for side in part.scores]
+def _difference(
+    part: SampledSet, seeds: tuple[Sequence[Seed], Sequence[Seed]], confidence: float
+) -> Difference:
+    """One set by itself, without a correction."""
+    first, second = part.scores
     interval = None
     if len(part.resampled):
         low, high = np.quantile(part.resampled, [(1 - confidence) / 2, (1 + confidence) / 2])
         interval = (float(low), float(high))
+    p_items, p_seeds = p_of_exchanges(part.observed, part.exchanged), p_of_runs(first, second, *seeds)
     return Difference(
         name=part.name,
-        scores=(float(part.scores[0].mean()), float(part.scores[1].mean())),
-        deviations=(deviations[0], deviations[1]),
+        scores=(float(first.mean()), float(second.mean())),
+        deviations=(_deviation(first), _deviation(second)),
         interval=interval,
-        p_items=p_of_exchanges(part.observed, part.exchanged),
+        p_items=p_items,
         p_seeds=p_seeds,
         p_williams=part.p_williams,
-        p=p,
+        p=p_items if p_seeds is None else max(p_items, p_seeds),
         items=part.items,
     )
+
+
+def _deviation(scores: npt.NDArray[np.float64]) -> float | None:
+    return float(np.std(scores, ddof=1)) if len(scores) > 1 else None
 
 
 def _written(p: float) -> str:

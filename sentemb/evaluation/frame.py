@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from sentemb.evaluation.naming import without_seed
-from sentemb.evaluation.record import Record
+from sentemb.evaluation.schema import Record
 from sentemb.evaluation.suites import GEOMETRY, get_suite
 
 if TYPE_CHECKING:

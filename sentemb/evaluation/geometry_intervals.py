@@ -42,7 +42,7 @@ from sentemb.evaluation.geometry import (
     spectrum_of,
     unit_rows,
 )
-from sentemb.evaluation.record import Record, Score
+from sentemb.evaluation.schema import Record, Score
 from sentemb.evaluation.scoring import dataset_of
 from sentemb.evaluation.sts import EncodedSets, Rows, encode_sets
 

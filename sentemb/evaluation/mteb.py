@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 from sentemb._files import write_json
 from sentemb.data import catalogue
 from sentemb.errors import InputError
-from sentemb.evaluation.record import DataSet, Record, slug
+from sentemb.evaluation.naming import slug
+from sentemb.evaluation.schema import DataSet, Record
 from sentemb.evaluation.suites import MULTILINGUAL, STS
 
 _ENGLISH = ("eng-Latn",)

@@ -29,43 +29,9 @@ from safetensors.numpy import load, save
 
 from sentemb._files import locked, sha256_of, write_bytes, write_text
 from sentemb.errors import InputError
-from sentemb.evaluation.environment import now
-from sentemb.evaluation.naming import slug
 from sentemb.evaluation.packing import pack, pack_gold, unpack, unpack_gold
 from sentemb.evaluation.record_checks import check_scores
-from sentemb.evaluation.schema import (
-    FORMAT,
-    OVERALL,
-    VERSION,
-    Array,
-    DataSet,
-    Environment,
-    Predictions,
-    PredictionsFile,
-    Record,
-    Score,
-    Trial,
-)
-
-__all__ = [
-    "FORMAT",
-    "OVERALL",
-    "DataSet",
-    "Environment",
-    "Predictions",
-    "PredictionsFile",
-    "Record",
-    "Score",
-    "Trial",
-    "check_free",
-    "load_predictions",
-    "load_records",
-    "now",
-    "prepare_folder",
-    "read_record",
-    "slug",
-    "write_record",
-]
+from sentemb.evaluation.schema import FORMAT, VERSION, Array, DataSet, Predictions, PredictionsFile, Record
 
 INLINE = 12_288
 """Bytes of packed and compressed predictions that a JSON file still holds."""

@@ -19,7 +19,8 @@ from sentemb.encoding.encoder import Vectors
 from sentemb.errors import InputError
 from sentemb.evaluation.environment import environment
 from sentemb.evaluation.naming import record_name, seed_of
-from sentemb.evaluation.record import Record, check_free, load_predictions, write_record
+from sentemb.evaluation.record import check_free, load_predictions, write_record
+from sentemb.evaluation.schema import Record
 from sentemb.evaluation.scoring import (
     Similarities,
     UndefinedScoreError,

@@ -12,7 +12,8 @@ import numpy.typing as npt
 
 from sentemb.errors import InputError
 from sentemb.evaluation.naming import check_once, seed_of, slug, without_seed
-from sentemb.evaluation.record import Record, load_predictions, load_records
+from sentemb.evaluation.record import load_predictions, load_records
+from sentemb.evaluation.schema import Record
 from sentemb.evaluation.significance import Seed
 from sentemb.evaluation.suites import SUITES, TRANSFER, get_suite
 

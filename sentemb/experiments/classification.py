@@ -28,7 +28,7 @@ from sentemb.errors import InputError
 from sentemb.evaluation.classification import TASKS, Metric, Paper, headline_of, paper_of, task_of
 from sentemb.evaluation.environment import command_line, environment
 from sentemb.evaluation.naming import slug
-from sentemb.evaluation.record import DataSet, Record, Score
+from sentemb.evaluation.schema import DataSet, Record, Score
 from sentemb.experiments.experiment import Experiment, Method, PlannedTrial, Setting, grid, joined, portable
 from sentemb.experiments.labelled_sets import LabelledSets
 from sentemb.experiments.runner import Outcome, Place, Planned, Prepared, TrialKind, short_key

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from sentemb._files import read_json
 from sentemb.encoding.fingerprint import fingerprint_of
 from sentemb.evaluation.environment import command_line, environment
-from sentemb.evaluation.record import OVERALL, DataSet, Record, Score
+from sentemb.evaluation.schema import OVERALL, DataSet, Record, Score
 from sentemb.experiments.experiment import Experiment, PlannedTrial, Setting, grid, joined
 from sentemb.experiments.runner import Outcome, Place, Planned, Prepared, TrialKind, short_key
 from sentemb.modules import load

@@ -15,7 +15,7 @@ from typing import Any
 from pydantic import BaseModel, field_validator
 
 from sentemb.errors import InputError
-from sentemb.evaluation.record import OVERALL, Record
+from sentemb.evaluation.schema import OVERALL, Record
 from sentemb.report.results import mean_cell
 from sentemb.report.table import ABSENT, Table
 from sentemb.training import get_recipe

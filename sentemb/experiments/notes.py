@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sentemb.evaluation.record import Record
+from sentemb.evaluation.schema import Record
 from sentemb.evaluation.significance import LEVEL
 from sentemb.experiments.experiment import Experiment
 from sentemb.experiments.summary import Summary

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from pydantic.fields import FieldInfo
 
-from sentemb.evaluation.record import Record
+from sentemb.evaluation.schema import Record
 from sentemb.experiments.experiment import Experiment
 from sentemb.experiments.runner import Place, TrialKind, run_trials
 from sentemb.experiments.validation import checked_model

@@ -17,14 +17,8 @@ import numpy.typing as npt
 from pydantic import BaseModel
 
 from sentemb.errors import InputError
-from sentemb.evaluation.record import (
-    Record,
-    Trial,
-    load_records,
-    prepare_folder,
-    read_record,
-    write_record,
-)
+from sentemb.evaluation.record import load_records, prepare_folder, read_record, write_record
+from sentemb.evaluation.schema import Record, Trial
 from sentemb.experiments.eta import Eta, duration
 from sentemb.experiments.experiment import Experiment, PlannedTrial, default_options
 from sentemb.experiments.samplers import ImpossibleDraw

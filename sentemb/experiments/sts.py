@@ -20,7 +20,8 @@ from sentemb.encoding import TextEncoder, encode_together, load_encoder
 from sentemb.encoding.resolve import name_of
 from sentemb.errors import InputError
 from sentemb.evaluation.environment import command_line
-from sentemb.evaluation.record import Record, load_predictions
+from sentemb.evaluation.record import load_predictions
+from sentemb.evaluation.schema import Record
 from sentemb.evaluation.scoring import checksum_of
 from sentemb.evaluation.sts import evaluate_pairs, load_sets
 from sentemb.evaluation.suites import get_suite

@@ -11,7 +11,7 @@ from typing import Any
 
 from sentemb.errors import InputError
 from sentemb.evaluation.classification import best_runs
-from sentemb.evaluation.record import Record
+from sentemb.evaluation.schema import Record
 from sentemb.evaluation.suites import get_suite
 from sentemb.experiments.experiment import Setting, default_options
 

@@ -11,7 +11,8 @@ import numpy as np
 from sentemb._files import write_text
 from sentemb.errors import InputError
 from sentemb.evaluation.measures import confusion, f1_of_classes
-from sentemb.evaluation.record import Record, load_predictions, load_records
+from sentemb.evaluation.record import load_predictions, load_records
+from sentemb.evaluation.schema import Record
 from sentemb.experiments.experiment import Experiment, Setting
 from sentemb.experiments.multitask_tables import multitask_tables
 from sentemb.experiments.notes import table_notes

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from sentemb.errors import InputError
 from sentemb.evaluation.comparison import Difference, compare
-from sentemb.evaluation.record import Record
+from sentemb.evaluation.schema import Record
 from sentemb.evaluation.significance import LEVEL, holm
 from sentemb.evaluation.systems import method_of, system_of
 from sentemb.experiments.experiment import Setting

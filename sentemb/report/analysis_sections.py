@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from sentemb.errors import InputError
 from sentemb.evaluation.naming import without_seed
-from sentemb.evaluation.record import Record
+from sentemb.evaluation.schema import Record
 from sentemb.report.analyses import GeometryFile, LayerMapFile, read_geometry, read_layer_map
 from sentemb.report.labels import Label, label_table
 from sentemb.report.results import geometry_table

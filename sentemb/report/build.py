@@ -9,7 +9,8 @@ from pathlib import Path
 from sentemb._files import read_json
 from sentemb.errors import InputError
 from sentemb.evaluation.naming import check_once
-from sentemb.evaluation.record import FORMAT, Record, load_records
+from sentemb.evaluation.record import load_records
+from sentemb.evaluation.schema import FORMAT, Record
 from sentemb.evaluation.suites import GEOMETRY, MULTILINGUAL, STS, TRANSFER
 from sentemb.report.analysis_sections import geometry_section, layers_section, training_section
 from sentemb.report.comparisons import compare_with_baselines, comparison_sections

@@ -10,7 +10,7 @@ from pathlib import Path
 from sentemb.errors import InputError
 from sentemb.evaluation.comparison import Comparison, Difference, compare_all
 from sentemb.evaluation.naming import without_seed
-from sentemb.evaluation.record import Record
+from sentemb.evaluation.schema import Record
 from sentemb.evaluation.significance import LEVEL, holm
 from sentemb.evaluation.suites import MULTILINGUAL, STS, TRANSFER
 from sentemb.evaluation.systems import System, resolve_system, system_of

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from sentemb.evaluation.frame import to_frame
 from sentemb.evaluation.naming import without_seed
-from sentemb.evaluation.record import Record
+from sentemb.evaluation.schema import Record
 from sentemb.evaluation.suites import MULTILINGUAL, STS, TRANSFER, Suite, get_suite
 from sentemb.report.labels import Label
 from sentemb.report.table import ABSENT, Table
@@ -65,7 +65,6 @@ def sts_table(
     protocol: str | None = None,
     measure: str | None = None,
     seeds_apart: bool = False,
-    published: dict[str, str] | None = None,
 ) -> Table:
     """Methods by STS sets, correlations x 100, and the average where all sets of the suite are there.
 
@@ -74,7 +73,6 @@ def sts_table(
         protocol: How subsets are treated; the suite's by default.
         measure: `spearman` or `pearson`; the suite's by default.
         seeds_apart: A row for each model, with its seed.
-        published: Method to the average that its paper reports, a last column.
 
     Returns:
         The table.
@@ -92,17 +90,11 @@ def sts_table(
         seeds = runs["seed"].dropna()
         shown = str(seeds.iloc[0]) if seeds_apart and len(seeds) else str(runs["model"].nunique())
         count = [shown if len(seeds) else ABSENT] if trained or not seeds_apart else []
-        extra = [] if published is None else [published.get(str(name), ABSENT)]
-        rows.append((str(name), *count, *_cells(runs, columns), *extra))
+        rows.append((str(name), *count, *_cells(runs, columns)))
     counted = ["seed" if seeds_apart else "seeds"] if trained or not seeds_apart else []
     return Table(
         title=f"STS, {measure.capitalize()} x 100 of cosine similarity, protocol {_RULES[protocol]}",
-        header=(
-            "model",
-            *counted,
-            *(_label(name, records) for name in columns),
-            *(() if published is None else ("published",)),
-        ),
+        header=("model", *counted, *(_label(name, records) for name in columns)),
         rows=tuple(rows),
         notes=(*_sts_notes(names, records, protocol), *(() if seeds_apart else (_OVER_SEEDS,))),
     )

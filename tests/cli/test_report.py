@@ -15,7 +15,8 @@ import pytest
 from sentemb.cli.main import run
 from sentemb.errors import InputError
 from sentemb.evaluation.measures import measure
-from sentemb.evaluation.record import Score, write_record
+from sentemb.evaluation.record import write_record
+from sentemb.evaluation.schema import Score
 from sentemb.evaluation.suites import get_suite
 from sentemb.report.build import build_report
 from sentemb.report.into import filled

@@ -13,10 +13,11 @@ from sentemb.data.sts import ScoredPairs
 from sentemb.encoding import load_encoder
 from sentemb.errors import InputError
 from sentemb.evaluation.card import eval_results, evaluation_section, update_card
-from sentemb.evaluation.record import Environment, Record, load_records, write_record
+from sentemb.evaluation.record import load_records, write_record
 from sentemb.evaluation.runner import run_suites
 from sentemb.evaluation.runner.entries import geometry_suite, pair_suite
 from sentemb.evaluation.runner.suite import Loaded
+from sentemb.evaluation.schema import Environment, Record
 from sentemb.evaluation.suites import STS
 from tests.records import data_set, make_record
 

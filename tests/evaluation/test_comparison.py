@@ -12,7 +12,8 @@ from scipy import stats
 
 from sentemb.errors import InputError
 from sentemb.evaluation.comparison import compare, compare_all
-from sentemb.evaluation.record import Record, load_records
+from sentemb.evaluation.record import load_records
+from sentemb.evaluation.schema import Record
 from sentemb.evaluation.systems import SetRuns, System, resolve_system, system_of
 from tests.records import data_set, make_record
 

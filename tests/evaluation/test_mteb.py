@@ -12,7 +12,7 @@ from sentemb.data.sts import ScoredPairs
 from sentemb.errors import InputError
 from sentemb.evaluation import evaluate_pairs
 from sentemb.evaluation.mteb import TASKS, export_mteb
-from sentemb.evaluation.record import Record
+from sentemb.evaluation.schema import Record
 from sentemb.evaluation.suites import MULTILINGUAL
 
 # Required by MTEB 2's TaskResult, and by its check of every entry of `scores`.

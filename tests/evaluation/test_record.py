@@ -13,19 +13,16 @@ from sentemb.data.sts import Subset
 from sentemb.errors import InputError
 from sentemb.evaluation.frame import COLUMNS, to_frame
 from sentemb.evaluation.measures import PROTOCOLS, measure
+from sentemb.evaluation.naming import slug
 from sentemb.evaluation.record import (
-    DataSet,
-    Record,
-    Score,
-    Trial,
     check_free,
     load_predictions,
     load_records,
     prepare_folder,
     read_record,
-    slug,
     write_record,
 )
+from sentemb.evaluation.schema import DataSet, Record, Score, Trial
 from tests.records import data_set, make_record
 
 HALVES = (Subset("one", 0, 20), Subset("two", 20, 50))

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from sentemb.evaluation.classification import Metric, Task
-from sentemb.evaluation.record import Record, Score, Trial
+from sentemb.evaluation.schema import Record, Score, Trial
 from tests.records import data_set, make_record
 
 

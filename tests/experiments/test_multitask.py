@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from sentemb.errors import InputError
-from sentemb.evaluation.record import Record, Score, Trial, load_predictions
+from sentemb.evaluation.record import load_predictions
+from sentemb.evaluation.schema import Record, Score, Trial
 from sentemb.experiments import Experiment, load_experiment, run_experiment, write_tables
 from sentemb.experiments.multitask_tables import COLUMNS, multitask_tables
 from tests.records import data_set, make_record

@@ -16,7 +16,8 @@ import numpy as np
 import pytest
 
 from sentemb.errors import InputError
-from sentemb.evaluation.record import Record, load_predictions, load_records
+from sentemb.evaluation.record import load_predictions, load_records
+from sentemb.evaluation.schema import Record
 from sentemb.experiments.experiment import PlannedTrial
 from sentemb.experiments.runner import Outcome, run_trials
 from sentemb.experiments.samplers import Splits

@@ -11,7 +11,7 @@ import pytest
 
 from sentemb.encoding import load_encoder
 from sentemb.errors import InputError
-from sentemb.evaluation.record import Record
+from sentemb.evaluation.schema import Record
 from sentemb.experiments import Experiment, experiment_tables, load_experiment, run_experiment
 
 Run = Callable[..., list[Record]]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from sentemb.errors import InputError
-from sentemb.evaluation.record import Record
+from sentemb.evaluation.schema import Record
 from sentemb.experiments import Experiment, curves, experiment_tables, summarize, write_tables
 from sentemb.experiments.runner import run_trials
 from sentemb.experiments.summary import score_of

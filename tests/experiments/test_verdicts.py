@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from sentemb.evaluation.record import Record, load_predictions
+from sentemb.evaluation.record import load_predictions
+from sentemb.evaluation.schema import Record
 from sentemb.experiments import summarize
 from sentemb.experiments.verdicts import Verdict, verdicts_of
 from tests.experiments.made import record, runs

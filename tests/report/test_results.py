@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sentemb.evaluation.record import Record, Score
+from sentemb.evaluation.schema import Record, Score
 from sentemb.evaluation.suites import STS, TRANSFER
 from sentemb.report.results import geometry_table, mean_cell, relatedness_table, sts_table, transfer_table
 from tests.records import data_set, make_record

@@ -11,8 +11,8 @@ from sentemb.encoding import TextEncoder
 from sentemb.errors import InputError
 from sentemb.evaluation.geometry_intervals import evaluate_geometry
 from sentemb.evaluation.naming import seed_of
-from sentemb.evaluation.record import Record
 from sentemb.evaluation.runner.suite import Loaded, Options, RunnableSuite, read_available
+from sentemb.evaluation.schema import Record
 from sentemb.evaluation.scoring import checksum_of
 from sentemb.evaluation.sts import evaluate_pairs
 from sentemb.evaluation.suites import MULTILINGUAL, STS, Suite

@@ -19,16 +19,10 @@ from sentemb.encoding.cache import CachedEncoder
 from sentemb.encoding.function import FunctionEncoder
 from sentemb.errors import InputError
 from sentemb.evaluation.naming import record_name
-from sentemb.evaluation.record import (
-    Record,
-    check_free,
-    load_predictions,
-    prepare_folder,
-    read_record,
-    write_record,
-)
+from sentemb.evaluation.record import check_free, load_predictions, prepare_folder, read_record, write_record
 from sentemb.evaluation.runner.entries import LOADERS, load_suites
 from sentemb.evaluation.runner.suite import Loaded, Options, RunnableSuite
+from sentemb.evaluation.schema import Record
 
 # Texts between two lines on the progress; vectors are kept on disk as often.
 _TEXTS_PER_LINE = 8192

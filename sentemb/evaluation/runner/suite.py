@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from sentemb.data.locate import MissingDataError
 from sentemb.encoding import TextEncoder
-from sentemb.evaluation.record import Record
+from sentemb.evaluation.schema import Record
 
 Value = TypeVar("Value")
 

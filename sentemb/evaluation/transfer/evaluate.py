@@ -16,7 +16,7 @@ import torch
 from sentemb.data.labelled import LabelledTexts
 from sentemb.encoding import TextEncoder, load_encoder
 from sentemb.evaluation.environment import environment
-from sentemb.evaluation.record import DataSet, Record, Score
+from sentemb.evaluation.schema import DataSet, Record, Score
 from sentemb.evaluation.transfer.presets import NeuralPreset, Preset, get_preset
 from sentemb.evaluation.transfer.protocols import (
     Examples,

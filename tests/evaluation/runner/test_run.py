@@ -15,10 +15,11 @@ from sentemb.data.sts import ScoredPairs
 from sentemb.encoding import load_encoder
 from sentemb.errors import InputError
 from sentemb.evaluation.geometry_intervals import evaluate_geometry
-from sentemb.evaluation.record import Record, load_predictions, read_record
+from sentemb.evaluation.record import load_predictions, read_record
 from sentemb.evaluation.runner import Options, evaluate_all, load_suites, run, run_suites
 from sentemb.evaluation.runner.entries import geometry_suite, pair_suite, transfer_suite
 from sentemb.evaluation.runner.suite import Loaded
+from sentemb.evaluation.schema import Record
 from sentemb.evaluation.suites import STS
 from tests.evaluation.conftest import sentences
 
