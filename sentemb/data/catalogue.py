@@ -38,10 +38,11 @@ class Published(_Frozen):
             one JSON object whose member of that name is a list of rows; `label-first`, a label, a space and
             the text; `file-per-label`, a text a line and all lines of a file of one label; `semeval`, the
             pairs `STS.input.X.txt` and their scores `STS.gs.X.txt`.
-        files: The file of each split; for `file-per-label` of each label, in SentEval's order of reading; for
-            `semeval` the pairs of the test split, or of each of its parts.
+        files: The file of each split, `a+b` for one after the other; for `file-per-label` of each label, in
+            SentEval's order of reading; for `semeval` the pairs of the test split, or of each of its parts.
         columns: The entry's columns as these files call them; `a+b` are two columns joined by a space.
         headers: The columns of the files that have no header line, by split.
+        optional: So many of the last columns are missing in some rows.
         spellings: How these files spell the labels, if neither as their names nor as their numbers.
         no_label: The spelling that marks a row on whose label nobody agreed; such rows are left out.
         member: The member of a `json-member` file.
@@ -56,6 +57,7 @@ class Published(_Frozen):
     files: Mapping[str, str]
     columns: tuple[str, ...] = ()
     headers: Mapping[str, tuple[str, ...]] = {}
+    optional: int = 0
     spellings: tuple[str, ...] = ()
     no_label: str | None = None
     member: str = ""
@@ -63,6 +65,17 @@ class Published(_Frozen):
     gold: str = ""
     scored_first: bool = False
     broken_lines: bool = False
+
+    @property
+    def file_names(self) -> list[str]:
+        """Every file, with those of the scores."""
+        names = [name for file in self.files.values() for name in file.split("+")]
+        return names + (list(map(gold_file, names)) if self.format == "semeval" else [])
+
+
+def gold_file(file: str) -> str:
+    """The scores of a `semeval` set's pairs."""
+    return file.replace(".input.", ".gs.")
 
 
 class Entry(_Frozen):

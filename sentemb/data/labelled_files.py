@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from sentemb.data.archive import Place
 from sentemb.data.catalogue import Entry, Published
 from sentemb.data.files import Row, read_file
-from sentemb.data.tables import Lines, parse_csv, parse_jsonl, parse_tsv, require_columns
+from sentemb.data.tables import Lines, Numbered, parse_csv, parse_jsonl, parse_tsv, require_columns
 from sentemb.errors import InputError
 
 logger = logging.getLogger(__name__)
@@ -45,7 +45,7 @@ def read_examples(entry: Entry, split: str, place: Place, *, labelled: bool = Tr
 def file_of(entry: Entry, split: str, place: Place) -> Path:
     """The file that holds a split: as published before as on the hub."""
     published = entry.published.files if entry.published else {}
-    names = [files[split] for files in (published, entry.files) if split in files]
+    names = [files[split].split("+")[0] for files in (published, entry.files) if split in files]
     path = place.first_of(names)
     if path is None:
         hint = f"get a copy of {entry.name} that has its {split} split"
@@ -66,32 +66,35 @@ def _published(
 ) -> Iterator[Example]:
     if published.format == "file-per-label":
         for label, file in published.files.items():
-            where = place.name_of(file)
             for number, line in place.lines(file, encoding=published.encoding):
-                yield Example(f"{where}:{number}", line, None, label if labelled else None, True)
-        return
-    file = published.files[split]
-    where, lines = place.name_of(file), place.lines(file, encoding=published.encoding)
-    if published.format == "label-first":
-        yield from _label_first(where, lines, labelled=labelled)
+                location = f"{place.name_of(file)}:{number}"
+                yield Example(location, line, None, label if labelled else None, True)
         return
     names = published.columns or entry.columns
     columns = names if labelled else names[: len(entry.text_columns)]
-    wanted = [part for column in columns for part in column.split("+")]
+    for file in published.files[split].split("+"):
+        where, lines = place.name_of(file), place.lines(file, encoding=published.encoding)
+        if published.format == "label-first":
+            yield from _label_first(where, lines, labelled=labelled)
+            continue
+        wanted = [part for column in columns for part in column.split("+")]
+        for number, values in _table(published, split, where, lines, wanted):
+            yield _example(Row(f"{where}:{number}", values), columns, labelled=labelled, published=True)
+
+
+def _table(
+    published: Published, split: str, where: str, lines: Lines, columns: list[str]
+) -> Iterator[Numbered]:
     header = published.headers.get(split)
     if published.format == "tsv":
-        if published.broken_lines:
-            lines = _whole_lines(where, lines)
-        rows = parse_tsv(where, lines, wanted, header=header)
-    elif published.format in ("csv", "quoted-tsv"):
-        delimiter = "," if published.format == "csv" else "\t"
-        rows = parse_csv(where, lines, wanted, header=header, delimiter=delimiter)
-    elif published.format == "jsonl":
-        rows = parse_jsonl(where, lines, wanted)
-    else:
-        rows = _member(where, lines, published.member, wanted)
-    for number, values in rows:
-        yield _example(Row(f"{where}:{number}", values), columns, labelled=labelled, published=True)
+        whole = _whole_lines(where, lines) if published.broken_lines else lines
+        return parse_tsv(where, whole, columns, header=header, optional=published.optional)
+    if published.format == "jsonl":
+        return parse_jsonl(where, lines, columns)
+    if published.format == "json-member":
+        return _member(where, lines, published.member, columns)
+    delimiter = "," if published.format == "csv" else "\t"
+    return parse_csv(where, lines, columns, header=header, delimiter=delimiter)
 
 
 def _example(row: Row, columns: tuple[str, ...], *, labelled: bool, published: bool) -> Example:
@@ -123,9 +126,7 @@ def _whole_lines(where: str, lines: Lines) -> Lines:
         logger.warning("%s: left out %d lines with fewer fields than the header", where, broken)
 
 
-def _member(
-    where: str, lines: Lines, member: str, columns: list[str]
-) -> Iterator[tuple[int, dict[str, Any]]]:
+def _member(where: str, lines: Lines, member: str, columns: list[str]) -> Iterator[Numbered]:
     try:
         members = json.loads("\n".join(line for _, line in lines))
     except json.JSONDecodeError as error:

@@ -55,7 +55,7 @@ def locate(entry: Entry, split: str, data_dir: str | os.PathLike[str] | None) ->
 
 def _files(entry: Entry) -> tuple[str, ...]:
     """The files that may lie in a folder of the set: as published, and as on the hub."""
-    published = entry.published.files.values() if entry.published else ()
+    published = entry.published.file_names if entry.published else ()
     return (*published, *entry.files.values())
 
 
@@ -95,8 +95,5 @@ def local_files(entry: Entry, data_dir: Path) -> list[Path]:
         return []
     if place.path.is_file():
         return [place.path]
-    folder = place.path / place.folder
-    if entry.base.kind == "labelled":
-        return sorted(folder / file for file in _files(entry.base) if (folder / file).is_file())
-    names = ("STS.input.*.txt", "STS.gs.*.txt", "sts-*.csv", "SICK_*.txt") if place.folder else ("*",)
-    return sorted(path for name in names for path in folder.glob(name) if path.is_file())
+    files = {place.path / place.folder / file for file in _files(entry.base)}
+    return sorted(file for file in files if file.is_file())

@@ -75,9 +75,17 @@ def _separator(header: str) -> str:
 
 
 def parse_tsv(
-    where: str, lines: Lines, columns: Sequence[str] | None = None, *, header: Sequence[str] | None = None
+    where: str,
+    lines: Lines,
+    columns: Sequence[str] | None = None,
+    *,
+    header: Sequence[str] | None = None,
+    optional: int = 0,
 ) -> Iterator[Numbered]:
-    """Read tab-separated values, which know no quoting: quotation marks are text, as in STS-B and GLUE."""
+    """Read tab-separated values, which know no quoting: quotation marks are text, as in STS-B and GLUE.
+
+    A row has all columns of the header, or all but the `optional` last ones.
+    """
 
     def cells() -> Iterator[tuple[int, list[str]]]:
         for number, line in lines:
@@ -85,7 +93,7 @@ def parse_tsv(
                 _refuse_other_separators(where, line, columns)
             yield number, line.split("\t") if line else []
 
-    return _table(where, cells(), columns, header)
+    return _table(where, cells(), columns, header, optional)
 
 
 def _refuse_other_separators(where: str, header: str, columns: Sequence[str] | None) -> None:
@@ -101,6 +109,7 @@ def _table(
     cells: Iterator[tuple[int, list[str]]],
     columns: Sequence[str] | None,
     header: Sequence[str] | None,
+    optional: int = 0,
 ) -> Iterator[Numbered]:
     chosen = _choose(where, header, columns) if header else []
     blank = 0
@@ -110,7 +119,7 @@ def _table(
             chosen = _choose(where, header, columns)
         elif not row:
             blank += 1
-        elif len(row) != len(header):
+        elif len(row) not in (len(header), len(header) - optional):
             raise InputError(
                 f"{where}, line {number}: {len(row)} fields where the header has {len(header)}",
                 "correct the line, or quote the separators in its texts",

@@ -129,16 +129,32 @@ def test_too_many_rows_are_refused_too(sets_copy: Path) -> None:
     ("file", "content", "fragment"),
     [
         ("STS/STS13-en-test/STS.gs.FNWN.txt", "1.0\n", "has 189 pairs but"),
-        ("STS/STS13-en-test/STS.gs.FNWN.txt", "nan\n" * 189, "line 1: 'nan' is not a score"),
-        ("STS/STS13-en-test/STS.gs.FNWN.txt", "x\n" * 189, "line 1: 'x' is not a score"),
+        (
+            "STS/STS13-en-test/STS.gs.FNWN.txt",
+            "nan\n" * 189,
+            "FNWN.txt:1: column 'score' holds 'nan' where a number",
+        ),
+        (
+            "STS/STS13-en-test/STS.gs.FNWN.txt",
+            "x\n" * 189,
+            "FNWN.txt:1: column 'score' holds 'x' where a number",
+        ),
         ("STS/STS13-en-test/STS.input.FNWN.txt", "one sentence\n" * 189, "line 1: no tab"),
         (
             "STS/STS13-en-test/STS.input.FNWN.txt",
             b"a\tb\n\xff\tb\n" * 189,
             "line 2: byte 4 is not utf-8 (0xff)",
         ),
-        ("STS/STSBenchmark/sts-test.csv", "g\tf\ty\ti\t1.0\tonly one\n", "line 1: 6 tab-separated columns"),
-        ("STS/STSBenchmark/sts-test.csv", "g\tf\ty\ti\tinf\ta\tb\n", "line 1: 'inf' is not a score"),
+        (
+            "STS/STSBenchmark/sts-test.csv",
+            "g\tf\ty\ti\t1.0\tonly one\n",
+            "line 1: 6 fields where the header has 9",
+        ),
+        (
+            "STS/STSBenchmark/sts-test.csv",
+            "g\tf\ty\ti\tinf\ta\tb\n",
+            "sts-test.csv:1: column 'score' holds 'inf' where a number",
+        ),
         ("STS/STSBenchmark/sts-test.csv", "", "no scored pair"),
         ("SICK/SICK_test_annotated.txt", "a\tb\tc\n", "has no column 'sentence_A'; its columns are a, b, c"),
         ("SICK/SICK_test_annotated.txt", "", "no scored pair"),
