@@ -106,6 +106,8 @@ def run(arguments: list[str] | None = None) -> None:
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
         code = build()(args=arguments, prog_name="sentemb", standalone_mode=False)
+    except KeyboardInterrupt:  # before the command itself has begun, which says how to resume
+        sys.exit(130)
     except _UsageError as error:
         _leave_usage(error)
     except InputError as error:
