@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import signal
 import sys
 from collections.abc import Callable
 from multiprocessing.process import BaseProcess
@@ -38,7 +39,10 @@ def command(arguments: list[str]) -> None:
     """What `sentemb ARGUMENTS` does."""
     from sentemb.cli.main import run
 
-    run(arguments)
+    try:
+        run(arguments)
+    finally:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # what follows is no part of the command
 
 
 def _enter(target: Callable[..., None], arguments: Any, log: Path, environment: dict[str, str]) -> None:

@@ -66,6 +66,7 @@ def start(
     if stop is not None:
         while not log.exists() and process.is_alive():  # a signal before that is not the command's
             time.sleep(0.001)
+        time.sleep(0.02)
         process.join(stop[0])
         if stopped := process.is_alive():
             assert process.pid is not None
