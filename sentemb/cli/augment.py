@@ -12,7 +12,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sentemb.cli.console import next_step, progress_bar, say
-from sentemb.cli.options import Columns, DataDir, Device, OutputFile, Seed, grouped, split_numbers
+from sentemb.cli.options import (
+    Columns,
+    DataDir,
+    Device,
+    OutputFile,
+    Seed,
+    grouped,
+    split_numbers,
+    split_seeds,
+)
 from sentemb.errors import InputError
 
 if TYPE_CHECKING:
@@ -153,8 +162,8 @@ def noisy_copies(
     from sentemb.data.writing import check_output, write_table
 
     check_output(options.output, [data])
-    levels = _temperatures(temperatures)
-    chosen = None if seeds is None else _drawn(data, split_numbers("seeds", seeds), options.data_dir)
+    levels = [float(level) for level in split_numbers("temperatures", temperatures)]
+    chosen = None if seeds is None else _drawn(data, split_seeds(seeds), options.data_dir)
     rows = read_originals(data, column, only=chosen, data_dir=options.data_dir)
     from sentemb import augmentation
 
@@ -198,13 +207,3 @@ def _drawn(data: str, seeds: tuple[int, ...], data_dir: Path | None) -> set[int]
     from sentemb.experiments.samplers import noise_rows
 
     return set(noise_rows(LabelledSets(data_dir, rule="scl").pool(data), seeds).tolist())
-
-
-def _temperatures(listed: str) -> list[float]:
-    try:
-        levels = [float(part) for part in listed.split(",")]
-    except ValueError:
-        raise InputError(f"--temperatures {listed} is not a list of numbers", "write 0.3,0.5") from None
-    if len(set(levels)) < len(levels):
-        raise InputError(f"--temperatures {listed} has one twice", "name each once")
-    return levels

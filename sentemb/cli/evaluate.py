@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from sentemb.cli.console import next_step, say, show
-from sentemb.cli.options import EvaluationOptions, Markdown, Models, grouped, split_names, split_numbers
+from sentemb.cli.options import EvaluationOptions, Markdown, Models, grouped, split_names, split_seeds
 
 if TYPE_CHECKING:
     from sentemb.encoding import TextEncoder
@@ -115,7 +115,7 @@ def transfer(
 
     groups = {"transfer": TRANSFER_TASKS, "probing": PROBING_TASKS}
     chosen = [name for given in split_names(tasks) for name in groups.get(given, (given,))]
-    _run(models, ["transfer"], options, tasks=chosen, preset=preset, seeds=split_numbers("seeds", seeds))
+    _run(models, ["transfer"], options, tasks=chosen, preset=preset, seeds=split_seeds(seeds))
 
 
 @grouped

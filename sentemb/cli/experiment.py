@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,8 +9,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sentemb.cli.console import next_step, say
-from sentemb.cli.options import AllowCountMismatch, DataDir, Jobs, Seeds, Settings, split_names, split_numbers
+from sentemb.cli.options import (
+    AllowCountMismatch,
+    DataDir,
+    Jobs,
+    Seeds,
+    Settings,
+    split_names,
+    split_numbers,
+    split_seeds,
+)
 from sentemb.errors import InputError
+from sentemb.training.settings import split_settings
+from sentemb.training.values import parsed_option, to_toml
 
 if TYPE_CHECKING:
     from sentemb.experiments import Experiment
@@ -69,6 +79,7 @@ def experiment(
 ) -> None:
     """Train methods, evaluate them and compare them. Finished trials are kept and not run again."""
     from sentemb.experiments import load_experiment, run_experiment, write_tables
+    from sentemb.experiments.experiment import joined
 
     if listing or not name:
         typer.echo(_listing(), nl=False)
@@ -80,11 +91,11 @@ def experiment(
     chosen = chosen.replace(
         rows=methods or None,
         base=base,
-        bases=dict(_pair("base-for", one) for one in base_for or ()) or None,
+        bases=split_settings(base_for or (), option="base-for", key="SET") or None,
         datasets=split_names(sets) if sets else None,
-        values=None if values is None else _numbers(values),
-        seeds=None if seeds is None else split_numbers("seeds", seeds),
-        options=_options(chosen, setting or ()),
+        values=None if values is None else split_numbers("values", values),
+        seeds=None if seeds is None else split_seeds(seeds),
+        options=joined(chosen.options, assigned("set", setting or ())),
         data=given | ({"check_rows": False} if allow_count_mismatch else {}),
         baseline=baseline,
         best=best,
@@ -123,31 +134,9 @@ def experiment(
 def assigned(option: str, arguments: Sequence[str]) -> dict[str, Any]:
     """Read KEY=VALUE, where the value is one of TOML, a list with commas, or text; KEY may be TABLE.NAME."""
     from sentemb.experiments.experiment import nested
-    from sentemb.training.values import parsed_option
 
-    pairs = [_pair(option, argument) for argument in arguments]
-    return nested({key: parsed_option(text) for key, text in pairs})
-
-
-def _options(chosen: Experiment, arguments: Sequence[str]) -> dict[str, Any]:
-    from sentemb.experiments.experiment import joined
-
-    return joined(chosen.options, assigned("set", arguments))
-
-
-def _pair(option: str, text: str) -> tuple[str, str]:
-    name, equals, value = (part.strip() for part in text.partition("="))
-    if not name or not equals or not value:
-        place = "SET" if option == "base-for" else "KEY"
-        raise InputError(f"--{option} {text} sets nothing", f"write --{option} {place}=VALUE")
-    return name, value
-
-
-def _numbers(text: str) -> list[float]:
-    try:
-        return [float(part) if "." in part else int(part) for part in text.split(",")]
-    except ValueError:
-        raise InputError(f"--values {text} is no list of numbers", "write 1,2,3") from None
+    texts = split_settings(arguments, option=option)
+    return nested({key: parsed_option(text) for key, text in texts.items()})
 
 
 def _listing() -> str:
@@ -157,21 +146,11 @@ def _listing() -> str:
     return "".join(f"{one.name:<19} {one.title}\n{'':<19} {one.source}\n" for one in known)
 
 
-def _toml(value: Any) -> str:
-    """A value in one line; strings, numbers and booleans of JSON are those of TOML."""
-    if isinstance(value, dict):
-        return f"{{ {', '.join(f'{json.dumps(key)} = {_toml(one)}' for key, one in value.items())} }}"
-    if isinstance(value, list):
-        return f"[{', '.join(map(_toml, value))}]"
-    return json.dumps(value, ensure_ascii=False)
-
-
 def _explained(chosen: Experiment) -> str:
     """The experiment as a TOML file holds it, and the options of its table `data`."""
     from sentemb.experiments.run import data_fields
 
     values = chosen.model_dump(mode="json")
-    lines = [f"{key} = {_toml(value)}" for key, value in values.items() if value]
-    lines += ["", "# --data KEY=VALUE:"]
-    lines += [f"#   {key}: {field.description}" for key, field in data_fields(chosen).items()]
-    return "\n".join(lines) + "\n"
+    options = [f"#   {key}: {field.description}" for key, field in data_fields(chosen).items()]
+    told = to_toml({key: value for key, value in values.items() if value})
+    return "\n".join([told, "# --data KEY=VALUE:", *options]) + "\n"

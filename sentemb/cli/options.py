@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
@@ -90,11 +91,22 @@ def split_names(listed: str) -> list[str]:
     return [name for name in (part.strip() for part in listed.split(",")) if name]
 
 
-def split_numbers(option: str, listed: str) -> tuple[int, ...]:
-    """Read an option that takes several whole numbers, such as `--seeds 1,2,3`."""
+def split_numbers(option: str, listed: str) -> list[float]:
+    """Read an option that takes several numbers, such as `--values 20,0.5`."""
+    try:
+        numbers = [int(part) if part.strip().isdecimal() else float(part) for part in listed.split(",")]
+    except ValueError:
+        numbers = []
+    if not numbers or not all(map(math.isfinite, numbers)) or len({*numbers}) < len(numbers):
+        raise InputError(f"--{option} {listed} is no list of unique numbers", "write 1,2,3")
+    return numbers
+
+
+def split_seeds(listed: str) -> tuple[int, ...]:
+    """Read `--seeds 1,2,3`."""
     parts = [part.strip() for part in listed.split(",")]
     if not all(part.isdecimal() for part in parts) or len({int(part) for part in parts}) < len(parts):
-        raise InputError(f"--{option} {listed} is no list of unique whole numbers from 0", "write 1,2,3")
+        raise InputError(f"--seeds {listed} is no list of unique whole numbers from 0", "write 1,2,3")
     return tuple(int(part) for part in parts)
 
 

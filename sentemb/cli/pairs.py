@@ -11,6 +11,7 @@ import typer
 from sentemb.cli.console import next_step
 from sentemb.cli.options import CacheDir, Columns, DataDir, OutputFile, OutputFolder, Pooling, Seed
 from sentemb.errors import InputError
+from sentemb.training.settings import split_settings
 
 Data = Annotated[str, typer.Argument(help="Catalogue name, file, folder or hub id.")]
 
@@ -64,7 +65,11 @@ def nli_triples(
 
     check_output(output, [data])
     triples, counts = read_triples(
-        data, columns=column or NLI_COLUMNS, only=_conditions(only or []), seed=seed, data_dir=data_dir
+        data,
+        columns=column or NLI_COLUMNS,
+        only=split_settings(only or (), option="only", key="COLUMN"),
+        seed=seed,
+        data_dir=data_dir,
     )
     _write_triples(output, triples, counts)
 
@@ -122,13 +127,3 @@ def _write_triples(output: Path, triples: Sequence[Sequence[str]], counts: objec
     next_step(
         f"sentemb train simcse-supervised --data {output} --columns {','.join(TRIPLE_COLUMNS)} -o FOLDER"
     )
-
-
-def _conditions(texts: Sequence[str]) -> dict[str, str]:
-    conditions = {}
-    for text in texts:
-        name, equals, value = text.partition("=")
-        if not name or not equals:
-            raise InputError(f"--only {text} is not a condition", "write --only COLUMN=VALUE")
-        conditions[name] = value
-    return conditions

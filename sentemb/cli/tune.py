@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,8 +11,9 @@ import typer
 from sentemb._files import write_text
 from sentemb.cli.console import next_step, say
 from sentemb.cli.experiment import assigned
-from sentemb.cli.options import DataDir, Seeds, Settings, split_numbers
+from sentemb.cli.options import DataDir, Seeds, Settings, split_seeds
 from sentemb.errors import InputError
+from sentemb.training.values import to_toml
 
 if TYPE_CHECKING:
     from sentemb.experiments.tuning import Tuned
@@ -51,6 +51,7 @@ def tune(
         describe,
         validate,
     )
+    from sentemb.experiments.experiment import nested
     from sentemb.experiments.runner import Place
     from sentemb.experiments.tuning import tune as search
     from sentemb.experiments.validation import checked_model
@@ -59,7 +60,7 @@ def tune(
         rows=[recipe],
         datasets=[data_set],
         values=None if rows is None else [rows],
-        seeds=(1,) if seeds is None else split_numbers("seeds", seeds),
+        seeds=(1,) if seeds is None else split_seeds(seeds),
         options=assigned("set", setting or ()),
         base=base,
     )
@@ -84,7 +85,7 @@ def tune(
         tuned, f"{recipe} on {data_set}, {trial.method.options['metric']} x 100 on validation rows"
     ).markdown()
     write_text(output / f"{stem}.md", table)
-    write_text(output / f"{stem}.toml", _toml(recipe, tuned.tried[0].settings))
+    write_text(output / f"{stem}.toml", to_toml({recipe: nested(tuned.tried[0].settings)}))
     typer.echo(table, nl=False)
     next_step(f"sentemb experiment full {recipe} --methods {output / stem}.toml --sets {data_set} -o FOLDER")
 
@@ -113,9 +114,3 @@ def _table(tuned: Tuned, title: str) -> Table:
             for rank, one in enumerate(tuned.tried, start=1)
         ),
     )
-
-
-def _toml(recipe: str, settings: Any) -> str:
-    # A string, number or boolean of JSON is one of TOML.
-    lines = [f"{name} = {json.dumps(value)}" for name, value in settings.items()]
-    return "\n".join([f"[{recipe}]", *lines]) + "\n"

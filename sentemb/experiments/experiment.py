@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -17,6 +16,7 @@ from sentemb.errors import InputError, unknown
 from sentemb.experiments.validation import checked_model
 from sentemb.training.config import CheckedModel, ClassifierConfig, FlowConfig, MultiTaskConfig, TrainConfig
 from sentemb.training.config.checks import plain
+from sentemb.training.values import read_toml
 
 Kind = Literal["sts", "frozen", "classification", "multitask"]
 Seed = Annotated[int, Field(ge=0, lt=2**32)]
@@ -165,7 +165,7 @@ class Experiment(BaseModel):
 
     def with_methods(self, file: Path) -> Experiment:
         """A copy with the methods of a TOML file, a table of options for each."""
-        return self.replace(methods={**self.methods, **_read_toml(file)})
+        return self.replace(methods={**self.methods, **read_toml(file)})
 
     def _method(self, name: str) -> Method:
         options = dict(self.methods.get(name, {}))
@@ -192,7 +192,9 @@ def load_experiment(name: str | Path) -> Experiment:
         if str(name) not in experiment_names():
             raise unknown("experiment", name, experiment_names())
         path = _definitions() / f"{name}.toml"
-    return checked_model(Experiment, {"name": path.stem, **_read_toml(path)}, str(name))
+    return checked_model(
+        Experiment, {"name": path.stem, **read_toml(path, hint="see `sentemb experiment --list`")}, str(name)
+    )
 
 
 def experiment_names() -> list[str]:
@@ -263,13 +265,3 @@ def grid(
 
 def _definitions() -> Path:
     return Path(str(resources.files("sentemb.experiments"))) / "definitions"
-
-
-def _read_toml(path: Path) -> dict[str, Any]:
-    try:
-        values = tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise InputError(f"no such file: {path}", "see `sentemb experiment --list`") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InputError(f"{path} is not valid TOML: {error}") from None
-    return values

@@ -114,11 +114,13 @@ def shown(value: Any) -> str:
     return "none" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def split_settings(arguments: Iterable[str]) -> dict[str, str]:
-    """Divide arguments of `--set` into names and texts.
+def split_settings(arguments: Iterable[str], *, option: str = "set", key: str = "KEY") -> dict[str, str]:
+    """Divide arguments of `--set`, or of another option, into names and texts.
 
     Args:
         arguments: Such as `epochs=3`.
+        option: Whose arguments they are.
+        key: What the hint calls a name.
 
     Returns:
         Name to text; of a name that comes twice the last.
@@ -130,7 +132,7 @@ def split_settings(arguments: Iterable[str]) -> dict[str, str]:
     for argument in arguments:
         name, equals, text = (part.strip() for part in argument.partition("="))
         if not name or not equals:
-            raise InputError(f"--set {argument} sets nothing", "write --set KEY=VALUE")
+            raise InputError(f"--{option} {argument} sets nothing", f"write --{option} {key}=VALUE")
         texts[name] = text
     return texts
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import tomllib
 import types
 from collections.abc import Mapping
@@ -42,12 +43,12 @@ def toml_or_text(text: str) -> Any:
         return text
 
 
-def read_toml(path: Path) -> dict[str, Any]:
-    """Read a TOML file."""
+def read_toml(path: Path, *, hint: str = "check --config") -> dict[str, Any]:
+    """Read a TOML file; the hint is for one that is not there."""
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise InputError(f"no such file: {path}", "check --config") from None
+        raise InputError(f"no such file: {path}", hint) from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InputError(f"{path} is not valid TOML: {error}") from error
 
@@ -55,11 +56,15 @@ def read_toml(path: Path) -> dict[str, Any]:
 def to_toml(values: Mapping[str, Any]) -> str:
     """Write plain values as TOML; `None`, which TOML lacks, becomes the "none" that configurations read."""
     tables = {key: value for key, value in values.items() if isinstance(value, Mapping)}
-    lines = [f"{key} = {_toml(value)}" for key, value in values.items() if key not in tables]
+    lines = [f"{_key(key)} = {_toml(value)}" for key, value in values.items() if key not in tables]
     for name, table in tables.items():
-        lines += ["", f"[{name}]"]
-        lines += [f"{key} = {_toml(value)}" for key, value in table.items()]
-    return "\n".join(lines) + "\n"
+        lines += ["", f"[{_key(name)}]"]
+        lines += [f"{_key(key)} = {_toml(value)}" for key, value in table.items()]
+    return "\n".join(lines).lstrip() + "\n"
+
+
+def _key(name: str) -> str:
+    return name if re.fullmatch(r"[\w-]+", name, re.ASCII) else _toml(name)
 
 
 def _toml(value: Any) -> str:
@@ -69,6 +74,8 @@ def _toml(value: Any) -> str:
         return "true" if value else "false"
     if isinstance(value, list | tuple):
         return f"[{', '.join(_toml(item) for item in value)}]"
+    if isinstance(value, Mapping):
+        return f"{{ {', '.join(f'{_key(key)} = {_toml(item)}' for key, item in value.items())} }}"
     if isinstance(value, str):
         # A basic string of TOML is a string of JSON, but for DEL.
         return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007F")

@@ -121,8 +121,8 @@ def test_noisy_copies(
     for wrong, words in (
         ([], "name them with --column"),
         (["--column", "lable"], "lable"),
-        (["--column", "text", "--temperatures", "hot"], "not a list of numbers"),
-        (["--column", "text", "--temperatures", "0.3,0.3"], "twice"),
+        (["--column", "text", "--temperatures", "hot"], "no list of unique numbers"),
+        (["--column", "text", "--temperatures", "0.3,0.3"], "no list of unique numbers"),
         (["--column", "text", "--temperatures", "0"], "temperature is 0.0"),
     ):
         code, _, error = sentemb("data", *common, *wrong)

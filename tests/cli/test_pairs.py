@@ -41,7 +41,7 @@ def test_nli_triples(write_file, tmp_path, sentemb) -> None:
     assert code == 0 and "1 triples of 2 rows" in out
     assert rows_of(output) == [{"sent0": "A", "sent1": "B", "hard_neg": "C"}]
     code, _, error = sentemb("data", "nli-triples", source, *columns, "--only", "train", "-o", str(output))
-    assert (code, "--only train is not a condition" in error) == (2, True)
+    assert (code, "--only train sets nothing; write --only COLUMN=VALUE" in error) == (2, True)
     code, _, error = sentemb("data", "nli-triples", source, *columns, "-o", str(tmp_path / "triples.txt"))
     assert (code, "name it .csv, .jsonl" in error) == (2, True)
 

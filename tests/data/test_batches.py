@@ -14,9 +14,7 @@ from sentemb.errors import InputError
 
 
 @given(
-    sizes=st.lists(st.integers(1, 30), min_size=2, max_size=9),
-    half=st.integers(2, 8),
-    seed=st.integers(0, 2),
+    sizes=st.lists(st.integers(1, 30), min_size=2, max_size=9), half=st.integers(2, 8), seed=st.integers(0, 2)
 )
 @settings(max_examples=80, deadline=None)
 def test_batches_hold_what_they_promise(sizes: list[int], half: int, seed: int) -> None:

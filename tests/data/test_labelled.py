@@ -161,11 +161,7 @@ BROKEN = [
     ),
     ("glue/RTE/dev.tsv", 'index\tsentence1\tsentence2\tlabel\n0\t"a\tb\t0\n', "1 of 277 rows: 276 missing"),
     ("glue/CoLA/dev.tsv", "gj04\t1\t\n", "dev.tsv, line 1: 3 fields where the header has 4"),
-    (
-        "glue/CoLA/dev.tsv",
-        "gj04\t2\t\tA text.\n",
-        "dev.tsv:1: '2' is not a label of cola; its labels",
-    ),
+    ("glue/CoLA/dev.tsv", "gj04\t2\t\tA text.\n", "dev.tsv:1: '2' is not a label of cola; its labels"),
     ("glue/STS-B/dev.tsv", "sentence1\tsentence2\tscore\na\tb\tnan\n", "column 'label' holds 'nan'"),
     ("glue/MNLI/dev_matched.tsv", MNLI_HEADER + "0\t1\ta\tb\tneutral\t-\n", "'-' is not a label of mnli"),
     ("senteval/downstream/TREC/TREC_10.label", "NUM:dist\n", "line 1: no space between a label and a text"),

@@ -9,12 +9,7 @@ import pytest
 from sentemb.data.probing import read_probe
 from sentemb.errors import InputError
 
-LINES = [
-    "tr\tPRES\tShe sings .",
-    "tr\tPAST\tHe\u2028ran .",
-    "va\tPAST\tThey slept .",
-    "te\tPRES\tWe go .",
-]
+LINES = ["tr\tPRES\tShe sings .", "tr\tPAST\tHe\u2028ran .", "va\tPAST\tThey slept .", "te\tPRES\tWe go ."]
 
 
 def write(folder: Path, lines: list[str]) -> Path:

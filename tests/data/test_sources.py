@@ -173,11 +173,7 @@ CUT_XZ = lzma.compress(b"ein Satz\n" * 5000)[:-20]
         ("open.csv", 'text,id\n"a\nb,1\n', "open.csv, line 2: unexpected end of data"),
         ("quotes.csv", 'text,id\n"a"b,1\n', "quotes.csv, line 2: ',' expected after '\"'"),
         ("return.csv", "text\ra\rb\r", "return.csv, line 1: a carriage return outside quotes"),
-        (
-            "comma.tsv",
-            "text,id\na,1\n",
-            "comma.tsv, line 1: no tab, but ',' between its fields; name",
-        ),
+        ("comma.tsv", "text,id\na,1\n", "comma.tsv, line 1: no tab, but ',' between its fields; name"),
         ("mixed.csv", "text;id\na,1\n", "mixed.csv, line 2: 1 fields where the header has 2"),
         ("huge.jsonl", '{"text": "a", "n": ' + "9" * 6000 + "}\n", "huge.jsonl, line 1: Exceeds the limit"),
         ("bytes.parquet", bytes_in_text(), "bytes.parquet cannot be read as Parquet: 'utf-8' codec"),

@@ -11,13 +11,7 @@ import numpy as np
 import pytest
 
 from sentemb.data.catalogue import get
-from sentemb.data.sts import (
-    STS_SETS,
-    ScoredPairs,
-    Subset,
-    load_scored_pairs,
-    read_scored_pairs,
-)
+from sentemb.data.sts import STS_SETS, ScoredPairs, Subset, load_scored_pairs, read_scored_pairs
 from sentemb.errors import InputError
 
 SIZES = {
@@ -318,10 +312,7 @@ def test_own_pairs_in_glues_layout(shared_data: Path) -> None:
             "no column 'score'; its columns are sentence1, sentence2, grade",
         ),
         ("sentence1,sentence2,score\n", "own.csv is empty"),
-        (
-            "Ein Mann isst.,Jemand isst.,4\nA,B,1\n",
-            "Ein Mann isst., Jemand isst., 4; call them sentence1",
-        ),
+        ("Ein Mann isst.,Jemand isst.,4\nA,B,1\n", "Ein Mann isst., Jemand isst., 4; call them sentence1"),
         ("sentence1,sentence2,score\na,b\n", "own.csv, line 2: 2 fields where the header has 3"),
     ],
 )
