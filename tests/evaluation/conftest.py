@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from itertools import pairwise
 
 import numpy as np
@@ -22,9 +21,10 @@ def sentences(count: int, seed: int) -> list[str]:
     ]
 
 
-def _make_pairs(
+def make_pairs(
     name: str = "mine", split: str = "dev", sizes: tuple[int, ...] = (30,), seed: int = 0
 ) -> ScoredPairs:
+    """Pairs of random sentences in parts of some sizes."""
     count = sum(sizes)
     edges = np.cumsum([0, *sizes])
     return ScoredPairs(
@@ -40,19 +40,18 @@ def _make_pairs(
     )
 
 
-@pytest.fixture
-def make_pairs() -> Callable[..., ScoredPairs]:
-    """Make scored pairs: `make_pairs(name, split, sizes, seed)`."""
-    return _make_pairs
+def lengths(texts: list[str]) -> np.ndarray:
+    """An encoder of four dimensions."""
+    return np.array([[len(text), text.count("a"), text.count("e"), 1.0] for text in texts])
 
 
 @pytest.fixture
 def pairs() -> ScoredPairs:
     """Thirty dev pairs in one part."""
-    return _make_pairs()
+    return make_pairs()
 
 
 @pytest.fixture
 def three_parts() -> ScoredPairs:
     """Sixty pairs in parts of 10, 20 and 30."""
-    return _make_pairs("parts", "test", (10, 20, 30), seed=7)
+    return make_pairs("parts", "test", (10, 20, 30), seed=7)

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
-import numpy as np
 import pytest
 from huggingface_hub import EvalResult, ModelCard
 
-from sentemb.data.sts import ScoredPairs
 from sentemb.encoding import load_encoder
 from sentemb.errors import InputError
 from sentemb.evaluation.card import eval_results, evaluation_section, update_card
@@ -19,6 +16,7 @@ from sentemb.evaluation.runner.entries import geometry_suite, pair_suite
 from sentemb.evaluation.runner.suite import Loaded
 from sentemb.evaluation.schema import Environment, Record
 from sentemb.evaluation.suites import STS
+from tests.evaluation.conftest import lengths, make_pairs
 from tests.records import data_set, make_record
 
 AUTHOR = """---
@@ -123,10 +121,6 @@ def test_what_cannot_be_changed_safely_is_left_alone(tmp_path: Path, content: by
     assert path.read_bytes() == content
 
 
-def lengths(texts: list[str]) -> np.ndarray:
-    return np.array([[len(text), text.count("a") + 1, text.count("e")] for text in texts], dtype=np.float32)
-
-
 def transfer_record(model: str, fingerprint: str) -> Record:
     now = Environment(versions={"sentemb": "1.0"}, hardware={}, date="2999-01-02T00:00:00+00:00")
     sets = [data_set("mr", 2, split="train")]
@@ -134,9 +128,7 @@ def transfer_record(model: str, fingerprint: str) -> Record:
     return make_record("transfer", model, sets, [("mr", "accuracy", 81.25)], **fields)
 
 
-def test_records_of_one_model_become_results_and_tables(
-    make_pairs: Callable[..., ScoredPairs], tmp_path: Path
-) -> None:
+def test_records_of_one_model_become_results_and_tables(tmp_path: Path) -> None:
     encoder = load_encoder(lengths)
     pairs = {one.name: one for one in (make_pairs("stsb", "test"), make_pairs("mine", "test", seed=4))}
     suites = (pair_suite(STS, pairs), geometry_suite(make_pairs("stsb", "dev")))

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import csv
 import logging
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +22,7 @@ from sentence_transformers.sentence_transformer.losses import MultipleNegativesR
 from sentemb.data.sts import ScoredPairs
 from sentemb.errors import InputError
 from sentemb.evaluation import STSEvaluator, UndefinedScoreError
+from tests.evaluation.conftest import make_pairs
 
 
 def test_agrees_with_the_upstream_evaluator(tiny_encoder: SentenceTransformer, pairs: ScoredPairs) -> None:
@@ -46,9 +46,7 @@ def test_names_prefix_and_primary_metric(tiny_encoder: SentenceTransformer, pair
     assert tiny_encoder.model_card_data.eval_results_dict[evaluator] == metrics
 
 
-def test_several_sets_give_their_mean_and_each(
-    tiny_encoder: SentenceTransformer, make_pairs: Callable[..., ScoredPairs]
-) -> None:
+def test_several_sets_give_their_mean_and_each(tiny_encoder: SentenceTransformer) -> None:
     two = [make_pairs("one", seed=1), make_pairs("two", sizes=(10, 10), seed=2)]
     metrics = STSEvaluator(pairs=two, name="")(tiny_encoder)
     assert metrics["spearman_cosine"] == pytest.approx(
@@ -216,9 +214,7 @@ def test_best_metric_key_selects_the_best_checkpoint(
     assert "spearman_cosine" in card
 
 
-def test_works_inside_a_sequence(
-    tiny_encoder: SentenceTransformer, pairs: ScoredPairs, make_pairs: Callable[..., ScoredPairs]
-) -> None:
+def test_works_inside_a_sequence(tiny_encoder: SentenceTransformer, pairs: ScoredPairs) -> None:
     sequence = SequentialEvaluator(
         [STSEvaluator(pairs=[pairs], name="one"), STSEvaluator(pairs=[make_pairs(seed=5)], name="two")]
     )

@@ -18,6 +18,9 @@ from sentemb.evaluation.geometry import (
     uniformity,
 )
 from sentemb.evaluation.sts import EncodedSets
+from tests.evaluation.conftest import make_pairs
+
+OF_ALL, BROKEN = (uniformity, anisotropy, spectrum), (math.nan, math.inf)
 
 
 def unit(vector: np.ndarray) -> np.ndarray:
@@ -143,29 +146,21 @@ def test_ends_of_anisotropy_and_rank() -> None:
     assert anisotropy(with_zero) == pytest.approx(1 / 3)  # no direction, no cosine
 
 
-def test_bad_input_is_named() -> None:
-    vectors = np.eye(3)
-    with pytest.raises(InputError, match=r"shape \(3, 3\) cannot be aligned with \(2, 3\)"):
-        alignment(vectors, vectors[:2])
-    with pytest.raises(InputError, match="at least one positive pair"):
-        alignment(vectors[:0], vectors[:0])
-    with pytest.raises(InputError, match="at least two sentences, not 1"):
-        uniformity(vectors[:1])
-    with pytest.raises(InputError, match="NaN or infinity"):
-        uniformity(vectors * np.nan)
-    for measure in (anisotropy, spectrum):
-        with pytest.raises(InputError, match="at least two sentences, not 1"):
-            measure(vectors[:1])
-        with pytest.raises(InputError, match="NaN or infinity"):
-            measure(vectors * np.nan)
-    for broken in (-1.0, math.nan, math.inf):
-        with pytest.raises(InputError, match="eigenvalue"):
-            effective_rank(np.array([1.0, broken]))
-    for broken in (0.0, -1.0, math.nan, math.inf):
-        with pytest.raises(InputError, match="t is"):
-            uniformity(vectors, t=broken)
-        with pytest.raises(InputError, match="alpha is"):
-            alignment(vectors, vectors, alpha=broken)
+@pytest.mark.parametrize(
+    ("call", "problem"),
+    [
+        (lambda v: alignment(v, v[:2]), r"shape \(3, 3\) cannot be aligned with \(2, 3\)"),
+        (lambda v: alignment(v[:0], v[:0]), "at least one positive pair"),
+        *((lambda v, of=of: of(v[:1]), "at least two sentences, not 1") for of in OF_ALL),
+        *((lambda v, of=of: of(v * np.nan), "NaN or infinity") for of in OF_ALL),
+        *((lambda v, one=one: effective_rank(np.array([1.0, one])), "eigenvalue") for one in (-1.0, *BROKEN)),
+        *((lambda v, one=one: uniformity(v, t=one), "t is") for one in (0.0, -1.0, *BROKEN)),
+        *((lambda v, one=one: alignment(v, v, alpha=one), "alpha is") for one in (0.0, -1.0, *BROKEN)),
+    ],
+)
+def test_bad_input_is_named(call: Callable[[np.ndarray], object], problem: str) -> None:
+    with pytest.raises(InputError, match=problem):
+        call(np.eye(3))
 
 
 def encoded(*sets: ScoredPairs) -> EncodedSets:
@@ -175,7 +170,7 @@ def encoded(*sets: ScoredPairs) -> EncodedSets:
     return EncodedSets(sets, generator.normal(size=(30, 4)).astype(np.float32), rows)  # type: ignore[arg-type]
 
 
-def test_positives_are_the_pairs_above_four_of_five(make_pairs: Callable[..., ScoredPairs]) -> None:
+def test_positives_are_the_pairs_above_four_of_five() -> None:
     pairs = make_pairs(sizes=(300,))
     assert {0.0, 4.0, 5.0} <= set(pairs.gold)
     sets = encoded(pairs)
@@ -189,13 +184,13 @@ def test_positives_are_the_pairs_above_four_of_five(make_pairs: Callable[..., Sc
     assert found.effective_rank == pytest.approx(effective_rank_in_loops(sets.vectors), rel=1e-7)
 
 
-def test_the_scale_of_the_scores_does_not_matter(make_pairs: Callable[..., ScoredPairs]) -> None:
+def test_the_scale_of_the_scores_does_not_matter() -> None:
     pairs = make_pairs(sizes=(300,))
     small = ScoredPairs("mine", "dev", pairs.first, pairs.second, pairs.gold * 2 - 3)
     assert measure_geometry(encoded(small)) == measure_geometry(encoded(pairs))
 
 
-def test_several_sets_count_as_one_each_on_its_own_scale(make_pairs: Callable[..., ScoredPairs]) -> None:
+def test_several_sets_count_as_one_each_on_its_own_scale() -> None:
     one, two = make_pairs(sizes=(300,), seed=1), make_pairs(sizes=(200,), seed=2)
     scaled = ScoredPairs("two", "dev", two.first, two.second, two.gold / 5)
     both, together = encoded(one, scaled), encoded(one, two)

@@ -1,53 +1,27 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from sentemb.data import catalogue
-from sentemb.data.sts import ScoredPairs
 from sentemb.errors import InputError
 from sentemb.evaluation import evaluate_pairs
 from sentemb.evaluation.mteb import TASKS, export_mteb
 from sentemb.evaluation.schema import Record
 from sentemb.evaluation.suites import MULTILINGUAL
+from tests.evaluation.conftest import lengths, make_pairs
 
 # Required by MTEB 2's TaskResult, and by its check of every entry of `scores`.
-TASK_FIELDS = {
-    "dataset_revision",
-    "task_name",
-    "mteb_version",
-    "scores",
-    "evaluation_time",
-    "kg_co2_emissions",
-}
-SCORE_FIELDS = {
-    "pearson",
-    "spearman",
-    "cosine_pearson",
-    "cosine_spearman",
-    "main_score",
-    "hf_subset",
-    "languages",
-}
+TASK_FIELDS = set("dataset_revision task_name mteb_version scores evaluation_time kg_co2_emissions".split())
+SCORE_FIELDS = set("pearson spearman cosine_pearson cosine_spearman main_score hf_subset languages".split())
 
 
-def lengths(texts: list[str]) -> np.ndarray:
-    return np.array([[len(text), text.count("a"), text.count("e"), 1.0] for text in texts])
-
-
-@pytest.fixture
-def record(make_pairs: Callable[..., ScoredPairs]) -> Record:
-    sets = [
-        make_pairs("stsb", "test", (1379,)),
-        make_pairs("sickr", "test", (4927,)),
-        make_pairs("sickr-mteb", "test", (9927,)),
-        make_pairs("mine", "test", (20,)),
-    ]
-    return evaluate_pairs(lengths, sets)
+@pytest.fixture(scope="module")
+def record() -> Record:
+    sizes = {"stsb": 1379, "sickr": 4927, "sickr-mteb": 9927, "mine": 20}
+    return evaluate_pairs(lengths, [make_pairs(name, "test", (size,)) for name, size in sizes.items()])
 
 
 def test_files_are_those_that_mteb_reads(record: Record, tmp_path: Path) -> None:
@@ -82,9 +56,7 @@ def test_only_mtebs_populations_go_under_mtebs_names(record: Record, tmp_path: P
     assert sick["scores"]["test"][0]["main_score"] == pytest.approx(record.score("sickr-mteb") / 100)
 
 
-def test_truncated_sets_and_other_splits_stay_at_home(
-    make_pairs: Callable[..., ScoredPairs], tmp_path: Path
-) -> None:
+def test_truncated_sets_and_other_splits_stay_at_home(tmp_path: Path) -> None:
     for pairs, problem in (
         (make_pairs("stsb", "test", (1378,)), "stsb has 1,378 pairs, MTEB's STSBenchmark 1,379"),
         (make_pairs("stsb", "dev", (1500,)), "split dev"),
@@ -104,9 +76,7 @@ def test_names(record: Record, tmp_path: Path) -> None:
     assert "org__model" in str(export_mteb(hub, tmp_path).files[0])
 
 
-def test_the_tracks_of_2017_are_languages_of_one_task(
-    make_pairs: Callable[..., ScoredPairs], tmp_path: Path
-) -> None:
+def test_the_tracks_of_2017_are_languages_of_one_task(tmp_path: Path) -> None:
     names = ["sts17-ar-en", "sts17-es-en-wmt", "sts17-en-en"]
     sets = [make_pairs(name, "test", (250,)) for name in names]
     record = evaluate_pairs(lengths, sets, suite=MULTILINGUAL)

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +10,7 @@ from sentemb.data.sts import STS_SETS, ScoredPairs
 from sentemb.errors import InputError
 from sentemb.evaluation import UndefinedScoreError, evaluate_pairs, evaluate_sts
 from sentemb.evaluation.record import load_predictions
+from tests.evaluation.conftest import make_pairs
 
 # all-MiniLM-L6-v2 under "all". STS12 has 61 pairs of identical strings, which tie only when each string is
 # encoded once; programs that encode them twice report 72.3647 to 72.3683.
@@ -32,7 +32,7 @@ def letters(texts: list[str]) -> np.ndarray:
     )
 
 
-def test_one_call_with_each_sentence_once(make_pairs: Callable[..., ScoredPairs]) -> None:
+def test_one_call_with_each_sentence_once() -> None:
     calls: list[list[str]] = []
 
     def encode(texts: list[str]) -> np.ndarray:
@@ -49,7 +49,7 @@ def test_one_call_with_each_sentence_once(make_pairs: Callable[..., ScoredPairs]
     assert [one.name for one in report.datasets] == ["one", "two"]
 
 
-def test_together_equals_apart(make_pairs: Callable[..., ScoredPairs]) -> None:
+def test_together_equals_apart() -> None:
     one, two = make_pairs("one", seed=1), make_pairs("two", sizes=(10, 20), seed=2)
     both = evaluate_pairs(letters, [one, two])
     for pairs in (one, two):
@@ -97,7 +97,7 @@ def test_agrees_with_the_model_itself(tiny_encoder: SentenceTransformer, pairs: 
     assert report.environment.seconds["encode"] > 0
 
 
-def test_average_needs_the_seven(make_pairs: Callable[..., ScoredPairs]) -> None:
+def test_average_needs_the_seven() -> None:
     names = [*STS_SETS, "sickr-mteb"]
     record = evaluate_pairs(letters, [make_pairs(name, "test", seed=seed) for seed, name in enumerate(names)])
     for metric in ("spearman", "pearson"):

@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from sentemb.data.catalogue import expand
-from sentemb.data.sts import ScoredPairs
 from sentemb.errors import InputError
 from sentemb.evaluation.record import load_predictions, load_records
 from sentemb.evaluation.sts import evaluate_pairs, load_sets
 from sentemb.evaluation.suites import MULTILINGUAL, get_suite
-
-MakePairs = Callable[..., ScoredPairs]
-
-
-def lengths(texts: list[str]) -> np.ndarray:
-    return np.array([[len(text), text.count("a") + 1, 1] for text in texts], dtype=np.float32)
+from tests.evaluation.conftest import lengths, make_pairs
 
 
 def test_the_multilingual_suite_is_the_tracks_of_2017() -> None:
@@ -29,7 +22,7 @@ def test_the_multilingual_suite_is_the_tracks_of_2017() -> None:
         get_suite("bilingual")
 
 
-def test_its_average_is_the_mean_of_the_tracks(make_pairs: MakePairs) -> None:
+def test_its_average_is_the_mean_of_the_tracks() -> None:
     sets = [make_pairs(name, "test", seed=seed) for seed, name in enumerate(MULTILINGUAL.sets)]
     spanish = make_pairs("sts14-es", "test", (10, 20), seed=50)
     record = evaluate_pairs(lengths, [*sets, spanish], suite=MULTILINGUAL)
@@ -47,7 +40,7 @@ def test_its_average_is_the_mean_of_the_tracks(make_pairs: MakePairs) -> None:
     assert evaluate_pairs(lengths, sets).average() is None  # these are not the seven sets of English
 
 
-def test_records_of_both_suites_share_a_folder(make_pairs: MakePairs, tmp_path: Path) -> None:
+def test_records_of_both_suites_share_a_folder(tmp_path: Path) -> None:
     spanish = [make_pairs("sts17-es-es", "test", seed=5)]
     evaluate_pairs(lengths, [make_pairs("stsb", "test")], folder=tmp_path)
     evaluate_pairs(lengths, spanish, folder=tmp_path, suite=MULTILINGUAL)

@@ -21,7 +21,8 @@ from sentemb.evaluation.runner.entries import geometry_suite, pair_suite, transf
 from sentemb.evaluation.runner.suite import Loaded
 from sentemb.evaluation.schema import Record
 from sentemb.evaluation.suites import STS
-from tests.evaluation.conftest import sentences
+from sentemb.evaluation.transfer.presets import PRESETS, LogisticPreset
+from tests.evaluation.conftest import make_pairs, sentences
 
 
 class Letters:
@@ -59,8 +60,15 @@ class Data(NamedTuple):
     tasks: dict[str, dict[str, LabelledTexts]]
 
 
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two folds and two penalties in place of ten and seven."""
+    short = LogisticPreset(folds=2, penalties=(0.5, 2.0), fold_penalties=(0.5, 2.0))
+    monkeypatch.setitem(PRESETS, "logreg", short)  # type: ignore[arg-type]
+
+
 @pytest.fixture
-def data(make_pairs: Callable[..., ScoredPairs]) -> Data:
+def data() -> Data:
     tasks = {
         name: {split: labelled(name, split, 40, seed) for split, seed in (("train", 1), ("test", 30))}
         for name in ("trec", "mrpc")
@@ -71,13 +79,8 @@ def data(make_pairs: Callable[..., ScoredPairs]) -> Data:
 
 @pytest.fixture
 def loaded(data: Data) -> Loaded:
-    return Loaded(
-        (
-            pair_suite(STS, data.sts),
-            geometry_suite(data.geometry),
-            transfer_suite(data.tasks, "logreg", 1111),
-        )
-    )
+    pairs, geometry = pair_suite(STS, data.sts), geometry_suite(data.geometry)
+    return Loaded((pairs, geometry, transfer_suite(data.tasks, "logreg", 1111)))
 
 
 def all_texts(loaded: Loaded) -> set[str]:
