@@ -127,26 +127,22 @@ def _order_notes(paper: PaperTable, ours: Sequence[Sequence[Scores]]) -> list[st
     """For each column, how many pairs of rows are in the paper's order, and how many clearly are not."""
     notes = []
     for column, name in enumerate(COLUMNS):
-        compared: list[tuple[bool, str]] = []
-        for first, second in combinations(range(len(paper.rows)), 2):
-            one, other = paper.rows[first].figures[column], paper.rows[second].figures[column]
-            values = [[score[name] for score in ours[row] if name in score] for row in (first, second)]
-            if one is None or other is None or one == other or not all(values):
-                continue
-            better, worse = (first, second) if one > other else (second, first)
-            difference = _mean_of(ours[better], name) - _mean_of(ours[worse], name)
-            told = f"{paper.rows[better].label} over {paper.rows[worse].label} ({difference:+.1f})"
-            compared.append((difference > 0, told))
-        if compared:
-            against = "; not ".join(told for agrees, told in compared if not agrees)
-            held = sum(agrees for agrees, _ in compared)
-            other_order = f"; not {against}" if against else ""
-            notes.append(f"{name}: {held} of {len(compared)} pairs of rows in the paper's order{other_order}")
+        known = [
+            (figure, 100 * fmean(values), row.label)
+            for row, scores in zip(paper.rows, ours, strict=True)
+            if (figure := row.figures[column]) is not None
+            and (values := [one[name] for one in scores if name in one])
+        ]
+        pairs = [sorted(pair, reverse=True) for pair in combinations(known, 2) if pair[0][0] != pair[1][0]]
+        against = [
+            f"; not {better} over {worse} ({one - other:+.1f})"
+            for (_, one, better), (_, other, worse) in pairs
+            if one <= other
+        ]
+        if pairs:
+            held = f"{len(pairs) - len(against)} of {len(pairs)}"
+            notes.append(f"{name}: {held} pairs of rows in the paper's order{''.join(against)}")
     return notes
-
-
-def _mean_of(scores: Sequence[Scores], name: str) -> float:
-    return 100 * fmean(one[name] for one in scores if name in one)
 
 
 def _setting_notes(records: Sequence[Record]) -> list[str]:

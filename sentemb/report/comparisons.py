@@ -29,17 +29,15 @@ class Compared:
     Attributes:
         on: What they were evaluated on, such as `STS`.
         comparisons: One for each of the systems.
-        p_values: Of each comparison's headline, corrected with Holm's procedure over the systems.
     """
 
     on: str
     comparisons: tuple[Comparison, ...]
-    p_values: tuple[float, ...]
 
-    @classmethod
-    def of(cls, on: str, comparisons: Sequence[Comparison]) -> Compared:
-        """Correct the p-values of some comparisons with one baseline."""
-        return cls(on, tuple(comparisons), tuple(holm([one.headline.p for one in comparisons])))
+    @property
+    def p_values(self) -> list[float]:
+        """Of each comparison's headline, corrected with Holm's procedure over the systems."""
+        return holm([one.headline.p for one in self.comparisons])
 
     def table(self) -> Table:
         """A row for each system: its difference on the average, or on the only set."""
@@ -150,7 +148,7 @@ def compare_with_baselines(
             shown = str(labels.get(name, name))
             steps = None if progress is None else partial(progress, shown)
             comparisons = compare_all(first, others, cache=cache, progress=steps)
-            found.append(Compared.of(on, [_named(one, labels) for one in comparisons]))
+            found.append(Compared(on, tuple(_named(one, labels) for one in comparisons)))
     if not found:
         raise InputError(
             f"there is nothing to compare {', '.join(baselines)} with", "name folders with records of others"

@@ -171,17 +171,12 @@ def test_a_full_disk_leaves_the_old_record(
         (lambda v: v["datasets"][1].update(name="parts"), "a data set is named twice"),
         (lambda v: v["scores"][0].update(dataset="mnli"), r"scores\[0\].dataset: 'mnli' is no data set"),
         (lambda v: v["scores"].append(v["scores"][0]), r"scores\[12\]: .* is there twice"),
-        (
-            lambda v: v["scores"][0].update(value=99.0),
-            r"field scores\[0\].value: 99.0 is not the spearman",
-        ),
-        (
-            lambda v: v["scores"][2].update(value=1.0),
-            r"field scores\[2\].value: 1.0 is not the spearman",
-        ),
-        (
-            lambda v: v["scores"][9].update(value=99.0),
-            r"field scores\[9\].value: 99.0 is not the pearson",
+        *(
+            (
+                lambda v, index=index: v["scores"][index].update(value=99.0),
+                rf"field scores\[{index}\].value: 99.0 is not the {metric}",
+            )
+            for index, metric in ((0, "spearman"), (2, "spearman"), (9, "pearson"))
         ),
         (lambda v: v["environment"].update(seconds={"encode": "fast"}), "field environment.seconds.encode: "),
         (lambda v: v["predictions"].update(data='"'), "field predictions.data"),

@@ -120,15 +120,13 @@ def test_user_errors_in_the_list_of_sets(tmp_path: Path, pairs: ScoredPairs) -> 
         ((), "no list of sets"),
         ("stsb", "no list of sets"),
         (("stsb", "stsb"), "named twice"),
+        (("sts18",), "no data set is called 'sts18'"),
     ):
         with pytest.raises(InputError, match=problem):
             evaluate_sts(letters, sets, data_dir=tmp_path)
-    with pytest.raises(InputError, match="no data set is called 'sts18'"):
-        evaluate_sts(letters, ("sts18",), data_dir=tmp_path)
-    with pytest.raises(InputError, match="no pairs"):
-        evaluate_pairs(letters, [])
-    with pytest.raises(InputError, match="set mine is named twice"):
-        evaluate_pairs(letters, [pairs, pairs])
+    for some, problem in (([], "no pairs"), ([pairs, pairs], "set mine is named twice")):
+        with pytest.raises(InputError, match=problem):
+            evaluate_pairs(letters, some)
     with pytest.raises(InputError, match=r"mine spearman \(all\), mine spearman \(mean\)"):
         evaluate_pairs(letters, [pairs]).score("stsb")
 

@@ -20,6 +20,7 @@ from sentemb.evaluation.transfer.scores import task_scores
 from sentemb.evaluation.transfer.tasks import TASKS
 from tests.evaluation.transfer.senteval_loops import OneClassifier, inner_means, nested
 
+pytestmark = pytest.mark.usefixtures("float64")
 SMALL = {
     name: replace(preset, folds=3, batch_size=16, tenacity=1, max_epochs=24, penalties=(1e-4, 1e-1))
     for name, preset in PRESETS.items()
@@ -38,13 +39,6 @@ def examples(rows: int, classes: int = 2, *, width: int = 6, seed: int = 0) -> t
 
 def accuracy_of(task: str, outcome: Outcome, y: Tensor, preset: Preset) -> float:
     return task_scores(TASKS[task], y.numpy(), outcome.predictions, folds=preset.folds)["accuracy"]
-
-
-@pytest.fixture(autouse=True)
-def float64():
-    torch.set_default_dtype(torch.float64)
-    yield
-    torch.set_default_dtype(torch.float32)
 
 
 @pytest.mark.parametrize("name", SMALL)

@@ -25,13 +25,6 @@ def related(rows: int, seed: int) -> Examples:
     return Examples(torch.from_numpy(features), np.clip(noisy, 0, 5).round(1))
 
 
-@pytest.fixture
-def float64():
-    torch.set_default_dtype(torch.float64)
-    yield
-    torch.set_default_dtype(torch.float32)
-
-
 def test_the_regression_is_that_of_one_pair_at_a_time(float64: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(protocols, "REGRESSION", replace(REGRESSION, max_epochs=150))
     train, dev, test = related(100, 0), related(40, 1), related(50, 2)
