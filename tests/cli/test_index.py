@@ -22,13 +22,18 @@ SENTENCES = [
 MEAN = ["-m", "{bert}", "--pooling", "mean"]
 
 
+def build(corpus: Path, model: Path) -> list[str]:
+    """The words of a command that builds `index` beside the corpus."""
+    output = corpus.with_name("index")
+    return ["index", "build", str(corpus), "-m", str(model), "--pooling", "mean", "-o", str(output)]
+
+
 @pytest.fixture(scope="module")
 def index(tmp_path_factory: pytest.TempPathFactory, tiny_bert: Path) -> Path:
     folder = tmp_path_factory.mktemp("built")
     (folder / "corpus.txt").write_text("\n".join(SENTENCES) + "\n")
     with pytest.raises(SystemExit) as leave:
-        run(["index", "build", str(folder / "corpus.txt"), "-m", str(tiny_bert), "--pooling", "mean",
-             "-o", str(folder / "index")])  # fmt: skip
+        run(build(folder / "corpus.txt", tiny_bert))
     assert not leave.value.code
     assert {path.name for path in folder.iterdir()} == {"corpus.txt", "index"}
     return folder / "index"
@@ -60,8 +65,7 @@ def test_table_shows_scores_and_texts_without_markup(
     sentemb: Command, tiny_bert: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "c.csv").write_text("key,text\nk1,a cat [red]sat[/red]\nk2,two birds\n")
-    code, out, err = sentemb("index", "build", tmp_path / "c.csv", "--id-column", "key", "-m", tiny_bert,
-                             "--pooling", "cls", "-o", tmp_path / "index")  # fmt: skip
+    code, out, err = sentemb(*build(tmp_path / "c.csv", tiny_bert), "--id-column", "key")
     assert code == 0, err
     assert "recall@10" in out and "bytes per vector" in out and "flat because" in out
     code, out, _ = sentemb("index", "search", tmp_path / "index", "a cat [red]sat[/red]", "-k", 1)
@@ -71,18 +75,7 @@ def test_table_shows_scores_and_texts_without_markup(
 
 def test_a_document_cannot_command_the_terminal(sentemb: Command, tiny_bert: Path, tmp_path: Path) -> None:
     (tmp_path / "c.txt").write_text("a cat \x1b[31mred\x07\n")
-    build = (
-        "index",
-        "build",
-        tmp_path / "c.txt",
-        "-m",
-        tiny_bert,
-        "--pooling",
-        "cls",
-        "-o",
-        tmp_path / "index",
-    )
-    assert sentemb(*build)[0] == 0
+    assert sentemb(*build(tmp_path / "c.txt", tiny_bert))[0] == 0
     code, out, _ = sentemb("index", "search", tmp_path / "index", "a cat\x1b[2J")
     assert code == 0 and r"a cat \x1b[31mred\x07" in out and r"a cat\x1b[2J" in out
     assert not {*out} & {"\x1b", "\x07"}
@@ -96,20 +89,9 @@ def test_info_prints_the_manifest(sentemb: Command, index: Path) -> None:
 
 
 def test_overwrite_replaces(sentemb: Command, tiny_bert: Path, tmp_path: Path) -> None:
-    build = (
-        "index",
-        "build",
-        tmp_path / "c.txt",
-        "-m",
-        tiny_bert,
-        "--pooling",
-        "mean",
-        "-o",
-        tmp_path / "index",
-    )
     for texts in ("a cat\n", "a dog\ntwo birds\n"):
         (tmp_path / "c.txt").write_text(texts)
-        code, _, err = sentemb(*build, "--overwrite")
+        code, _, err = sentemb(*build(tmp_path / "c.txt", tiny_bert), "--overwrite")
         assert code == 0, err
     assert json.loads(sentemb("index", "info", tmp_path / "index", "--json")[1])["documents"] == 2
 
@@ -166,17 +148,7 @@ def test_a_file_size_limit_is_one_line(sentemb: Command, tiny_bert: Path, tmp_pa
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, hard))
     try:
-        code, out, err = sentemb(
-            "index",
-            "build",
-            tmp_path / "c.txt",
-            "-m",
-            tiny_bert,
-            "--pooling",
-            "mean",
-            "-o",
-            tmp_path / "index",
-        )
+        code, out, err = sentemb(*build(tmp_path / "c.txt", tiny_bert))
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     errors = [line for line in err.splitlines() if line.startswith("sentemb: error: ")]
@@ -208,22 +180,10 @@ def test_an_interrupted_command_resumes(
 ) -> None:
     # Two shards; the signal comes while the second one is put in its place.
     (tmp_path / "c.txt").write_text("".join(f"cat {number}\n" for number in range(3_000)))
-    arguments = [
-        "index",
-        "build",
-        tmp_path / "c.txt",
-        "-m",
-        tiny_bert,
-        "--pooling",
-        "mean",
-        "-o",
-        tmp_path / "index",
-    ]
+    arguments = build(tmp_path / "c.txt", tiny_bert)
     work = tmp_path / ".index.building"
     log = tmp_path / "log"
-    process = processes.start(
-        processes.run_code, INTERRUPTED_BUILD, str(int(number)), *map(str, arguments), log=log
-    )
+    process = processes.start(processes.run_code, INTERRUPTED_BUILD, str(int(number)), *arguments, log=log)
     process.join()
     err = log.read_text()
     assert process.exitcode == code

@@ -17,19 +17,9 @@ def arguments(tiny_bert: Path, write_file: Callable[[str, str], Path], tmp_path:
     data = write_file("sentences.txt", "".join(f"the {word} is in a park\n" for word in WORDS))
     rows = "".join(f"a {word}\tthe {word} sat\t{index}\n" for index, word in enumerate(WORDS))
     dev = write_file("dev.tsv", f"sentence1\tsentence2\tscore\n{rows}")
-    return [
-        *(
-            "--base",
-            str(tiny_bert),
-            "--data",
-            str(data),
-            "--dev",
-            str(dev),
-            "--output",
-            str(tmp_path / "output"),
-        ),
-        *("--batch-size", "4", "--max-length", "16"),
-    ]
+    paths = {"--base": tiny_bert, "--data": data, "--dev": dev, "--output": tmp_path / "output"}
+    named = [word for option, path in paths.items() for word in (option, str(path))]
+    return [*named, "--batch-size", "4", "--max-length", "16"]
 
 
 def fail(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
