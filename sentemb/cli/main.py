@@ -99,15 +99,21 @@ def _options(
 
 def run(arguments: list[str] | None = None) -> None:
     """Run the command; an error of the user is one line on standard error and exit code 2."""
+    terminated = []
+
+    def terminate(*_: object) -> None:
+        terminated.append(True)
+        raise KeyboardInterrupt  # what handles Ctrl-C cleans up and says how to resume
+
     with suppress(ValueError):  # not the main thread
-        signal.signal(signal.SIGTERM, _terminate)
+        signal.signal(signal.SIGTERM, terminate)
     if isinstance(sys.stdout, io.TextIOWrapper):
         # A file name that is no UTF-8 is printed with escapes.
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
         code = build()(args=arguments, prog_name="sentemb", standalone_mode=False)
-    except KeyboardInterrupt:  # before the command itself has begun, which says how to resume
-        sys.exit(130)
+    except KeyboardInterrupt:  # before the command itself has begun
+        code = 130
     except _UsageError as error:
         _leave_usage(error)
     except InputError as error:
@@ -121,12 +127,7 @@ def run(arguments: list[str] | None = None) -> None:
         _leave(f"this needs {error.name}; pip install 'sentemb[{_EXTRAS[error.name]}]'")
     except typer.Abort:
         _leave("aborted", code=1)
-    sys.exit(code if isinstance(code, int) else 0)
-
-
-def _terminate(*_: object) -> None:
-    """Leave by way of every clean-up, as Ctrl-C does."""
-    sys.exit(143)
+    sys.exit(143 if code == 130 and terminated else code if isinstance(code, int) else 0)
 
 
 def _leave_usage(error: Any) -> None:
