@@ -295,7 +295,7 @@ def load_unlabelled(
     if split not in entry.unlabelled:
         raise InputError(f"{name} {split} has labels", "read it with load_labelled")
     place = locate(entry, split, data_dir)
-    data = Texts(name, split, *_texts(read_examples(entry, split, place, labelled=False)), source=str(place))
+    data = Texts(name, split, *_texts(read_examples(entry, split, place)), source=str(place))
     check_row_count(f"{name} {split} ({place})", len(data), entry.rows.get(split), strict=check_rows)
     return data
 
@@ -317,7 +317,7 @@ def read_labelled_place(entry: Entry, split: str, place: Place) -> LabelledTexts
 def count_rows(entry: Entry, split: str, place: Place) -> int:
     """Count the rows of a split that count: those with a label where labels are published."""
     if split in entry.unlabelled:
-        return sum(1 for _ in read_examples(entry, split, place, labelled=False))
+        return sum(1 for _ in read_examples(entry, split, place))
     return len(read_labelled_place(entry, split, place))
 
 

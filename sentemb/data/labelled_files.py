@@ -22,7 +22,10 @@ logger = logging.getLogger(__name__)
 
 
 class Example(NamedTuple):
-    """One row of a labelled set, its label as the file has it; from a file as published, or of the hub."""
+    """One row of a labelled set: its label as the file has it, None in a split whose labels nobody published.
+
+    `published` tells the authors' files from those of the hub.
+    """
 
     location: str
     text: str
@@ -31,15 +34,19 @@ class Example(NamedTuple):
     published: bool
 
 
-def read_examples(entry: Entry, split: str, place: Place, *, labelled: bool = True) -> Iterator[Example]:
+def read_examples(entry: Entry, split: str, place: Place) -> Iterator[Example]:
     """Read one split of a labelled set from where it was found."""
-    columns = entry.columns if labelled else entry.text_columns
     path = None if place.folder else file_of(entry, split, place)
-    if entry.published is None or (path is not None and path.suffix == ".parquet"):
-        for row in read_file(path or place.path, columns=columns):
-            yield _example(row, columns, labelled=labelled, published=False)
-    else:
-        yield from _published(entry, entry.published, split, place, labelled=labelled)
+    published = None if path and path.suffix == ".parquet" else entry.published
+    columns = (published and published.columns) or entry.columns
+    texts = len(entry.text_columns)
+    if split in entry.unlabelled:
+        columns = columns[:texts]
+    if published is not None:
+        yield from _published(published, split, place, columns, texts)
+        return
+    for row in read_file(path or place.path, columns=columns):
+        yield _example(row, columns, texts, published=False)
 
 
 def file_of(entry: Entry, split: str, place: Place) -> Path:
@@ -62,24 +69,22 @@ def has_split(entry: Entry, split: str, place: Place) -> bool:
 
 
 def _published(
-    entry: Entry, published: Published, split: str, place: Place, *, labelled: bool
+    published: Published, split: str, place: Place, columns: tuple[str, ...], texts: int
 ) -> Iterator[Example]:
     if published.format == "file-per-label":
         for label, file in published.files.items():
             for number, line in place.lines(file, encoding=published.encoding):
                 location = f"{place.name_of(file)}:{number}"
-                yield Example(location, line, None, label if labelled else None, True)
+                yield Example(location, line, None, label, True)
         return
-    names = published.columns or entry.columns
-    columns = names if labelled else names[: len(entry.text_columns)]
     for file in published.files[split].split("+"):
         where, lines = place.name_of(file), place.lines(file, encoding=published.encoding)
         if published.format == "label-first":
-            yield from _label_first(where, lines, labelled=labelled)
+            yield from _label_first(where, lines)
             continue
         wanted = [part for column in columns for part in column.split("+")]
         for number, values in _table(published, split, where, lines, wanted):
-            yield _example(Row(f"{where}:{number}", values), columns, labelled=labelled, published=True)
+            yield _example(Row(f"{where}:{number}", values), columns, texts, published=True)
 
 
 def _table(
@@ -97,20 +102,19 @@ def _table(
     return parse_csv(where, lines, columns, header=header, delimiter=delimiter)
 
 
-def _example(row: Row, columns: tuple[str, ...], *, labelled: bool, published: bool) -> Example:
-    texts = columns[:-1] if labelled else columns
-    first, *second = [" ".join(row.text(part) for part in column.split("+")) for column in texts]
-    label = row.values[columns[-1]] if labelled else None
+def _example(row: Row, columns: tuple[str, ...], texts: int, *, published: bool) -> Example:
+    first, *second = [" ".join(row.text(part) for part in column.split("+")) for column in columns[:texts]]
+    label = row.values[columns[texts]] if columns[texts:] else None
     return Example(row.location, first, second[0] if second else None, label, published)
 
 
-def _label_first(where: str, lines: Lines, *, labelled: bool) -> Iterator[Example]:
+def _label_first(where: str, lines: Lines) -> Iterator[Example]:
     """A label, a space and the text; of a label such as TREC's `DESC:manner` the coarse part counts."""
     for number, line in lines:
         label, space, text = line.partition(" ")
         if not space:
             raise InputError(f"{where}, line {number}: no space between a label and a text")
-        yield Example(f"{where}:{number}", text, None, label.partition(":")[0] if labelled else None, True)
+        yield Example(f"{where}:{number}", text, None, label.partition(":")[0], True)
 
 
 def _whole_lines(where: str, lines: Lines) -> Lines:
