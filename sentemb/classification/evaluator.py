@@ -109,7 +109,7 @@ def score_classifier(classifier: Classifier, data: LabelledTexts) -> dict[str, f
 
 def scoring_task(data: LabelledTexts, metric: Metric = "accuracy") -> Task:
     """How predictions for a set are scored, whatever the set is called."""
-    return Task(data.name, metric, data.pairs is not None, len(data.label_names), "the run's configuration")
+    return Task(data.name, metric, data.pairs is not None, len(data.label_names))
 
 
 def inputs_of(data: LabelledTexts) -> list[Input]:

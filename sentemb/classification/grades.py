@@ -34,5 +34,5 @@ def score_grades(classifier: Classifier, data: LabelledTexts) -> dict[str, float
     """
     grades = np.array([float(name) for name in classifier.labels])
     predicted = classifier.predict_proba(inputs_of(data)) @ grades  # (n,)
-    task = Task(data.name, "spearman", data.pairs is not None, 0, "SupCL-Seq, table 2")
+    task = Task(data.name, "spearman", data.pairs is not None, 0)  # SupCL-Seq, table 2
     return dict(task.scores(data.labels, predicted))

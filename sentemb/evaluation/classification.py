@@ -25,23 +25,14 @@ Paper = Literal["scl", "lacon"]
 _CLASSES: tuple[Metric, ...] = ("accuracy", "macro_f1", "matthews")
 _SCORES: tuple[Metric, ...] = ("pearson", "spearman")
 # What is not here is scored by accuracy, or by Spearman's correlation where labels are scores.
-_HEADLINES: Mapping[str, tuple[Metric, str]] = {
-    "cola": ("matthews", "GLUE; LaCon, table 1; SupCL-Seq, table 2"),
-    "mrpc": ("f1", "GLUE; SupCL-Seq, table 2"),
-    "qqp": ("f1", "GLUE; SupCL-Seq, table 2"),
-    "stsb-glue": ("spearman", "GLUE and SupCL-Seq, table 2, beside Pearson"),
-    "tnews": ("macro_f1", "LaCon, table 1; CLUE's own board has accuracy"),
-    "tnews-few": ("macro_f1", "LaCon, table 1; FewCLUE's own board has accuracy"),
-    "cs224n-sts": ("pearson", "CS 224N default project"),
-}
-_ORIGINS = {
-    "nyu-mll": "GLUE",
-    "senteval": "SentEval",
-    "clue": "CLUE and FewCLUE",
-    "cs224n": "CS 224N default project",
-    "glue": "AdvGLUE",
-    "fewglue": "FewGLUE",
-    "topic": "Zhang, Zhao and LeCun, 2015",
+_HEADLINES: Mapping[str, Metric] = {
+    "cola": "matthews",  # GLUE; LaCon, table 1; SupCL-Seq, table 2
+    "mrpc": "f1",  # GLUE; SupCL-Seq, table 2
+    "qqp": "f1",  # the same
+    "stsb-glue": "spearman",  # GLUE and SupCL-Seq, table 2, beside Pearson
+    "tnews": "macro_f1",  # LaCon, table 1; CLUE's own board has accuracy
+    "tnews-few": "macro_f1",  # LaCon, table 1; FewCLUE's own board has accuracy
+    "cs224n-sts": "pearson",  # CS 224N default project
 }
 _PAPERS: Mapping[Paper, Mapping[str, Metric]] = {
     "scl": {"cola": "accuracy", "mrpc": "accuracy"},
@@ -57,7 +48,6 @@ class Task:
     headline: Metric  # the metric that choices and tables go by
     pair: bool  # two texts a row
     classes: int  # 0 where labels are scores
-    source: str  # who evaluates the set by that metric
 
     @property
     def metrics(self) -> tuple[Metric, ...]:
@@ -99,7 +89,7 @@ class Task:
 def task_of(data: LabelledTexts) -> Task:
     """The task of a set, also of a user's own."""
     headline: Metric = "accuracy" if data.label_names else "spearman"
-    own = Task(data.name, headline, data.pairs is not None, len(data.label_names), "the kind of its labels")
+    own = Task(data.name, headline, data.pairs is not None, len(data.label_names))
     return TASKS.get(data.name, own)
 
 
@@ -137,16 +127,8 @@ def best_runs(validation: Sequence[float], test: Sequence[float], *, best: int =
 
 def _task(entry: Entry) -> Task:
     usual: Metric = "accuracy" if entry.labels else "spearman"
-    headline, source = _HEADLINES.get(entry.name, (usual, _origin(entry)))
-    return Task(entry.name, headline, len(entry.text_columns) == 2, len(entry.labels), source)
-
-
-def _origin(entry: Entry) -> str:
-    if entry.senteval:
-        return _ORIGINS["senteval"]
-    owner = (entry.hub_id or "").partition("/")[0]
-    place = entry.layouts[0].partition("/")[0] if entry.layouts else ""
-    return _ORIGINS.get(owner) or _ORIGINS.get(place, "the kind of its labels")
+    headline = _HEADLINES.get(entry.name, usual)
+    return Task(entry.name, headline, len(entry.text_columns) == 2, len(entry.labels))
 
 
 TASKS: Mapping[str, Task] = {entry.name: _task(entry) for entry in entries("labelled")}

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from sentemb.classification import fit_classifier
 from sentemb.classification.evaluator import inputs_of
@@ -33,6 +33,7 @@ from sentemb.experiments.experiment import Experiment, Method, PlannedTrial, Set
 from sentemb.experiments.labelled_sets import LabelledSets
 from sentemb.experiments.runner import Outcome, Place, Planned, Prepared, TrialKind, short_key
 from sentemb.experiments.samplers import Rule, Splits
+from sentemb.experiments.validation import Written
 from sentemb.modules import build_head, load
 from sentemb.training import resolve
 from sentemb.training.folder import RunFolder
@@ -53,10 +54,8 @@ _LACON: Mapping[str, Any] = {
 _SCL: Mapping[str, Any] = {**_LACON, "base": "roberta-large", "batch_size": 16, "learning_rate": 1e-5}
 
 
-class ClassificationData(BaseModel):
+class ClassificationData(Written):
     """How an experiment on labelled texts makes its rows: its table `data`."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     rule: Rule | None = Field(None, description="where validation and test rows come from, see LabelledSets")
     paper: Paper | None = Field(

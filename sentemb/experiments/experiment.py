@@ -10,10 +10,10 @@ from importlib import resources
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from sentemb.errors import InputError, unknown
-from sentemb.experiments.validation import checked_model
+from sentemb.experiments.validation import Written, checked_model
 from sentemb.training.config import CheckedModel, ClassifierConfig, FlowConfig, MultiTaskConfig, TrainConfig
 from sentemb.training.config.checks import plain
 from sentemb.training.values import read_toml
@@ -78,17 +78,15 @@ class PlannedTrial:
         return f"{self.method.name}{sets}" + ("" if self.seed is None else f" seed {self.seed}")
 
 
-class PublishedDifference(BaseModel):
+class PublishedDifference(Written):
     """What the paper says that one method is better than another, by data set or `average`."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     of: str
     to: str
     published: dict[str, float]
 
 
-class Experiment(BaseModel):
+class Experiment(Written):
     """Methods × data sets × settings × seeds, and how the results are reported.
 
     Every combination is one trial. `load_experiment` reads experiments from TOML, where `[methods.NAME]`
@@ -97,8 +95,6 @@ class Experiment(BaseModel):
     Raises:
         InputError: A field is wrong, something is named twice, or there are fewer seeds than are reported.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str = Field(description="what records, tables and files call it")
     title: str = Field(description="title of its table")

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from sentemb._files import read_json
 from sentemb.encoding.fingerprint import fingerprint_of
@@ -16,6 +16,7 @@ from sentemb.evaluation.environment import command_line, environment
 from sentemb.evaluation.schema import OVERALL, DataSet, Record, Score
 from sentemb.experiments.experiment import Experiment, PlannedTrial, Setting, grid, joined
 from sentemb.experiments.runner import Outcome, Place, Planned, Prepared, TrialKind, short_key
+from sentemb.experiments.validation import Written
 from sentemb.modules import load
 from sentemb.multitask import (
     MultiTaskModel,
@@ -40,10 +41,8 @@ _SCORES = [
 _NO_SETTING = ("output", "seeds", "recipe")
 
 
-class MultiTaskData(BaseModel):
+class MultiTaskData(Written):
     """What an experiment on the three tasks wants to know of its data: its table `data`."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     nli: str = Field("simcse-nli", description="NLI triples: a file or a catalogue name")
     held_out: float | None = Field(

@@ -126,7 +126,8 @@ def _full(pool: Pool, setting: Setting, seed: int) -> Splits:
     rows = pool.usable
     if pool.name not in LACON_WHOLE:
         rows = rows[cap_per_class(pool.labels, seed=seed)]
-    return _validated(pool, rows, seed)
+    parts = lacon_train_split(pool.train.labels[rows], seed=seed)
+    return pool.splits(rows[parts.train], rows[parts.validation])
 
 
 def _train(pool: Pool, setting: Setting, seed: int) -> Splits:
@@ -191,11 +192,6 @@ _DRAWS: Mapping[str, Callable[[Pool, Setting, int], Splits]] = {
     "noise": _noise,
     "classes": _classes,
 }
-
-
-def _validated(pool: Pool, rows: Rows, seed: int) -> Splits:
-    parts = lacon_train_split(pool.train.labels[rows], seed=seed)
-    return pool.splits(rows[parts.train], rows[parts.validation])
 
 
 def _training_set(pool: Pool, size: int, seed: int) -> Rows:

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 from sentence_transformers import SentenceTransformer
 
 from sentemb._files import new_folder, write_text
@@ -27,6 +27,7 @@ from sentemb.evaluation.sts import evaluate_pairs, load_sets
 from sentemb.evaluation.suites import get_suite
 from sentemb.experiments.experiment import Experiment, Method, PlannedTrial, Setting, grid, joined, portable
 from sentemb.experiments.runner import Outcome, Place, Planned, Prepared, TrialKind, differing
+from sentemb.experiments.validation import Written
 from sentemb.losses import ViewCache
 from sentemb.modules import load
 from sentemb.training import resolve, train
@@ -46,10 +47,8 @@ _NO_SETTING = ("output", "data_dir", "seeds")
 _VIEWS = ViewCache()
 
 
-class StsData(BaseModel):
+class StsData(Written):
     """What an experiment evaluated on scored pairs wants to know: its table `data`."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     suite: Literal["sts", "multilingual"] = Field("sts", description="which average and which correlation")
     sample: str = Field("simcse-nli", description="pairs for methods with data = 'sample'")

@@ -5,11 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from sentemb.errors import InputError, unknown
 
 Model = TypeVar("Model", bound=BaseModel)
+
+
+class Written(BaseModel):
+    """What a user wrote: no field may change, none may be unknown."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 def checked_model(kind: type[Model], values: Mapping[str, Any], place: str) -> Model:

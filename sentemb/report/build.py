@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,10 +11,10 @@ from sentemb.errors import InputError
 from sentemb.evaluation.naming import check_once
 from sentemb.evaluation.record import load_records
 from sentemb.evaluation.schema import FORMAT, Record
-from sentemb.evaluation.suites import GEOMETRY, MULTILINGUAL, STS, TRANSFER, Suite
+from sentemb.evaluation.suites import GEOMETRY, MULTILINGUAL, STS, TRANSFER
 from sentemb.report.analysis_sections import geometry_section, layers_section, training_section
 from sentemb.report.comparisons import compare_with_baselines, comparison_sections
-from sentemb.report.labels import label_table, mark_best, read_labels
+from sentemb.report.labels import Label, label_table, mark_best, read_labels
 from sentemb.report.results import relatedness_table, sts_table, summary_table, transfer_table
 from sentemb.report.sections import Section
 from sentemb.report.table import Table
@@ -66,15 +66,8 @@ def build_report(
     labels = {name: label for folder in folders for name, label in read_labels(folder).items()}
     records = _records(folders)
 
-    def of(suite: Suite) -> list[Record]:
-        return [record for record in records if record.suite == suite.name]
-
-    def labelled(table: Table) -> Table:
-        return mark_best(label_table(table, labels))
-
-    def transfer(some: Sequence[Record]) -> list[Table | None]:
-        presets = sorted({record.protocol for record in some})
-        return [*(labelled(transfer_table(some, preset)) for preset in presets), relatedness_table(some)]
+    def of(suite: str) -> list[Record]:
+        return [record for record in records if record.suite == suite]
 
     compared = (
         compare_with_baselines(records, baselines, labels, cache=cache, progress=progress)
@@ -84,22 +77,12 @@ def build_report(
     differences, details = comparison_sections(compared) if compared else (None, None)
     found = [
         differences,
-        _section("summary", "Averages", of(STS), lambda some: [summary_table(some, labels)]),
-        _section(
-            STS.name,
-            "Semantic textual similarity",
-            of(STS),
-            lambda some: [labelled(sts_table(some, protocol=protocol))],
-        ),
-        _section(
-            MULTILINGUAL.name,
-            "Other languages",
-            of(MULTILINGUAL),
-            lambda some: [labelled(sts_table(some))],
-        ),
-        _section(TRANSFER.name, "Transfer tasks", of(TRANSFER), transfer),
+        _section("summary", "Averages", _summary_tables(of(STS.name), labels)),
+        _section(STS.name, "Semantic textual similarity", _sts_tables(of(STS.name), labels, protocol)),
+        _section(MULTILINGUAL.name, "Other languages", _sts_tables(of(MULTILINGUAL.name), labels, None)),
+        _section(TRANSFER.name, "Transfer tasks", _transfer_tables(of(TRANSFER.name), labels)),
         details,
-        geometry_section(of(GEOMETRY), folders, labels, figures=figures),
+        geometry_section(of(GEOMETRY.name), folders, labels, figures=figures),
         layers_section(folders, figures=figures),
         training_section(runs) if runs and figures else None,
     ]
@@ -129,13 +112,21 @@ def _is_record(path: Path) -> bool:
     return isinstance(values, dict) and values.get("format") == FORMAT
 
 
-def _section(
-    name: str,
-    heading: str,
-    records: Sequence[Record],
-    make: Callable[[Sequence[Record]], Sequence[Table | None]],
-) -> Section | None:
-    """A section of tables; None where no record gives a row."""
-    made = make(records) if records else []
-    tables = tuple(table for table in made if table is not None and table.rows)
-    return Section(name, heading, tables=tables) if tables else None
+def _section(name: str, heading: str, tables: Sequence[Table]) -> Section | None:
+    return Section(name, heading, tables=tuple(tables)) if tables else None
+
+
+def _summary_tables(records: Sequence[Record], labels: Mapping[str, Label]) -> list[Table]:
+    table = summary_table(records, labels) if records and labels else None
+    return [] if table is None else [table]
+
+
+def _sts_tables(records: Sequence[Record], labels: Mapping[str, Label], protocol: str | None) -> list[Table]:
+    return [mark_best(label_table(sts_table(records, protocol=protocol), labels))] if records else []
+
+
+def _transfer_tables(records: Sequence[Record], labels: Mapping[str, Label]) -> list[Table]:
+    presets = sorted({record.protocol for record in records})
+    tables = [mark_best(label_table(transfer_table(records, preset), labels)) for preset in presets]
+    related = relatedness_table(records) if records else None
+    return [table for table in (*tables, related) if table is not None and table.rows]

@@ -21,7 +21,7 @@ from sentemb.evaluation.measures import measure
 @pytest.mark.parametrize("classes", [2, 3])
 def test_a_task_has_every_metric_of_its_kind_of_labels(classes: int) -> None:
     gold, predictions = np.random.default_rng(classes).integers(0, classes, (2, 50))
-    scores = Task("x", "accuracy", False, classes, "").scores(gold, predictions)
+    scores = Task("x", "accuracy", False, classes).scores(gold, predictions)
     assert scores == {metric: measure(metric, predictions, gold) for metric in scores}
     assert [*scores] == ["accuracy", "macro_f1", "matthews", *(["f1"] if classes == 2 else [])]
 
@@ -59,7 +59,7 @@ def test_predictions_that_do_not_fit(gold: list[int], predictions: list[float], 
 def test_every_labelled_set_is_a_task() -> None:
     assert {*TASKS} == {entry.name for entry in entries("labelled")}
     for task in TASKS.values():
-        assert task.headline in task.metrics and task.source
+        assert task.headline in task.metrics
         assert task.classes != 1
 
 
@@ -94,7 +94,7 @@ def test_papers_with_other_metrics() -> None:
 
 def test_a_users_own_set_has_a_task() -> None:
     data = LabelledTexts("mine", "dev", ["a", "b"], None, np.array([0, 1]), ("x", "y"))
-    assert task_of(data) == Task("mine", "accuracy", False, 2, "the kind of its labels")
+    assert task_of(data) == Task("mine", "accuracy", False, 2)
     scored = LabelledTexts("mine", "dev", ["a"], ["b"], np.array([0.5]), ())
     assert (task_of(scored).headline, task_of(scored).pair) == ("spearman", True)
     known = LabelledTexts("cola", "dev", ["a"], None, np.array([0]), ("x", "y"))

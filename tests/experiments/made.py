@@ -17,7 +17,7 @@ def record(name: str, seed: int, gold: np.ndarray, predictions: np.ndarray, **ch
     data = changes.get("data", "toy")
     classes = max(2, int(gold.max()) + 1)
     names = tuple(f"class-{number}" for number in range(classes))
-    scores = Task("toy", metric, False, classes, "").scores(gold, predictions)
+    scores = Task("toy", metric, False, classes).scores(gold, predictions)
     made = make_record(
         "classification",
         name,
