@@ -19,6 +19,8 @@ from sentemb.evaluation.measures import scores_of_counts
 
 Double = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.integer]
+Pairs = Sequence[tuple[Integers, Integers]]
+"""For each comparison the rows of the runs that stand against each other."""
 
 CORRELATIONS = ("spearman", "pearson")
 # Numbers of a block of draws: 16 MiB of float64. The draws depend on it.
@@ -50,7 +52,7 @@ def exchange(
     metric: str,
     predictions: Double,
     gold: Double,
-    pairs: Sequence[tuple[Integers, Integers]],
+    pairs: Pairs,
     *,
     draws: int,
     generator: np.random.Generator,
@@ -62,8 +64,11 @@ def exchange(
     system are wrong on the same items, so an item is exchanged in all of them at once. Similarities of
     different encoders have different scales: their ranks are exchanged.
     """
-    kind = _ExchangedCorrelations if metric in CORRELATIONS else _ExchangedClasses
-    differences = kind(metric, predictions, gold, pairs, classes)
+    differences: _ExchangedCorrelations | _ExchangedClasses
+    if metric in CORRELATIONS:
+        differences = _ExchangedCorrelations(metric, predictions, gold, pairs)
+    else:
+        differences = _ExchangedClasses(_Confusions(metric, predictions, gold, classes), pairs)
     found = []
     for size in _sizes(len(gold), draws):
         drawn = generator.integers(0, 2, size=(size, len(gold)), dtype=np.int8)
@@ -202,14 +207,7 @@ class _Confusions:
 class _ExchangedCorrelations:
     """Differences of correlations under exchanges, from sums over the exchanged items."""
 
-    def __init__(
-        self,
-        metric: str,
-        predictions: Double,
-        gold: Double,
-        pairs: Sequence[tuple[Integers, Integers]],
-        classes: int,
-    ) -> None:
+    def __init__(self, metric: str, predictions: Double, gold: Double, pairs: Pairs) -> None:
         if metric == "spearman":
             predictions, gold = stats.rankdata(predictions, axis=1), stats.rankdata(gold)
         runs, gold = _standardised(predictions), _standardised(gold[None])[0]
@@ -242,19 +240,12 @@ class _ExchangedCorrelations:
 class _ExchangedClasses:
     """Differences of metrics of classes under exchanges."""
 
-    def __init__(
-        self,
-        metric: str,
-        predictions: Double,
-        gold: Double,
-        pairs: Sequence[tuple[Integers, Integers]],
-        classes: int,
-    ) -> None:
-        self.pairs, self.tables = pairs, _Confusions(metric, predictions, gold, classes)
-        right = self.tables.right
-        self.gains = np.stack([(right[one] - right[other]).mean(axis=0) / len(gold) for one, other in pairs])
-        self.cells = [_one_hot(one, self.tables.classes**2).T for one in self.tables.cells]  # (n, cells) each
-        self.observed = self.exchanged(np.ones((1, len(gold))))[:, 0]
+    def __init__(self, tables: _Confusions, pairs: Pairs) -> None:
+        self.tables, self.pairs = tables, pairs
+        right, count = tables.right, tables.right.shape[1]
+        self.gains = np.stack([(right[one] - right[other]).mean(axis=0) / count for one, other in pairs])
+        self.cells = [_one_hot(one, tables.classes**2).T for one in tables.cells]  # (n, cells) each
+        self.observed = self.exchanged(np.ones((1, count)))[:, 0]
 
     def exchanged(self, signs: Double) -> Double:
         """Of exchanges (draws, n), -1 for an exchange: shape (comparisons, draws)."""

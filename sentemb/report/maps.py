@@ -175,16 +175,8 @@ def label_map_figure(
         for number, name in enumerate(names):
             _scatter(axes, dots[classes == number], number, s=14, alpha=0.6, linewidth=0, label=name)
             if len(stars):
-                colour = COLOURS[number % len(COLOURS)]
-                axes.scatter(
-                    stars[number, 0],
-                    stars[number, 1],
-                    s=260,
-                    marker="*",
-                    color=colour,
-                    edgecolor="black",
-                    zorder=3,
-                )
+                star = {"marker": "*", "s": 260, "edgecolor": "black", "zorder": 3}
+                _scatter(axes, stars[number : number + 1], number, **star)
         _bare(axes, title)
     _legend_below(figure, all_axes[0])
     return figure
@@ -192,8 +184,8 @@ def label_map_figure(
 
 def _scatter(axes: Axes, points: NDArray[np.float64], number: int, **style: Any) -> None:
     # Twice the palette's length is told apart by the marker.
-    marker = "o" if number < len(COLOURS) else "^"
-    axes.scatter(points[:, 0], points[:, 1], marker=marker, color=COLOURS[number % len(COLOURS)], **style)
+    given = {"marker": "o" if number < len(COLOURS) else "^", "color": COLOURS[number % len(COLOURS)]}
+    axes.scatter(points[:, 0], points[:, 1], **(given | style))
 
 
 def _bare(axes: Axes, title: str) -> None:
