@@ -176,9 +176,10 @@ def test_a_killed_experiment_keeps_whole_records_and_resumes(tmp_path: Path) -> 
     process = start(folder, jobs=2)
     wait_for(lambda: len(list(folder.glob("*.json"))) >= 3)
     process.kill()
-    workers = {int(line.split()[1]) for line in process.communicate()[0].splitlines()}
+    process.wait()
+    workers = workers_of(folder)
     assert len(workers) == 2
-    wait_for(lambda: not any(runs(worker) for worker in workers))
+    wait_for(lambda: not any(map(runs, workers)))
     kept = {(one.model, one.seed): one for one in load_records(folder)}  # every one is whole
     assert 3 <= len(kept) < 12
     counting = Counting()
@@ -194,22 +195,29 @@ def test_a_killed_experiment_keeps_whole_records_and_resumes(tmp_path: Path) -> 
 
 @pytest.mark.slow
 def test_ctrl_c_ends_every_process_at_once(tmp_path: Path) -> None:
-    process = start(tmp_path, jobs=2)
-    wait_for(lambda: len(list(tmp_path.glob("*.json"))) >= 2)
+    folder = tmp_path / "records"
+    process = start(folder, jobs=2)
+    wait_for(lambda: len(list(folder.glob("*.json"))) >= 2)
     process.send_signal(signal.SIGINT)
-    workers = {int(line.split()[1]) for line in process.communicate(timeout=30)[0].splitlines()}
-    assert process.returncode != 0
-    assert len(workers) == 2 and not any(runs(worker) for worker in workers)
+    assert process.wait(timeout=30) != 0
+    workers = workers_of(folder)
+    assert len(workers) == 2 and not any(map(runs, workers))
 
 
-def start(folder: Path, *, jobs: int) -> subprocess.Popen[str]:
-    folder.parent.mkdir(exist_ok=True)
+def start(folder: Path, *, jobs: int) -> subprocess.Popen[bytes]:
+    started = folder.with_suffix(".started")
+    started.mkdir()
     script = folder.parent / f"{folder.name}.py"
     script.write_text(RUN)
     root = str(Path(__file__).resolve().parents[2])
-    environment = {**os.environ, "PYTHONPATH": root}
+    environment = {**os.environ, "PYTHONPATH": root, "STARTED": str(started)}
     command = [sys.executable, str(script), str(folder), str(jobs)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment, cwd=root)
+    return subprocess.Popen(command, env=environment, cwd=root)
+
+
+def workers_of(folder: Path) -> list[int]:
+    """The processes that ran trials."""
+    return [int(path.name) for path in folder.with_suffix(".started").iterdir()]
 
 
 def runs(process: int) -> bool:

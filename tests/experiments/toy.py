@@ -57,8 +57,11 @@ def run_toy(trial: PlannedTrial, splits: Splits, fingerprint: str) -> Outcome:
 
 
 def run_slowly(*arguments: Any) -> Outcome:
-    """The same, but long enough to be killed in the middle; says which process runs it."""
-    os.write(1, f"start {os.getpid()}\n".encode())
+    """The same, but long enough to be killed in the middle, and not before two processes are there."""
+    started = Path(os.environ["STARTED"])
+    (started / str(os.getpid())).touch()
+    while len(list(started.iterdir())) < 2:
+        time.sleep(0.02)
     time.sleep(0.3)
     return run_toy(*arguments)
 
