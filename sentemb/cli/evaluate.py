@@ -100,7 +100,7 @@ def transfer(
         str,
         typer.Option(
             help="mr, cr, subj, mpqa, sst2, trec, mrpc, sst5, sick-e, stsb-trained, sickr-trained, a probing "
-            "task; or `transfer`, the papers' seven, and `probing`, the ten of these."
+            "task; `transfer`, the papers' seven, and `probing`, the ten of these; your own labelled files."
         ),
     ] = "transfer",
     preset: Preset = "simcse",
@@ -108,6 +108,7 @@ def transfer(
 ) -> None:
     """Train SentEval's classifiers on frozen sentence vectors (SentEval's transfer and probing tasks).
 
+    A file of your own, a text (or two) and a label a row, is evaluated by cross-validation, as MR is.
     Accuracies under different presets do not compare. The regressions of stsb-trained and sickr-trained are
     SentEval's own way with these sets, under every preset the same.
     """

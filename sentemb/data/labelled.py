@@ -260,7 +260,7 @@ def read_labelled(
     if scores:
         labels = np.array([row.number(label) for row in rows], dtype=np.float64)
     else:
-        values = [(row.location, row.values[label]) for row in rows]
+        values = [(f"{row.location}: column {label!r}", row.values[label]) for row in rows]
         names = tuple(label_names or in_order(spelling(value, location) for location, value in values))
         labels = number_labels(values, names, spellings=names, where=title)
     return LabelledTexts(

@@ -174,6 +174,11 @@ CASES: dict[str, tuple[Make, tuple[str, ...], tuple[str, ...]]] = {
         (*TRAIN[:-2], "--data", "{data}", "--columns", "sentence1", "--dev", "{data}"),
         ("dev.tsv:3", "score"),
     ),
+    "row without a label": (
+        file("mine.csv", "text,label\na cat,x\nthe dog,\n"),
+        ("eval", "transfer", "{bert}", "--pooling", "cls", "--tasks", "{data}", "--output", "{out}"),
+        ("mine.csv:3", "'label'"),
+    ),
     "no record to export": (not_an_index, ("export", "{data}", "--output", "{out}"), ("plain",)),
     # search
     "no index": (not_an_index, ("index", "search", "{data}", "a cat"), ("plain",)),

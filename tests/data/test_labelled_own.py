@@ -53,7 +53,9 @@ def test_another_split_takes_the_classes_of_the_first(write_file: Write) -> None
     assert read_labelled(write_file("dev.csv", content)).labels.tolist() == [1, 0]
     dev = read_labelled(write_file("dev.csv", content), label_names=train.label_names, split="dev")
     assert (dev.labels.tolist(), dev.class_counts) == ([2, 0], {"x": 1, "y": 0, "z": 1})
-    with pytest.raises(InputError, match=r"late\.csv:3: 'w' is not a label of late; its labels are x, y, z"):
+    with pytest.raises(
+        InputError, match=r"late\.csv:3: column 'label': 'w' is not a label of late; its labels are x, y, z"
+    ):
         read_labelled(write_file("late.csv", "text,label\nd,z\ne,w\n"), label_names=train.label_names)
 
 
@@ -68,8 +70,11 @@ def test_scores_and_pairs(write_file: Write) -> None:
 @pytest.mark.parametrize(
     ("content", "fragment"),
     [
-        ('{"text": "a", "label": null}\n', "own.jsonl:1: no label; remove the row"),
-        ('{"text": "a", "label": 1}\n{"text": "a", "label": "  "}\n', "own.jsonl:2: no label"),
+        ('{"text": "a", "label": null}\n', "own.jsonl:1: column 'label': no label; remove the row"),
+        (
+            '{"text": "a", "label": 1}\n{"text": "a", "label": "  "}\n',
+            "own.jsonl:2: column 'label': no label",
+        ),
         ('{"text": "a", "label": 0.5}\n', "0.5 is not a class; read such labels as scores (scores=True)"),
         ('{"text": "a", "label": [1]}\n', "[1] is not a class"),
         ('{"text": 3, "label": 1}\n', "own.jsonl:1: column 'text' holds 3 where a text is wanted"),

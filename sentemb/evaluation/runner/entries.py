@@ -18,7 +18,7 @@ from sentemb.evaluation.sts import evaluate_pairs
 from sentemb.evaluation.suites import MULTILINGUAL, STS, Suite
 from sentemb.evaluation.transfer.evaluate import checksum_of_task, evaluate_tasks, texts_of
 from sentemb.evaluation.transfer.presets import get_preset
-from sentemb.evaluation.transfer.tasks import TRANSFER_TASKS, check_tasks, load_tasks
+from sentemb.evaluation.transfer.tasks import TRANSFER_TASKS, check_folds, check_tasks, load_tasks
 
 
 def pair_suite(suite: Suite, pairs: Mapping[str, ScoredPairs]) -> RunnableSuite:
@@ -95,13 +95,14 @@ def _read_pairs(options: Options, name: str, *, split: str) -> ScoredPairs:
 
 
 def _load_transfer(options: Options) -> Loaded:
-    get_preset(options.preset)
+    preset = get_preset(options.preset)
     names = TRANSFER_TASKS if options.tasks is None else options.tasks
     check_tasks(names)
-    tasks, missing = read_available(
-        names,
-        lambda name: load_tasks([name], data_dir=options.data_dir, check_rows=options.check_rows)[name],
+    found, missing = read_available(
+        names, lambda name: load_tasks([name], data_dir=options.data_dir, check_rows=options.check_rows)
     )
+    tasks = {title: parts for loaded in found.values() for title, parts in loaded.items()}
+    check_folds(tasks, preset)
     alone = len(options.seeds) == 1
     suites = [transfer_suite(tasks, options.preset, seed, alone=alone) for seed in options.seeds]
     return Loaded(tuple(suites) if tasks else (), missing)

@@ -22,7 +22,7 @@ class Options:
         data_dir: The folder of data; `SENTEMB_DATA` by default.
         check_rows: Refuse a set whose number of rows differs from the catalogue's.
         preset: Of the classifiers of transfer tasks.
-        tasks: The transfer tasks; the papers' seven by default.
+        tasks: The transfer tasks, or files of one's own; the papers' seven by default.
         seeds: Of the classifiers, a record each; SentEval's example has 1111.
         pairs: The scored pairs that geometry is measured on: a set's name or a file.
         split: Their split.

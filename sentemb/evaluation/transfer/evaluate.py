@@ -27,7 +27,15 @@ from sentemb.evaluation.transfer.protocols import (
     splits,
 )
 from sentemb.evaluation.transfer.scores import task_scores
-from sentemb.evaluation.transfer.tasks import TASKS, TRANSFER_TASKS, check_tasks, load_tasks
+from sentemb.evaluation.transfer.tasks import (
+    TASKS,
+    TRANSFER_TASKS,
+    TransferTask,
+    check_folds,
+    check_tasks,
+    load_tasks,
+    task_of,
+)
 
 Announce = Callable[[str], None]
 Parts = Mapping[str, LabelledTexts]
@@ -59,7 +67,8 @@ def evaluate_transfer(
 
     Args:
         encoder: Anything that `load_encoder` takes.
-        tasks: Names of `TASKS`. The regressions of `RELATEDNESS_TASKS` are the same under all presets.
+        tasks: Names of `TASKS`, or files of your own as `load_tasks` takes them. The regressions of
+            `RELATEDNESS_TASKS` are the same under all presets.
         preset: Name of a preset: `sg-bert`, `simcse`, `simcse-fast` or `logreg`.
         seeds: Seeds of the classifiers, a record each; SentEval's example has 1111.
         data_dir: The folder of data; `SENTEMB_DATA` by default.
@@ -81,6 +90,7 @@ def evaluate_transfer(
     check_tasks(tasks)
     loaded = load_encoder(encoder)
     sets = load_tasks(tasks, data_dir=data_dir, check_rows=check_rows)
+    check_folds(sets, get_preset(preset))
     return evaluate_tasks(loaded, sets, preset=preset, seeds=seeds, progress=progress, announce=announce)
 
 
@@ -121,10 +131,12 @@ def texts_of(parts: Parts) -> Iterator[str]:
 
 def checksum_of_task(task: str, parts: Parts) -> str:
     """Checksum of what is predicted; the order of a task's rows is part of it."""
-    return _checksum(parts[TASKS[task].tested])
+    return _checksum(task, parts[task_of(task).tested])
 
 
-def _checksum(data: LabelledTexts) -> str:
+def _checksum(task: str, data: LabelledTexts) -> str:
+    if task not in TASKS:
+        return str(data.describe()["sha256"])  # the texts of one's own file may change under their labels
     return hashlib.sha256(np.ascontiguousarray(data.labels).tobytes()).hexdigest()
 
 
@@ -148,24 +160,24 @@ class _Vectors:
 
 
 def _evaluate(task: str, parts: Parts, vectors: _Vectors, preset: str, seed: int) -> _TaskResult:
-    examples = [vectors.examples(parts[split]) for split in TASKS[task].splits]
+    kind = task_of(task)
+    examples = [vectors.examples(parts[split]) for split in kind.splits]
     began = time.perf_counter()
-    outcome = _train(task, examples, get_preset(preset), seed)
+    outcome = _train(kind, examples, get_preset(preset), seed)
     seconds = time.perf_counter() - began
-    data = parts[TASKS[task].tested]
-    scores = task_scores(TASKS[task], data.labels, outcome.predictions, folds=get_preset(preset).folds)
+    data = parts[kind.tested]
+    scores = task_scores(kind, data.labels, outcome.predictions, folds=get_preset(preset).folds)
     return _TaskResult(task, data, scores, outcome, seconds)
 
 
-def _train(task: str, examples: Sequence[Examples], preset: Preset, seed: int) -> Outcome:
-    validation = TASKS[task].validation
-    if validation == "regression":
+def _train(task: TransferTask, examples: Sequence[Examples], preset: Preset, seed: int) -> Outcome:
+    if task.validation == "regression":
         return regression(*examples, seed=seed)
-    if TASKS[task].linear and isinstance(preset, NeuralPreset):
+    if task.linear and isinstance(preset, NeuralPreset):
         preset = replace(preset, hidden=0)
-    if validation == "nested":
+    if task.validation == "nested":
         return nested_folds(*examples, preset=preset, seed=seed)
-    if validation == "folds":
+    if task.validation == "folds":
         return folds_then_test(*examples, preset=preset, seed=seed)
     return splits(*examples, preset=preset, seed=seed)
 
@@ -201,7 +213,7 @@ def _record(
                 name=one.task,
                 split=one.data.split,
                 items=len(one.data),
-                sha256=_checksum(one.data),
+                sha256=_checksum(one.task, one.data),
                 classes=one.data.label_names,
             )
             for one in results

@@ -12,7 +12,7 @@ from sklearn.model_selection import StratifiedKFold
 from sentemb.evaluation.correlation import CorrelationError, pearson, spearman
 from sentemb.evaluation.measures import measure
 from sentemb.evaluation.transfer.presets import PRESETS
-from sentemb.evaluation.transfer.tasks import TASKS, TransferTask
+from sentemb.evaluation.transfer.tasks import TransferTask, task_of
 
 Rows = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -45,7 +45,7 @@ def accuracy_of_folds(
     task: str, preset: str, gold: npt.NDArray[Any], predictions: npt.NDArray[Any]
 ) -> float | None:
     """The accuracy of a task that is reported as a mean over folds; None of other tasks."""
-    if task not in TASKS or TASKS[task].validation != "nested" or preset not in PRESETS:
+    if task_of(task).validation != "nested" or preset not in PRESETS:
         return None
     return nested_accuracy(gold, predictions, PRESETS[preset].folds)
 

@@ -1,18 +1,22 @@
-"""SentEval's tasks: which set, which features, which way to validate."""
+"""SentEval's tasks and files of one's own: which set, which features, which way to validate."""
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 import numpy as np
 
+from sentemb.data.files import name_and_split, names_a_file
 from sentemb.data.labelled import LabelledTexts, load_labelled
 from sentemb.data.probing import read_probe
 from sentemb.data.sts import load_scored_pairs
 from sentemb.errors import InputError
+from sentemb.evaluation.transfer.presets import NeuralPreset, Preset
 
 Validation = Literal["nested", "folds", "split", "regression"]
 """Nested folds, folds on the training split, a dev split, or a dev split that stops a regression."""
@@ -80,6 +84,16 @@ RELATEDNESS_TASKS = tuple(name for name, task in TASKS.items() if task.validatio
 preset the same. Most papers report the cosine without training, `evaluate_sts`; the two do not compare."""
 
 
+def task_of(title: str) -> TransferTask:
+    """A task by what results call it; any other than those of `TASKS` is a file of one's own."""
+    return TASKS.get(title) or TransferTask(title, title, "", "nested")
+
+
+def title_of(name: str) -> str:
+    """What results call a task, or a file of one's own."""
+    return name if name in TASKS or not names_a_file(name) else name_and_split(Path(name))[0]
+
+
 def load_tasks(
     names: Sequence[str] = TRANSFER_TASKS,
     *,
@@ -92,18 +106,18 @@ def load_tasks(
     that are equal in both stay as they are in the files. Another order would give other folds.
 
     Args:
-        names: Tasks.
+        names: Tasks, or files as `load_labelled` takes them, which are cross-validated as MR is.
         data_dir: The folder of data; `SENTEMB_DATA` by default.
         check_rows: Refuse a split whose number of rows is not the published one.
 
     Returns:
-        The splits of each task, by their names.
+        The splits of each task, by their names; a file is called by its name without suffixes.
 
     Raises:
         InputError: No name, a name twice, an unknown task, or data that cannot be used.
     """
     check_tasks(names)
-    return {name: _load(TASKS[name], data_dir, check_rows=check_rows) for name in names}
+    return {title_of(name): _load(name, data_dir, check_rows=check_rows) for name in names}
 
 
 def check_tasks(names: Sequence[str]) -> None:
@@ -111,16 +125,51 @@ def check_tasks(names: Sequence[str]) -> None:
     if isinstance(names, str) or not names:
         raise InputError("no list of tasks was given", f"choose among {', '.join(TASKS)}")
     for name in names:
-        if name not in TASKS:
-            raise InputError(f"no task {name!r}", f"choose among {', '.join(TASKS)}")
-    if twice := sorted({name for name in names if list(names).count(name) > 1}):
+        if name not in TASKS and not names_a_file(name):
+            raise InputError(f"no task {name!r}", f"name a labelled file, or choose among {', '.join(TASKS)}")
+        if name not in TASKS and title_of(name) in TASKS:
+            raise InputError(f"{name} is called like the task {title_of(name)}", "rename the file")
+    titles = [title_of(name) for name in names]
+    if twice := sorted({title for title in titles if titles.count(title) > 1}):
         raise InputError(f"task {twice[0]} is named twice", "name each task once")
 
 
+def check_folds(tasks: Mapping[str, Mapping[str, LabelledTexts]], preset: Preset) -> None:
+    """Refuse data that cannot be divided into a preset's folds, before time is spent on encoding."""
+    folds = preset.folds
+    # Of the rows outside a fold, each class must have one for every inner fold.
+    needed = {"nested": folds + 2, "folds": folds}
+    for title, parts in tasks.items():
+        least = needed.get(task_of(title).validation, 0)
+        if not least:
+            continue
+        train = parts["train"]
+        where = train.source or title
+        counts = {name: count for name, count in train.class_counts.items() if count}
+        if len(counts) == 1:
+            raise InputError(f"{where}: all rows are of one class, {min(counts)!r}", "a classifier needs two")
+        for name, count in counts.items():
+            if count < least:
+                raise InputError(
+                    f"{where}: class {name!r} has {count} of the {least} rows that {folds}-fold "
+                    "cross-validation needs of each",
+                    "add rows or leave the class out; the preset simcse-fast has 5 folds",
+                )
+        outside = len(train) - math.ceil(len(train) / folds)
+        if isinstance(preset, NeuralPreset) and int(preset.validation_share * outside) == 0:
+            raise InputError(
+                f"{where}: {len(train)} rows leave none to stop the training by",
+                "add rows, or choose the preset logreg",
+            )
+
+
 def _load(
-    task: TransferTask, data_dir: str | os.PathLike[str] | None, *, check_rows: bool
+    name: str, data_dir: str | os.PathLike[str] | None, *, check_rows: bool
 ) -> dict[str, LabelledTexts]:
-    if task.name in PROBING_TASKS:
+    if name not in TASKS:
+        return {"train": _sorted(load_labelled(name))}
+    task = TASKS[name]
+    if name in PROBING_TASKS:
         parts = read_probe(task.data, data_dir=data_dir, check_rows=check_rows)
     else:
         load = _load_graded if task.validation == "regression" else load_labelled
