@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from sentemb.cli.console import next_step, say, show
-from sentemb.cli.options import AllowCountMismatch, DataDir, Device, MaxLength, Model, Output, split_names
+from sentemb.cli.options import (
+    AllowCountMismatch,
+    DataDir,
+    Device,
+    MaxLength,
+    Model,
+    Output,
+    Overwrite,
+    split_names,
+)
+
+if TYPE_CHECKING:
+    from sentemb.evaluation.schema import Record
 
 
 def layers(
@@ -20,17 +32,18 @@ def layers(
     output: Output = None,
     max_length: MaxLength = None,
     device: Device = None,
+    overwrite: Overwrite = False,
     allow_count_mismatch: AllowCountMismatch = False,
 ) -> None:
     """Score every layer under every pooling, from one forward pass (SG-BERT, figure 1)."""
     from sentemb.evaluation.environment import command_line
-    from sentemb.evaluation.layers import layer_map
+    from sentemb.evaluation.layers import evaluate_layers
     from sentemb.evaluation.record import prepare_folder
-    from sentemb.report.analyses import LayerMapFile
+    from sentemb.report.layers import layer_tables
 
     if output is not None:
         prepare_folder(output)
-    found = layer_map(
+    record = evaluate_layers(
         model,
         split_names(sets),
         split=split,
@@ -39,26 +52,26 @@ def layers(
         device=device,
         max_length=max_length,
         check_rows=not allow_count_mismatch,
+        folder=output,
+        overwrite=overwrite,
+        command=command_line(),
     )
-    measured = found.record(command=command_line())
-    for scores in LayerMapFile.model_validate(measured).sets:
-        show(scores.table())
-    say(f"{found.unique:,} unique sentences encoded and scored in {found.seconds:.1f} s")
+    for table in layer_tables(record):
+        show(table)
+    seconds = record.environment.seconds["layers"]
+    say(f"{record.details['unique']:,} unique sentences encoded and scored in {seconds:.1f} s")
     if output is None:
-        next_step("the same command with --output FOLDER draws the figure")
+        next_step("the same command with --output FOLDER keeps a record and draws the figure")
     else:
-        _write(output, split, measured)
+        _draw(record, output)
         next_step(f"sentemb report {output}")
 
 
-def _write(folder: Path, split: str, measured: dict[str, Any]) -> None:
-    from sentemb._files import write_bytes, write_json
-    from sentemb.evaluation.naming import slug
-    from sentemb.report.curves import layer_figure
+def _draw(record: Record, folder: Path) -> None:
+    from sentemb._files import write_bytes
     from sentemb.report.figures import png_of
+    from sentemb.report.layers import layer_record_figure
 
-    stem = f"{slug(measured['model'])}.layers.{split}"
-    panels = {f"{one['name']} {one['split']}": one["spearman"] for one in measured["sets"]}
-    write_json(folder / f"{stem}.json", measured)
-    write_bytes(folder / f"{stem}.png", png_of(layer_figure(panels, title=measured["model"])))
-    typer.echo(f"{folder}: {stem}.json, {stem}.png")
+    picture = Path(record.file_name).with_suffix(".png").name
+    write_bytes(folder / picture, png_of(layer_record_figure(record)[0]))
+    typer.echo(f"{folder}: {record.file_name}, {picture}")

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -14,14 +13,18 @@ import numpy.typing as npt
 from sentemb.data.sts import ScoredPairs
 from sentemb.encoding.layers import LayerEncoder
 from sentemb.evaluation.environment import environment
+from sentemb.evaluation.naming import record_name
+from sentemb.evaluation.record import check_free, write_record
+from sentemb.evaluation.schema import Record, Score
 from sentemb.evaluation.scoring import (
     Similarities,
     UndefinedScoreError,
-    checksum_of,
+    dataset_of,
     pair_cosines,
     score_pairs,
 )
 from sentemb.evaluation.sts import load_sets
+from sentemb.evaluation.suites import LAYERS
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
@@ -34,46 +37,7 @@ _BYTES_AT_ONCE = 2**26
 _ROUNDING = 1e-6
 
 
-@dataclass(frozen=True, eq=False)
-class LayerScores:
-    """One set under every layer and pooling."""
-
-    name: str
-    split: str
-    pairs: int
-    checksum: str  # SHA-256 of the pairs
-    # Spearman x 100 of the cosines by pooling, one per layer from 0, the embedding output; None where all
-    # cosines are equal; the protocol is `all`
-    spearman: Mapping[str, tuple[float | None, ...]]
-
-
-@dataclass(frozen=True, eq=False)
-class LayerMap:
-    """A model on one or more sets."""
-
-    model: str
-    fingerprint: str  # of its transformer with the poolings
-    encoder: Mapping[str, Any]  # how vectors were made
-    sets: tuple[LayerScores, ...]  # scores by set, in the order asked for
-    unique: int  # unique sentences of all sets, each encoded once
-    seconds: float  # wall time of encoding and scoring
-
-    def record(self, *, command: Sequence[str] | None = None) -> dict[str, Any]:
-        """Everything that decided the numbers, and the numbers."""
-        return {
-            "suite": "layers",
-            "model": self.model,
-            "fingerprint": self.fingerprint,
-            "measure": "Spearman x 100 of cosines by pooling and layer, protocol all",
-            "sets": [vars(scores) | {"spearman": dict(scores.spearman)} for scores in self.sets],
-            "unique": self.unique,
-            "seconds": self.seconds,
-            "encoder": dict(self.encoder),
-            **environment({}, command).model_dump(mode="json", exclude={"seconds"}),
-        }
-
-
-def layer_map(
+def evaluate_layers(
     model: str | Path | SentenceTransformer,
     sets: Sequence[str] = ("stsb",),
     *,
@@ -83,39 +47,78 @@ def layer_map(
     device: str | None = None,
     max_length: int | None = None,
     check_rows: bool = True,
-) -> LayerMap:
+    folder: Path | None = None,
+    overwrite: bool = False,
+    command: Sequence[str] | None = None,
+) -> Record:
     """Score every layer of a model under every pooling (SG-BERT, figure 1).
 
     Each unique sentence goes through the model once, whatever the number of layers, poolings and sets.
+
+    Args:
+        model: A transformer: a folder, a hub id, a bundled or a loaded model.
+        sets: Sets of scored pairs, or files of them.
+        split: Their split; that of a file is what its name mentions.
+        poolings: How the vectors of a layer become one.
+        data_dir: The folder of data; `SENTEMB_DATA` by default.
+        device: Such as `cpu`; the best there is by default.
+        max_length: Longest input in tokens; the model's own by default.
+        check_rows: Refuse a set whose number of rows is not the published one.
+        folder: Write the record here, once it is sure before encoding that it has a place.
+        overwrite: Replace an earlier record of the same model.
+        command: The command line, for the record.
+
+    Returns:
+        The record: Spearman x 100 of the cosines, a score's protocol being `POOLING, layer N` with layer 0
+        the embedding output. A layer whose cosines are all equal has no score.
+
+    Raises:
+        InputError: The model, a pooling or the data cannot be used, or the record has no place.
+        UndefinedScoreError: No layer tells any two pairs of a set apart.
     """
     pairs = load_sets(sets, split=split, data_dir=data_dir, check_rows=check_rows)
     encoder = LayerEncoder(model, poolings=poolings, device=device, max_length=max_length)
+    if folder is not None:
+        name = record_name(encoder.name, LAYERS.name, protocol=split, seed=None)
+        check_free(folder / name, encoder.fingerprint, overwrite=overwrite)
     began = time.perf_counter()
     unique, cosines = _cosines(encoder, pairs)
-    return LayerMap(
+    scores = [
+        score for one, values in zip(pairs, cosines, strict=True) for score in _score(one, values, encoder)
+    ]
+    record = Record(
+        suite=LAYERS.name,
         model=encoder.name,
         fingerprint=encoder.fingerprint,
+        dimension=encoder.width,
+        protocol=split,
+        datasets=tuple(map(dataset_of, pairs)),
+        scores=tuple(scores),
         encoder=encoder.describe(),
-        sets=tuple(_score(one, values, encoder) for one, values in zip(pairs, cosines, strict=True)),
-        unique=unique,
-        seconds=time.perf_counter() - began,
+        environment=environment({"layers": time.perf_counter() - began}, command),
+        details={"unique": unique},
     )
+    if folder is not None:
+        write_record(record, {}, {}, folder, overwrite=overwrite)
+    return record
 
 
-def _score(pairs: ScoredPairs, cosines: Similarities, encoder: LayerEncoder) -> LayerScores:
+def _score(pairs: ScoredPairs, cosines: Similarities, encoder: LayerEncoder) -> list[Score]:
     """Score one set; cosines (layers, poolings, pairs)."""
-    scores = [[_spearman(pairs, values) for values in layer] for layer in cosines]
-    if all(score is None for layer in scores for score in layer):
+    scores = []
+    for number, pooling in enumerate(encoder.poolings):
+        for layer, values in enumerate(cosines[:, number]):
+            value = _spearman(pairs, values)
+            if value is not None:
+                protocol = f"{pooling}, layer {layer}"
+                scores.append(
+                    Score(dataset=pairs.name, metric=LAYERS.measure, protocol=protocol, value=value)
+                )
+    if not scores:
         raise UndefinedScoreError(
             f"{pairs.name}: no layer of {encoder.name} tells any two pairs apart", "check the model's weights"
         )
-    return LayerScores(
-        name=pairs.name,
-        split=pairs.split,
-        pairs=len(pairs),
-        checksum=checksum_of(pairs),
-        spearman=dict(zip(encoder.poolings, zip(*scores, strict=True), strict=True)),
-    )
+    return scores
 
 
 def _spearman(pairs: ScoredPairs, cosines: Similarities) -> float | None:

@@ -61,13 +61,14 @@ TRANSFER = Suite("transfer", ("mr", "cr", "subj", "mpqa", "sst2", "trec", "mrpc"
 """The seven tasks of SentEval that the papers average."""
 
 GEOMETRY = Suite("geometry", (), measure="uniformity", scale=1.0)
+LAYERS = Suite("layers", (), measure="spearman")
 CLASSIFICATION = Suite("classification", (), scale=1.0)
 MULTITASK = Suite("multitask", ("sentiment", "paraphrase", "similarity"), measure="overall", scale=1.0)
 RETRIEVAL = Suite("retrieval", (), measure="ndcg@10")
 
 SUITES = {
     suite.name: suite
-    for suite in (STS, MULTILINGUAL, TRANSFER, GEOMETRY, CLASSIFICATION, MULTITASK, RETRIEVAL)
+    for suite in (STS, MULTILINGUAL, TRANSFER, GEOMETRY, LAYERS, CLASSIFICATION, MULTITASK, RETRIEVAL)
 }
 
 

@@ -93,7 +93,7 @@ def select_records(
     records = load_records(paths, suite=None if suite is None else get_suite(suite).name)
     chosen = [resolve_system(name, records) for name in names]
     for name in SUITES:
-        of_suite = [record for record in records if record.suite == name]
+        of_suite = [record for record in records if record.suite == name and record.predictions]
         if not {*chosen} <= {method_of(record) for record in of_suite}:
             continue
         if name != TRANSFER.name:
@@ -105,7 +105,9 @@ def select_records(
         if not found:
             raise InputError(f"no record is of the preset {preset}", f"there are {', '.join(presets)}")
         return found
-    raise InputError(f"{', '.join(chosen)} have no suite in common", "evaluate all of them on one")
+    raise InputError(
+        f"{', '.join(chosen)} have no suite in common that keeps predictions", "evaluate all of them on one"
+    )
 
 
 def resolve_system(name: str | Path, records: Sequence[Record]) -> str:

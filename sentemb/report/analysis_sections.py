@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 from sentemb.errors import InputError
 from sentemb.evaluation.naming import without_seed
 from sentemb.evaluation.schema import Record
-from sentemb.report.analyses import GeometryFile, LayerMapFile, read_geometry, read_layer_map
+from sentemb.report.analyses import GeometryFile, read_geometry
 from sentemb.report.labels import Label, label_table
+from sentemb.report.layers import layer_record_figure, layer_tables
 from sentemb.report.results import geometry_table
 from sentemb.report.sections import Chart, Section
 
@@ -81,26 +82,13 @@ def _geometry_charts(found: GeometryFile) -> list[Chart]:
     ]
 
 
-def layers_section(folders: Sequence[Path], *, figures: bool) -> Section | None:
-    """The layer maps that `sentemb analyse layers` wrote."""
-    maps = [read_layer_map(path) for folder in folders for path in sorted(folder.glob("*.layers.*.json"))]
-    tables = [one.table(found.model) for found in maps for one in found.sets]
-    charts = [_layer_chart(found) for found in maps] if figures else []
-    if not maps:
+def layers_section(records: Sequence[Record], *, figures: bool) -> Section | None:
+    """The records of layers."""
+    if not records:
         return None
-    return Section("layers", "What each layer knows", tables=tuple(tables), charts=tuple(charts))
-
-
-def _layer_chart(found: LayerMapFile) -> Chart:
-    from sentemb.report.curves import layer_figure
-    from sentemb.report.figures import plain
-
-    panels = {f"{one.name} {one.split}": one.spearman for one in found.sets}
-    best = ", ".join(
-        f"layer {layer}, {pooling} pooling" for layer, pooling in (one.best() for one in found.sets)
-    )
-    figure = layer_figure(panels, title=plain(found.model))
-    return _chart(figure, f"Scores of the layers of {found.model}; the best: {best}")
+    tables = tuple(table for record in records for table in layer_tables(record))
+    charts = tuple(_chart(*layer_record_figure(record)) for record in records) if figures else ()
+    return Section("layers", "What each layer knows", tables=tables, charts=charts)
 
 
 def training_section(runs: Sequence[Path]) -> Section:

@@ -11,7 +11,7 @@ from sentemb.errors import InputError
 from sentemb.evaluation.naming import check_once
 from sentemb.evaluation.record import load_records
 from sentemb.evaluation.schema import FORMAT, Record
-from sentemb.evaluation.suites import GEOMETRY, MULTILINGUAL, STS, TRANSFER
+from sentemb.evaluation.suites import GEOMETRY, LAYERS, MULTILINGUAL, STS, TRANSFER
 from sentemb.report.analysis_sections import geometry_section, layers_section, training_section
 from sentemb.report.comparisons import compare_with_baselines, comparison_sections
 from sentemb.report.labels import Label, label_table, mark_best, read_labels
@@ -83,7 +83,7 @@ def build_report(
         _section(TRANSFER.name, "Transfer tasks", _transfer_tables(of(TRANSFER.name), labels)),
         details,
         geometry_section(of(GEOMETRY.name), folders, labels, figures=figures),
-        layers_section(folders, figures=figures),
+        layers_section(of(LAYERS.name), figures=figures),
         training_section(runs) if runs and figures else None,
     ]
     sections = tuple(section for section in found if section is not None)

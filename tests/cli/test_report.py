@@ -82,11 +82,13 @@ def write_geometry(folder: Path) -> None:
     write_record(make_record("geometry", "raw", [data_set("stsb", 40)], scores, **fields), {}, {}, folder)
 
 
-def layers() -> dict[str, object]:
-    sets = [
-        {"name": "stsb", "split": "test", "pairs": 40, "checksum": "x", "spearman": {"cls": [None, 50.0]}}
+def write_layers(folder: Path) -> None:
+    scores = [
+        Score(dataset="stsb", metric="spearman", protocol=f"{pooling}, layer {layer}", value=value)
+        for pooling, layer, value in (("cls", 1, 50.0), ("mean", 0, 40.0), ("mean", 1, 45.0))
     ]
-    return {"suite": "layers", "model": "raw", "sets": sets}
+    record = make_record("layers", "raw", [data_set("stsb", 40)], scores, protocol="test")
+    write_record(record, {}, {}, folder)
 
 
 def geometry() -> dict[str, object]:
@@ -120,7 +122,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         write(made, "multilingual", name, sets, GOLD, seed=place or None)
     write_geometry(made)
     (made / "labels.toml").write_text(LABELS)
-    (made / "raw.layers.test.json").write_text(json.dumps(layers()))
+    write_layers(made)
     (made / "geometry.json").write_text(json.dumps(geometry()))
     write_runs(made)
     return made
@@ -248,8 +250,6 @@ def test_user_errors_are_one_line(
 @pytest.mark.parametrize(
     ("name", "content", "problem"),
     [
-        ("x.layers.test.json", {"model": "raw", "sets": []}, "field sets"),
-        ("x.layers.test.json", {**layers(), "model": 5}, "field model: Input should be a valid string"),
         ("geometry.json", {**geometry(), "encoders": {}}, "field encoders"),
         ("geometry.json", {**geometry(), "encoders": {"a": {"alignment": "b"}}}, "encoders.a.alignment"),
         ("geometry.json", [], "is no record"),

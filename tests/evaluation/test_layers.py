@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,9 +13,11 @@ from sentemb.cli.main import run
 from sentemb.encoding import load_encoder
 from sentemb.encoding.layers import LayerEncoder
 from sentemb.errors import InputError
-from sentemb.evaluation.layers import layer_map
+from sentemb.evaluation.frame import to_frame
+from sentemb.evaluation.layers import evaluate_layers
+from sentemb.evaluation.record import load_records
 from sentemb.evaluation.sts import evaluate_pairs, load_sets
-from sentemb.report.analyses import LayerMapFile
+from sentemb.report.layers import best_layer, layer_scores, layer_tables
 from sentemb.report.table import ABSENT
 
 TEXTS = [
@@ -56,37 +57,42 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def test_the_last_layer_scores_what_the_poolings_score(tiny_bert: Path, data_dir: Path) -> None:
-    found = layer_map(tiny_bert, data_dir=data_dir, check_rows=False, device="cpu")
+    found = evaluate_layers(tiny_bert, data_dir=data_dir, check_rows=False, device="cpu")
     pairs = load_sets(["stsb"], data_dir=data_dir, check_rows=False)
-    (scores,) = found.sets
-    assert (found.unique, scores.pairs, [len(curve) for curve in scores.spearman.values()]) == (6, 9, [4] * 3)
+    scores = layer_scores(found, "stsb")
+    assert (found.details["unique"], found.dataset("stsb").items, list(scores)) == (
+        6,
+        9,
+        ["cls", "mean", "max"],
+    )
+    assert [len(curve) for curve in scores.values()] == [4] * 3
     for pooling in ("cls", "mean", "max"):
         record = evaluate_pairs(load_encoder(tiny_bert, pooling=pooling, device="cpu"), pairs)
-        assert scores.spearman[pooling][-1] == pytest.approx(record.score("stsb"), abs=1e-9)
+        assert scores[pooling][-1] == pytest.approx(record.score("stsb"), abs=1e-9)
 
 
 @pytest.mark.parametrize("at_once", [1, 2**26])
 def test_every_sentence_is_encoded_once_and_little_is_held(
     tiny_bert: Path, data_dir: Path, counted: list[str], monkeypatch: pytest.MonkeyPatch, at_once: int
 ) -> None:
-    whole = layer_map(tiny_bert, data_dir=data_dir, check_rows=False, device="cpu")
+    whole = evaluate_layers(tiny_bert, data_dir=data_dir, check_rows=False, device="cpu")
     counted.clear()
     monkeypatch.setattr("sentemb.evaluation.layers._BYTES_AT_ONCE", at_once)
-    found = layer_map(tiny_bert, data_dir=data_dir, check_rows=False, device="cpu")
+    found = evaluate_layers(tiny_bert, data_dir=data_dir, check_rows=False, device="cpu")
     assert sorted(counted) == sorted(TEXTS)
-    assert found.sets[0].spearman == whole.sets[0].spearman
+    assert found.scores == whole.scores
 
 
 def test_cls_of_the_embedding_output_has_no_score(tiny_bert: Path, data_dir: Path) -> None:
-    found = layer_map(tiny_bert, data_dir=data_dir, check_rows=False, device="cpu")
-    (scores,) = found.sets
-    assert scores.spearman["cls"][0] is None
-    (read,) = LayerMapFile.model_validate(found.record()).sets
-    layer, pooling = read.best()
-    best = max(value for curve in scores.spearman.values() for value in curve if value is not None)
-    assert scores.spearman[pooling][layer] == best
-    assert read.table().rows[0][:2] == ("0", ABSENT)
-    assert f"**{best:.2f}**" in read.table().markdown()
+    found = evaluate_layers(tiny_bert, data_dir=data_dir, check_rows=False, device="cpu")
+    scores = layer_scores(found, "stsb")
+    assert scores["cls"][0] is None
+    layer, pooling = best_layer(scores)
+    best = max(one.value for one in found.scores)
+    assert scores[pooling][layer] == best
+    (table,) = layer_tables(found)
+    assert table.rows[0][:2] == ("0", ABSENT)
+    assert f"**{best:.2f}**" in table.markdown()
 
 
 def test_layers_are_the_hidden_states(tiny_bert: Path) -> None:
@@ -122,8 +128,14 @@ def test_the_command_writes_a_record_and_a_figure(
         run(["analyse", "layers", str(tiny_bert), *options])
     assert left.value.code == 0
     assert "| layer | cls | mean | max |" in capsys.readouterr().out
-    (record,), (figure,) = output.glob("*.layers.test.json"), output.glob("*.layers.test.png")
-    saved = json.loads(record.read_text())
-    assert (saved["suite"], saved["unique"]) == ("layers", 6)
-    assert saved["sets"][0]["spearman"]["cls"][0] is None
+    (record,), (figure,) = load_records(output), output.glob("*.layers.test.png")
+    assert (record.suite, record.details["unique"]) == ("layers", 6)
+    frame = to_frame([record])
+    assert {"mean, layer 0", "cls, layer 3"} < {*frame["protocol"]} and "cls, layer 0" not in {
+        *frame["protocol"]
+    }
+    assert (frame["value"].abs() <= 100).all()
+    with pytest.raises(SystemExit) as left:
+        run(["analyse", "layers", str(tiny_bert), *options])
+    assert left.value.code == 2 and "add --overwrite" in capsys.readouterr().err
     assert figure.read_bytes().startswith(b"\x89PNG")
