@@ -1,92 +1,64 @@
-"""`sentemb analyse geometry`: how the vectors of encoders lie, and how training moved them."""
+"""`sentemb analyse geometry`: how the vectors of encoders lie, and how training moved them, as figures."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
-from sentemb.cli.analyse_maps import load_named
-from sentemb.cli.console import next_step, show
-from sentemb.cli.options import DataDir, Models, OutputFolder, Pooling
+from sentemb.cli.console import next_step
+from sentemb.cli.options import OutputFolder
 from sentemb.errors import InputError
-
-if TYPE_CHECKING:
-    from sentemb.data.sts import ScoredPairs
-    from sentemb.encoding import TextEncoder
-    from sentemb.report.analyses import GeometryFile
-    from sentemb.training.learning_curves import LearningCurves
 
 
 def geometry(
-    models: Models,
+    folders: Annotated[list[Path], typer.Argument(help="Folders of records of geometry.")],
     output: OutputFolder,
-    data: Annotated[
-        str | None,
-        typer.Option("--data", help="Scored pairs: a set's name or a file; the runs' dev set, or stsb."),
+    run: Annotated[
+        list[Path] | None,
+        typer.Option("--run", help="Folder of a run, or of its seeds, whose way is drawn; repeat it."),
     ] = None,
-    pooling: Pooling = None,
-    data_dir: DataDir = None,
 ) -> None:
-    """Alignment, uniformity, anisotropy and spectrum of encoders, and the way that training took them.
+    """Draw alignment against uniformity, with the way that training took, and the spectra of encoders.
 
-    The folders of runs show how alignment and uniformity went over the steps; other models stand beside them.
+    Two pictures for each set that the records are of. A run needs a record of its model on its dev set.
     """
-    from sentemb.data.sts import load_scored_pairs
-    from sentemb.evaluation.record import prepare_folder
-    from sentemb.report.analyses import GeometryFile
-    from sentemb.training.learning_curves import read_learning_curves
-
-    prepare_folder(output)
-    encoders = load_named(models, pooling=pooling)
-    found = {
-        name: read_learning_curves(Path(model), ("alignment", "uniformity"))
-        for name, model in zip(encoders, models, strict=True)
-    }
-    traces = {name: trace for name, trace in found.items() if trace is not None}
-    recorded = next((trace.data_dir for trace in traces.values()), None)
-    pairs = load_scored_pairs(_source(data, traces), split="dev", data_dir=data_dir or recorded)
-    measured = {
-        "data": pairs.name,
-        "split": pairs.split,
-        "encoders": {name: _measure(encoder, pairs) for name, encoder in encoders.items()},
-        "runs": {name: {"steps": trace.steps, **trace.values} for name, trace in traces.items()},
-    }
-    read = GeometryFile.model_validate(measured)
-    _write(output, measured, read)
-    show(read.table())
-    typer.echo(f"{output}: alignment-uniformity.png, spectrum.png, geometry.json")
-    next_step(f"sentemb report {output}")
-
-
-def _source(data: str | None, traces: Mapping[str, LearningCurves]) -> str:
-    """The pairs to measure on: those that the runs were measured on, since other pairs have other figures."""
-    sources = {name: trace.dev for name, trace in traces.items()}
-    for name, dev in sources.items():
-        wanted = data if data is not None else next(iter(sources.values()))
-        if dev != wanted:
-            raise InputError(
-                f"{name} was measured on {dev} while it was trained, not on {wanted}",
-                "compare runs with one dev set, and leave --data out",
-            )
-    return data or next(iter(sources.values()), "stsb")
-
-
-def _measure(encoder: TextEncoder, pairs: ScoredPairs) -> dict[str, Any]:
-    from sentemb.evaluation.geometry import measure_geometry, spectrum
-    from sentemb.evaluation.sts import encode_sets
-
-    encoded = encode_sets(encoder, [pairs])
-    return {**measure_geometry(encoded)._asdict(), "spectrum": spectrum(encoded.vectors).tolist()}
-
-
-def _write(folder: Path, measured: Mapping[str, Any], found: GeometryFile) -> None:
-    from sentemb._files import write_bytes, write_json
+    from sentemb._files import write_bytes
+    from sentemb.evaluation.naming import slug
+    from sentemb.evaluation.record import load_records, prepare_folder
+    from sentemb.evaluation.suites import GEOMETRY
     from sentemb.report.figures import png_of
-    from sentemb.report.geometry import geometry_figures
+    from sentemb.report.geometry import by_pairs, geometry_figures, read_training_path, shown_name
+    from sentemb.report.labels import read_labels
 
-    write_json(folder / "geometry.json", measured)
-    for name, figure in zip(("alignment-uniformity", "spectrum"), geometry_figures(found), strict=True):
-        write_bytes(folder / f"{name}.png", png_of(figure))
+    groups = by_pairs(load_records(folders, suite=GEOMETRY.name))
+    labels = {name: label for folder in folders for name, label in read_labels(folder).items()}
+    paths = []
+    for folder in run or ():
+        path = read_training_path(folder)
+        if path is None:
+            raise InputError(
+                f"{folder} holds no run with a dev set", "name a folder that sentemb train wrote"
+            )
+        there = {
+            shown_name(one.model, labels)
+            for some in groups
+            for one in some
+            if one.datasets[0].name == path.dev
+        }
+        if shown_name(path.name, labels) not in there:
+            raise InputError(
+                f"no record of the geometry of {path.name} on {path.dev}, its dev set",
+                f"sentemb eval geometry {folder} --data SET --output FOLDER writes one",
+            )
+        paths.append(path)
+    prepare_folder(output)
+    for some in groups:
+        for what, figure in zip(
+            ("alignment-uniformity", "spectrum"), geometry_figures(some, labels, paths), strict=True
+        ):
+            picture = output / f"{slug(some[0].protocol)}.{what}.png"
+            write_bytes(picture, png_of(figure))
+            typer.echo(str(picture))
+    next_step(f"sentemb report {' '.join(map(str, folders))} -o report.html")

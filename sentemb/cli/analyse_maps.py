@@ -39,11 +39,11 @@ def pair_map(
     scored = load_scored_pairs(data, split=split, data_dir=data_dir)
     drawn = draw_extremes(scored.gold, count=pairs, seed=seed)
     texts = [side[row] for rows in drawn for row in rows for side in (scored.first, scored.second)]
-    encoders = load_named(models, pooling=pooling)
+    encoders = _load_named(models, pooling=pooling)
     vectors = {name: encoder.encode(texts) for name, encoder in encoders.items()}
     write_bytes(output, png_of(pair_map_figure(vectors, positives=pairs, seed=seed)))
     typer.echo(str(output))
-    next_step(f"sentemb analyse geometry {' '.join(models)} --data {data} --output FOLDER")
+    next_step(f"sentemb eval geometry {' '.join(models)} --data {data} --output FOLDER")
 
 
 def class_map(
@@ -72,7 +72,7 @@ def class_map(
     next_step(f"sentemb classify {classifiers[0]} FILE --output classes.csv")
 
 
-def load_named(models: Sequence[str], *, pooling: str | None) -> dict[str, TextEncoder]:
+def _load_named(models: Sequence[str], *, pooling: str | None) -> dict[str, TextEncoder]:
     """Load encoders under the names that figures call them by; a pooling is for the raw ones."""
     from sentemb.encoding import load_encoder
     from sentemb.modules.source import find_source

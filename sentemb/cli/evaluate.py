@@ -204,7 +204,9 @@ def _run(
         # What was measured before a later model failed, or before Ctrl-C, is shown all the same.
         if results:
             _show(results)
-            _say_next([one.model for one in results], output)
+            # Geometry keeps no predictions to compare.
+            names = [one.model for one in results] if [*suites] != ["geometry"] else []
+            _say_next(names, output)
 
 
 def _show(results: Sequence[EvaluationResult]) -> None:

@@ -53,7 +53,7 @@ VERBS: dict[str, Verb | Group] = {
                 "analyse_layers:layers", "Score every layer under every pooling, from one forward pass."
             ),
             "geometry": Verb(
-                "analyse_geometry:geometry", "Alignment, uniformity, anisotropy and spectrum of encoders."
+                "analyse_geometry:geometry", "Draw recorded geometry: alignment, uniformity, spectra, runs."
             ),
             "map": Verb(
                 "analyse_maps:pair_map", "Map the most and the least similar pairs to the plane by t-SNE."

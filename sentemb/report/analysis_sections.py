@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
-from statistics import fmean
 from typing import TYPE_CHECKING
 
 from sentemb.errors import InputError
-from sentemb.evaluation.naming import without_seed
 from sentemb.evaluation.schema import Record
-from sentemb.report.analyses import GeometryFile, read_geometry
+from sentemb.report.geometry import by_pairs, geometry_figures, read_training_path, shown_name
 from sentemb.report.labels import Label, label_table
 from sentemb.report.layers import layer_record_figure, layer_tables
 from sentemb.report.results import geometry_table
@@ -25,61 +24,29 @@ _SPEARMAN = "spearman_cosine"
 
 
 def geometry_section(
-    records: Sequence[Record], folders: Sequence[Path], labels: Mapping[str, Label], *, figures: bool
+    records: Sequence[Record], runs: Sequence[Path], labels: Mapping[str, Label], *, figures: bool
 ) -> Section | None:
-    """The records of geometry, and what `sentemb analyse geometry` measured."""
-    sets = list(dict.fromkeys((one.datasets[0].name, one.datasets[0].split) for one in records))
-    groups = [
-        [one for one in records if (one.datasets[0].name, one.datasets[0].split) == key] for key in sets
-    ]
-    paths = [folder / "geometry.json" for folder in folders]
-    analyses = [read_geometry(path) for path in paths if path.is_file()]
-    tables = [label_table(geometry_table(some), labels) for some in groups]
-    tables += [one.table() for one in analyses]
-    if not tables:
+    """The records of geometry, with the way of the runs among them."""
+    if not records:
         return None
-    charts: list[Chart] = []
-    if figures:
-        for some in groups:
-            charts += _geometry_charts(_joined(some, labels))
-        for one in analyses:
-            charts += _geometry_charts(one)
-    return Section("geometry", "Geometry", tables=tuple(tables), charts=tuple(charts))
+    groups = by_pairs(records)
+    tables = tuple(label_table(geometry_table(some), labels) for some in groups)
+    charts = [chart for some in groups for chart in _geometry_charts(some, runs, labels)] if figures else []
+    return Section("geometry", "Geometry", tables=tables, charts=tuple(charts))
 
 
-def _joined(records: Sequence[Record], labels: Mapping[str, Label]) -> GeometryFile:
-    """Records as points and spectra, the mean over the seeds of a method."""
-    methods: dict[str, list[Record]] = {}
-    for one in records:
-        method = without_seed(one.model)
-        methods.setdefault(str(labels.get(method, method)), []).append(one)
-    dataset = records[0].datasets[0]
-    encoders = {
-        name: {
-            **{
-                score.metric: fmean([run.score(dataset.name, score.metric) for run in runs])
-                for score in runs[0].scores
-            },
-            "spectrum": [
-                fmean(column) for column in zip(*(run.details["spectrum"] for run in runs), strict=True)
-            ],
-        }
-        for name, runs in methods.items()
-    }
-    return GeometryFile.model_validate(
-        {"data": dataset.name, "split": dataset.split, "encoders": encoders, "runs": {}}
-    )
-
-
-def _geometry_charts(found: GeometryFile) -> list[Chart]:
-    from sentemb.report.geometry import geometry_figures
-
+def _geometry_charts(
+    records: Sequence[Record], runs: Sequence[Path], labels: Mapping[str, Label]
+) -> Iterator[Chart]:
+    paths = []
+    for folder in runs:
+        with suppress(InputError):  # a run that measured no geometry has a learning curve all the same
+            path = read_training_path(folder)
+            paths += [] if path is None else [path]
     shown = ("Alignment against uniformity", "Variance along each direction")
-    listed = ", ".join(found.encoders)
-    return [
-        _chart(figure, f"{what} of {listed}")
-        for what, figure in zip(shown, geometry_figures(found), strict=True)
-    ]
+    listed = ", ".join(dict.fromkeys(shown_name(one.model, labels) for one in records))
+    for figure, what in zip(geometry_figures(records, labels, paths), shown, strict=True):
+        yield _chart(figure, f"{what} of {listed}")
 
 
 def layers_section(records: Sequence[Record], *, figures: bool) -> Section | None:

@@ -82,7 +82,7 @@ def build_report(
         _section(MULTILINGUAL.name, "Other languages", _sts_tables(of(MULTILINGUAL.name), labels, None)),
         _section(TRANSFER.name, "Transfer tasks", _transfer_tables(of(TRANSFER.name), labels)),
         details,
-        geometry_section(of(GEOMETRY.name), folders, labels, figures=figures),
+        geometry_section(of(GEOMETRY.name), runs, labels, figures=figures),
         layers_section(of(LAYERS.name), figures=figures),
         training_section(runs) if runs and figures else None,
     ]

@@ -1,40 +1,88 @@
-"""Figures of how vectors lie: alignment against uniformity while training, and spectra."""
+"""Figures of records of geometry: alignment against uniformity while training, and spectra."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from pathlib import Path
+from statistics import fmean
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sentemb.evaluation.naming import without_seed
+from sentemb.evaluation.schema import Record
 from sentemb.report.figures import COLOURS, add_legend, panels, plain
+from sentemb.report.labels import Label
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from sentemb.report.analyses import GeometryFile
-
 Point = tuple[float, float]
+"""Uniformity and alignment."""
 # Of the largest eigenvalue: LayerNorm leaves BERT one direction less than its width, and float32 arithmetic
 # puts about this much there.
 _UNUSED = 1e-9
 
 
-def geometry_figures(found: GeometryFile) -> tuple[Figure, Figure]:
-    """Alignment against uniformity, and spectra."""
-    encoders = {plain(name): one for name, one in found.encoders.items()}
-    points = {name: (one.uniformity, one.alignment) for name, one in encoders.items()}
-    paths = {
-        plain(name): list(zip(one.uniformity, one.alignment, strict=True))
-        for name, one in found.runs.items()
-        if name in found.encoders
+class TrainingPath(NamedTuple):
+    """Where training took an encoder."""
+
+    name: str  # of the encoder
+    dev: str  # the set that the points are of
+    points: tuple[Point, ...]  # at the evaluations, the base first; of several seeds the mean
+
+
+def read_training_path(folder: Path) -> TrainingPath | None:
+    """Read the way of a run, or of its seeds; None where the folder holds no run."""
+    from sentemb.training.learning_curves import read_learning_curves
+
+    members = sorted(folder.glob("seed-*")) or [folder]
+    read = [read_learning_curves(member, ("uniformity", "alignment")) for member in members]
+    found = [one for one in read if one is not None]
+    if not found:
+        return None
+    at = [dict(zip(one.steps, zip(*one.values.values(), strict=True), strict=True)) for one in found]
+    steps = sorted(set.intersection(*map(set, at)))
+    points = np.mean([[one[step] for step in steps] for one in at], axis=0)  # (steps, 2)
+    return TrainingPath(folder.resolve().name, found[0].dev, tuple(map(tuple, points.tolist())))
+
+
+def by_pairs(records: Sequence[Record]) -> list[list[Record]]:
+    """Records of geometry apart by the set and split that they were measured on."""
+    groups: dict[tuple[str, str], list[Record]] = {}
+    for one in records:
+        groups.setdefault((one.datasets[0].name, one.datasets[0].split), []).append(one)
+    return list(groups.values())
+
+
+def geometry_figures(
+    records: Sequence[Record], labels: Mapping[str, Label], paths: Sequence[TrainingPath] = ()
+) -> tuple[Figure, Figure]:
+    """Alignment against uniformity, and spectra, of records on one set: means over the seeds of a method."""
+    dataset = records[0].datasets[0].name
+    methods: dict[str, list[Record]] = {}
+    for one in records:
+        methods.setdefault(plain(shown_name(one.model, labels)), []).append(one)
+
+    def mean(runs: Sequence[Record], metric: str) -> float:
+        return fmean(run.score(dataset, metric) for run in runs)
+
+    points = {name: (mean(runs, "uniformity"), mean(runs, "alignment")) for name, runs in methods.items()}
+    spectra = {
+        name: np.mean([run.details["spectrum"] for run in runs], axis=0) for name, runs in methods.items()
     }
-    spectra = {name: np.array(one.spectrum) for name, one in encoders.items()}
-    ranks = {name: one.effective_rank for name, one in encoders.items()}
-    return alignment_figure(points, paths), spectrum_figure(spectra, ranks)
+    ranks = {name: mean(runs, "effective_rank") for name, runs in methods.items()}
+    ways = {plain(shown_name(one.name, labels)): one.points for one in paths if one.dev == dataset}
+    return alignment_figure(points, ways), spectrum_figure(spectra, ranks)
+
+
+def shown_name(model: str, labels: Mapping[str, Label]) -> str:
+    """What figures call the method that a model is a run of."""
+    method = without_seed(model)
+    return str(labels.get(method, method))
 
 
 def alignment_figure(points: Mapping[str, Point], paths: Mapping[str, Sequence[Point]]) -> Figure:

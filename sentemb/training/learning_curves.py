@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from sentemb.data.files import name_and_split, names_a_file
 from sentemb.errors import InputError
 from sentemb.training.folder import RunFolder
 from sentemb.training.values import read_toml
@@ -18,14 +19,12 @@ class LearningCurves(NamedTuple):
     """Measures over the steps of a run.
 
     Attributes:
-        dev: The dev set, as the configuration names it.
-        data_dir: Where the configuration looks for it; None for `SENTEMB_DATA`.
+        dev: What results call the dev set.
         steps: The steps after which the dev set was evaluated, ascending; 0 is the base model.
         values: Measure to its value at each step.
     """
 
     dev: str
-    data_dir: str | None
     steps: tuple[int, ...]
     values: Mapping[str, tuple[float, ...]]
 
@@ -53,8 +52,8 @@ def read_learning_curves(folder: Path, measures: Sequence[str]) -> LearningCurve
         measure: tuple(float(entries[step][name]) for step in steps)
         for measure, name in zip(measures, names, strict=True)
     }
-    data_dir = config.get("data_dir", "none")
-    return LearningCurves(config["dev"], None if data_dir == "none" else data_dir, steps, values)
+    dev = config["dev"]
+    return LearningCurves(name_and_split(Path(dev))[0] if names_a_file(dev) else dev, steps, values)
 
 
 def _entries(path: Path) -> list[dict[str, Any]]:

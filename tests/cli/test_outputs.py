@@ -38,7 +38,7 @@ VERBS = {
     "classify": "classify bert-mini {file} -o {file}",
     "analyse map": "analyse map bert-mini --data {picture} -o {picture}",
     "analyse classes": "analyse classes {folder} --data {picture} -o {picture}",
-    "analyse geometry": "analyse geometry bert-mini --data {file} -o {file}",
+    "analyse geometry": "analyse geometry {folder} -o {file}",
     "analyse layers": "analyse layers bert-mini --sets {file} -o {file}",
     "split-pairs": "data split-pairs {folder}/train.jsonl -o {folder}",
     "nli-triples": "data nli-triples {file} -o {file}",
@@ -86,7 +86,6 @@ def test_own_files_are_taken_where_sets_have_names(
     for words in (
         "eval sts tiny --sets pairs.csv",
         "eval geometry tiny --data pairs.csv",
-        "analyse geometry tiny --data pairs.csv -o geometry",
         "analyse map tiny --data pairs.csv --pairs 4 -o map.png",
         "analyse layers tiny --sets pairs.csv",
         "train lacon --base tiny --train mine.csv --validation mine.csv --max-steps 1 -o classifier",

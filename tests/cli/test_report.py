@@ -91,13 +91,6 @@ def write_layers(folder: Path) -> None:
     write_record(record, {}, {}, folder)
 
 
-def geometry() -> dict[str, object]:
-    one = {"alignment": 0.2, "uniformity": -2.0, "anisotropy": 0.1, "effective_rank": 1.5}
-    encoders = {name: {**one, "spectrum": [2.0, 1.0]} for name in ("raw", "costs $5, not $6")}
-    runs = {"raw": {"steps": [0, 5], "alignment": [0.1, 0.2], "uniformity": [-1.0, -2.0]}}
-    return {"data": "stsb", "split": "dev", "encoders": encoders, "runs": runs}
-
-
 def write_runs(folder: Path) -> Path:
     for seed, score in ((1, 0.5), (2, 0.6)):
         run_folder = folder / "my-run" / f"seed-{seed}" / "run"
@@ -123,7 +116,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_geometry(made)
     (made / "labels.toml").write_text(LABELS)
     write_layers(made)
-    (made / "geometry.json").write_text(json.dumps(geometry()))
     write_runs(made)
     return made
 
@@ -144,10 +136,9 @@ def test_every_kind_of_record_has_its_section(folder: Path) -> None:
         ("SG-OPT", "cls", "2"),
         ("<b>odd_&%|", "–", "–"),
     ]
-    assert [len(found[name].charts) for name in ("geometry", "layers", "training")] == [4, 1, 1]
-    recorded, analysed = found["geometry"].tables
+    assert [len(found[name].charts) for name in ("geometry", "layers", "training")] == [2, 1, 1]
+    (recorded,) = found["geometry"].tables
     assert "intervals" in recorded.notes[0] and recorded.rows[0][-1].endswith("of 2")
-    assert analysed.rows[0][-1] == "1.5 of 2"
     assert found["multilingual"].tables[0].title.startswith("STS, Pearson x 100")
     assert "layer 1, cls pooling" in found["layers"].charts[0].description
 
@@ -247,22 +238,11 @@ def test_user_errors_are_one_line(
     assert problem in error and error.count("\n") == 1
 
 
-@pytest.mark.parametrize(
-    ("name", "content", "problem"),
-    [
-        ("geometry.json", {**geometry(), "encoders": {}}, "field encoders"),
-        ("geometry.json", {**geometry(), "encoders": {"a": {"alignment": "b"}}}, "encoders.a.alignment"),
-        ("geometry.json", [], "is no record"),
-    ],
-)
-def test_a_damaged_record_names_its_field(
-    name: str, content: object, problem: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / name).write_text(json.dumps(content))
-    with pytest.raises(SystemExit) as caught:
-        run(["report", str(tmp_path)])
-    assert caught.value.code == 2
-    assert problem in capsys.readouterr().err
+def test_a_damaged_record_names_its_field(folder: Path, tmp_path: Path) -> None:
+    whole = json.loads((folder / "raw.geometry.stsb-test.json").read_text())
+    (tmp_path / "broken.json").write_text(json.dumps({**whole, "model": 5}))
+    with pytest.raises(InputError, match=r"broken\.json, field model: Input should be a valid string"):
+        build_report([tmp_path])
 
 
 def test_the_readme_is_current() -> None:

@@ -31,7 +31,7 @@ def test_evaluated_steps_in_order_the_last_of_a_step_and_whole_lines_only(tmp_pa
         make_run(tmp_path / "run-1", entries, end='{"step": 6, "eval_dev_al'), MEASURES
     )
     assert trace is not None
-    assert (trace.dev, trace.data_dir, trace.steps) == ("dev.tsv", None, (0, 2))
+    assert (trace.dev, trace.steps) == ("dev", (0, 2))
     assert trace.values == {"alignment": (0.1, 0.3), "uniformity": (-0.5, -2.0)}
 
 
