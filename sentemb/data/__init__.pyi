@@ -28,6 +28,9 @@ from .paraphrases import clean_pairs as clean_pairs
 from .paraphrases import load_pairs as load_pairs
 from .paraphrases import paraphrase_components as paraphrase_components
 from .paraphrases import split_pairs as split_pairs
+from .retrieval import RetrievalSet as RetrievalSet
+from .retrieval import load_retrieval as load_retrieval
+from .retrieval import retrieval_set as retrieval_set
 from .sampling import cap_per_class as cap_per_class
 from .sampling import few_shot_per_class as few_shot_per_class
 from .sampling import few_shot_sets as few_shot_sets

@@ -16,7 +16,7 @@ from sentemb.errors import InputError
 
 logger = logging.getLogger(__name__)
 
-Kind = Literal["scored-pairs", "sentences", "triples", "labelled"]
+Kind = Literal["scored-pairs", "sentences", "triples", "labelled", "retrieval"]
 TableFormat = Literal[
     "tsv", "quoted-tsv", "csv", "jsonl", "json-member", "label-first", "file-per-label", "semeval"
 ]
@@ -101,6 +101,10 @@ class Entry(_Frozen):
         revision: The commit there, 40 hexadecimal digits.
         config: The set's subset there, where the repository holds several.
         files: The file of each split in that repository; of a subset what `fetch` makes.
+        corpus: Of a retrieval set the files of the documents, relative to the set's folder.
+        queries: Likewise those of the queries.
+        documents: Expected number of documents; `rows` are those of the judgements.
+        language: Code of the language of a retrieval set's documents.
         url: The paper or the home page.
         citation: BibTeX.
     """
@@ -123,6 +127,10 @@ class Entry(_Frozen):
     revision: str | None = None
     config: str | None = None
     files: Mapping[str, str] = {}
+    corpus: tuple[str, ...] = ("corpus.jsonl",)
+    queries: tuple[str, ...] = ("queries.jsonl",)
+    documents: int | None = None
+    language: str = "en"
     url: str | None = None
     citation: Annotated[str, StringConstraints(strip_whitespace=True)] | None = None
 
@@ -156,7 +164,8 @@ def _all() -> dict[str, Entry]:
             continue
         for member, own in members.items():
             # Whatever the members share, `fetch` puts each into a folder of its own name.
-            merged = {**table, **own, "family": name, "layouts": [*table.get("layouts", ()), member]}
+            merged = {**table, **own, "family": name}
+            merged["layouts"] = [*merged.get("layouts", ()), member]
             if "config" in merged:
                 merged["files"] = {split: f"{split}.jsonl" for split in merged["rows"]}
             # An empty string takes a value of the family away.
@@ -222,8 +231,8 @@ def get_split(name: str, kind: Kind, split: str) -> Entry:
     entry = get(name)
     if entry.kind != kind:
         known = ", ".join(other.name for other in entries(kind)[:8])
-        holds = {"scored-pairs": "scored pairs", "labelled": "labelled texts"}.get(kind, kind)
-        raise InputError(f"{name} holds no {holds}", f"sets that do are {known} and more")
+        holds = {"scored-pairs": "scored pairs", "labelled": "labelled texts", "retrieval": "judged queries"}
+        raise InputError(f"{name} holds no {holds.get(kind, kind)}", f"sets that do are {known} and more")
     if split not in entry.splits:
         raise InputError(f"{name} has no split {split!r}", f"it has {', '.join(entry.splits)}")
     return entry

@@ -17,6 +17,8 @@ from sentemb.data.labelled import count_rows
 from sentemb.data.labelled_files import file_of, has_split
 from sentemb.data.locate import find, missing
 from sentemb.data.pair_files import read_subset
+from sentemb.data.retrieval import check_counts as check_judged
+from sentemb.data.retrieval import read_folder
 from sentemb.data.sts import check_counts, read_place
 from sentemb.errors import InputError
 
@@ -74,9 +76,10 @@ def count(entry: Entry, data_dir: Path) -> list[Count]:
 
 
 def _download(source: Entry, folder: Path) -> list[Path]:
+    beside = {*source.corpus, *source.queries} if source.kind == "retrieval" else set()
     files = [
         download(str(source.hub_id), file, revision=source.revision, needed_for=source.name, local_dir=folder)
-        for file in sorted(set(source.files.values()))
+        for file in sorted({*source.files.values(), *beside})
     ]
     shutil.rmtree(folder / ".cache", ignore_errors=True)  # the hub client's bookkeeping
     return files
@@ -113,6 +116,10 @@ def _count_split(entry: Entry, split: str, place: Place) -> Count:
             check_counts(entry, pairs)
         elif entry.kind == "labelled":
             rows = count_rows(entry, split, place)
+        elif entry.kind == "retrieval":
+            judged = read_folder(entry, split, place.path)
+            rows = len(judged.judged)
+            check_judged(entry, judged)
         else:
             rows = sum(1 for _ in read_file(file_of(entry, split, place), columns=entry.columns))
         check_row_count(f"{entry.name} {split} ({place})", rows, expected)

@@ -105,6 +105,10 @@ def files_of(folder: Path) -> list[Path]:
 def _read_entry(
     entry: Entry, columns: Sequence[str] | None, data_dir: str | os.PathLike[str] | None, *, check_rows: bool
 ) -> Iterator[Row]:
+    if entry.kind == "retrieval":
+        raise InputError(
+            f"{entry.name} has documents and queries apart", "name its file, such as corpus.jsonl"
+        )
     if "train" not in entry.splits:
         raise InputError(f"{entry.name} is a test set: it has no texts to train on or to search")
     require_columns(columns, entry.columns, entry.name)

@@ -1,0 +1,205 @@
+"""Judged queries over documents: the sets of the catalogue, and users' own folders in BEIR's layout."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from sentemb.data.catalogue import SPLITS, Entry, check_row_count, get, get_split, is_entry, suggest
+from sentemb.data.hub import download
+from sentemb.data.locate import locate, resolve_data_dir
+from sentemb.data.retrieval_files import (
+    LAYOUT,
+    document_text,
+    find_judgements,
+    query_text,
+    read_judgements,
+    read_unique,
+)
+from sentemb.errors import InputError
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, eq=False)
+class RetrievalSet:
+    """Documents, and queries with judgements of some of them.
+
+    Attributes:
+        name: The set.
+        split: Whose judgements these are, such as `test`.
+        document_ids: Ids of the documents.
+        documents: Their texts, the title and a space before the rest.
+        query_ids: Ids of the judged queries.
+        queries: Their texts.
+        judged: The number of the query, that of the document and the grade of each judgement, sorted by
+            query, shape (judgements, 3); the number of a document that the set does not hold is -1.
+        language: Code of the documents' language, which decides how keyword search cuts words.
+        source: Where the set was read, for records.
+    """
+
+    name: str
+    split: str
+    document_ids: list[str]
+    documents: list[str]
+    query_ids: list[str]
+    queries: list[str]
+    judged: npt.NDArray[np.int64]
+    language: str = "en"
+    source: str = ""
+
+    @property
+    def gold(self) -> npt.NDArray[np.int64]:
+        """The number of the query and the grade of each judgement, shape (judgements, 2)."""
+        return self.judged[:, [0, 2]]
+
+    def __len__(self) -> int:
+        return len(self.queries)
+
+
+def retrieval_set(
+    documents: Mapping[str, str],
+    queries: Mapping[str, str],
+    judgements: Mapping[str, Mapping[str, int]],
+    *,
+    name: str,
+    split: str = "test",
+    language: str = "en",
+    source: str = "",
+) -> RetrievalSet:
+    """Make a set of documents, queries and judgements by their ids.
+
+    Args:
+        documents: The texts by id.
+        queries: The texts by id; those without a judgement are left out.
+        judgements: Grades by query and document; from 1 on a document is relevant. One that `documents` does
+            not hold counts as never found, as in BEIR, with a warning.
+        name: What results call the set.
+        split: What results call its queries.
+        language: Code of the documents' language.
+        source: Where it comes from.
+
+    Returns:
+        The set.
+
+    Raises:
+        InputError: There are no documents, nothing is judged, or a judged query is missing.
+    """
+    judged = {query: grades for query, grades in judgements.items() if grades}
+    if not documents or not judged:
+        raise InputError(f"{name} {split}: {'no judged query' if documents else 'no document'}")
+    if unknown := next((query for query in judged if query not in queries), None):
+        raise InputError(f"{name} {split}: there is no query {unknown!r}, which is judged")
+    numbers = {document: number for number, document in enumerate(documents)}
+    chosen = [query for query in queries if query in judged]
+    rows = [
+        (number, numbers.get(document, -1), grade)
+        for number, query in enumerate(chosen)
+        for document, grade in judged[query].items()
+    ]
+    table = np.array(rows, dtype=np.int64)
+    if absent := int((table[:, 1] < 0).sum()):
+        logger.warning(
+            "%s %s: %d of %d judged documents are not in the corpus and count as never found",
+            name,
+            split,
+            absent,
+            len(table),
+        )
+    texts = [queries[query] for query in chosen]
+    return RetrievalSet(
+        name, split, [*documents], [*documents.values()], chosen, texts, table, language, source
+    )
+
+
+def load_retrieval(
+    name: str | os.PathLike[str],
+    *,
+    split: str | None = None,
+    data_dir: str | os.PathLike[str] | None = None,
+    check_rows: bool = True,
+) -> RetrievalSet:
+    """Load a set of the catalogue, or a folder of one's own.
+
+    Args:
+        name: A name, such as `scifact` or `xquad-r/en`; or a folder with `corpus.jsonl`, `queries.jsonl` and
+            judgements in `qrels/SPLIT.tsv`, or in TREC's format in `qrels/SPLIT.txt`.
+        split: The judgements' split; `test` by default, or what there is in its place.
+        data_dir: The folder of data; `SENTEMB_DATA` by default. Where neither is given, the set comes from
+            the hub.
+        check_rows: Refuse a copy with another number of documents or judgements than the catalogue's.
+
+    Returns:
+        The set, with the queries that are judged.
+
+    Raises:
+        InputError: The set, the split or a file is not there or broken; with the file and the line.
+    """
+    if not is_entry(str(name)):
+        return _own(Path(name), split)
+    chosen = split or _usual(get(str(name)).splits, str(name))
+    entry = get_split(str(name), "retrieval", chosen)
+    if resolve_data_dir(data_dir) is None and entry.hub_id is not None:
+        for file in (*entry.corpus, *entry.queries):
+            download(entry.hub_id, file, revision=entry.revision, needed_for=entry.name)
+    place = locate(entry, chosen, data_dir).path
+    found = read_folder(entry, chosen, place if place.is_dir() else place.parents[1])
+    check_counts(entry, found, strict=check_rows)
+    return found
+
+
+def read_folder(entry: Entry, split: str, folder: Path) -> RetrievalSet:
+    """Read a set of the catalogue from where it was found, however many rows there are."""
+    published = entry.published.files if entry.published else {}
+    files = [folder / files[split] for files in (published, entry.files) if split in files]
+    queries = read_unique([folder / file for file in entry.queries], query_text)
+    return retrieval_set(
+        read_unique([folder / file for file in entry.corpus], document_text),
+        queries,
+        read_judgements(next((file for file in files if file.is_file()), files[0]), queries),
+        name=entry.name,
+        split=split,
+        language=entry.language,
+        source=str(folder),
+    )
+
+
+def check_counts(entry: Entry, found: RetrievalSet, *, strict: bool = True) -> None:
+    """Refuse, or warn of, fewer or more documents or judgements than the catalogue says."""
+    where = f"{entry.name} {found.split} ({found.source})"
+    check_row_count(f"{where}, documents", len(found.documents), entry.documents, strict=strict)
+    check_row_count(f"{where}, judgements", len(found.judged), entry.rows.get(found.split), strict=strict)
+
+
+def _own(folder: Path, split: str | None) -> RetrievalSet:
+    if not folder.is_dir():
+        raise InputError(f"no data set and no folder is called {str(folder)!r}", suggest(str(folder)))
+    files = find_judgements(folder)
+    if not files:
+        raise InputError(f"{folder} holds no judgements", LAYOUT)
+    chosen = split or _usual(tuple(files), str(folder))
+    if chosen not in files:
+        raise InputError(f"{folder} has no split {chosen!r}", f"it has {', '.join(files)}")
+    queries = read_unique([folder / "queries.jsonl"], query_text)
+    return retrieval_set(
+        read_unique([folder / "corpus.jsonl"], document_text),
+        queries,
+        read_judgements(files[chosen], queries),
+        name=folder.resolve().name,
+        split=chosen,
+        source=str(folder),
+    )
+
+
+def _usual(splits: tuple[str, ...], where: str) -> str:
+    """The split that is evaluated where none is named."""
+    usual = [split for split in (*reversed(SPLITS), *splits) if split in splits]
+    if not usual:
+        raise InputError(f"{where} has no split", LAYOUT)
+    return usual[0]

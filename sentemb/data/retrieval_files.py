@@ -1,0 +1,117 @@
+"""The files of judged queries: documents and queries in JSON lines, judgements as BEIR or TREC write them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from sentemb.data.files import Row, format_of, read_file
+from sentemb.data.lines import read_lines
+from sentemb.data.tables import parse_tsv
+from sentemb.errors import InputError
+
+JUDGEMENT_COLUMNS = ("query-id", "corpus-id", "score")
+SUFFIXES = (".tsv", ".jsonl", ".txt", ".qrels", ".trec")
+"""What a file of judgements may be called."""
+LAYOUT = "a set has corpus.jsonl, queries.jsonl and qrels/SPLIT.tsv"
+_TREC_FIELDS = 4
+
+
+class Judgement(NamedTuple):
+    """How relevant a document is to a query."""
+
+    location: str
+    query: str
+    document: str
+    grade: int
+
+
+def document_text(row: Row) -> str:
+    """Title and text of a document, joined by a space as BEIR joins them."""
+    title = row.text("title") if row.values.get("title") is not None else ""
+    return f"{title} {row.text('text')}".strip()
+
+
+def query_text(row: Row) -> str:
+    """The text of a query."""
+    return row.filled("text")
+
+
+def read_unique(paths: list[Path], text_of: Callable[[Row], str]) -> dict[str, str]:
+    """The texts of one or several files by their ids, no id twice."""
+    texts: dict[str, str] = {}
+    for path in paths:
+        if not path.is_file():
+            raise InputError(f"no such file: {path}", LAYOUT)
+        for row in read_file(path):
+            name = row.filled("_id")
+            if name in texts:
+                raise InputError(f"{row.location}: the id {name!r} was there before", "give each its own id")
+            texts[name] = text_of(row)
+    return texts
+
+
+def read_judgements(path: Path, queries: Container[str]) -> dict[str, dict[str, int]]:
+    """The grades of documents by query, each judged once."""
+    found: dict[str, dict[str, int]] = {}
+    for one in _judgements(path):
+        if one.query not in queries:
+            raise InputError(
+                f"{one.location}: there is no query {one.query!r}",
+                "add it to queries.jsonl, or remove the line",
+            )
+        grades = found.setdefault(one.query, {})
+        if one.document in grades:
+            raise InputError(
+                f"{one.location}: query {one.query!r} and document {one.document!r} are judged before",
+                "keep one of the judgements",
+            )
+        grades[one.document] = one.grade
+    if not found:
+        raise InputError(f"{path} judges no query")
+    return found
+
+
+def find_judgements(folder: Path) -> Mapping[str, Path]:
+    """The files of judgements of a user's own set, by split."""
+    inside = sorted(path for path in folder.glob("qrels/*") if path.suffix in SUFFIXES)
+    alone = [path for suffix in SUFFIXES if (path := folder / f"qrels{suffix}").is_file()]
+    return {"test" if path in alone else path.stem: path for path in (*alone, *inside)}
+
+
+def _judgements(path: Path) -> Iterator[Judgement]:
+    if format_of(path) == ".jsonl":
+        yield from map(_of_row, read_file(path, columns=JUDGEMENT_COLUMNS))
+        return
+    first = next(iter(read_lines(path)), (0, ""))[1].split()
+    if first[:1] == ["query-id"]:
+        rows = parse_tsv(str(path), read_lines(path), JUDGEMENT_COLUMNS)
+        yield from (_of_row(Row(f"{path}:{number}", values)) for number, values in rows)
+    elif len(first) == _TREC_FIELDS:
+        yield from _of_trec(path)
+    else:
+        raise InputError(
+            f"{path}, line 1: neither the header query-id, corpus-id, score nor a judgement of four fields",
+            "write judgements as BEIR (with tabs) or as TREC: QUERY 0 DOCUMENT GRADE",
+        )
+
+
+def _of_row(row: Row) -> Judgement:
+    grade = row.number("score")
+    if not grade.is_integer():
+        raise InputError(f"{row.location}: the grade {grade:g} is no whole number")
+    return Judgement(row.location, row.filled("query-id"), row.filled("corpus-id"), int(grade))
+
+
+def _of_trec(path: Path) -> Iterator[Judgement]:
+    for number, line in read_lines(path):
+        fields = line.split()
+        if not fields:
+            continue
+        if len(fields) != _TREC_FIELDS:
+            raise InputError(
+                f"{path}:{number}: {len(fields)} fields where a judgement has four", "QUERY 0 DOCUMENT GRADE"
+            )
+        values = dict(zip(JUDGEMENT_COLUMNS, (fields[0], fields[2], fields[3]), strict=True))
+        yield _of_row(Row(f"{path}:{number}", values))
