@@ -41,12 +41,7 @@ def geometry(
             raise InputError(
                 f"{folder} holds no run with a dev set", "name a folder that sentemb train wrote"
             )
-        there = {
-            shown_name(one.model, labels)
-            for some in groups
-            for one in some
-            if one.datasets[0].name == path.dev
-        }
+        there = {shown_name(one.model, labels) for some in groups for one in some if path.is_on(one)}
         if shown_name(path.name, labels) not in there:
             raise InputError(
                 f"no record of the geometry of {path.name} on {path.dev}, its dev set",

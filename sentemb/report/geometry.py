@@ -34,6 +34,11 @@ class TrainingPath(NamedTuple):
     dev: str  # the set that the points are of
     points: tuple[Point, ...]  # at the evaluations, the base first; of several seeds the mean
 
+    def is_on(self, record: Record) -> bool:
+        """Whether a record is of the pairs that the points are of."""
+        dataset = record.datasets[0]
+        return (dataset.name, dataset.split) == (self.dev, "dev")
+
 
 def read_training_path(folder: Path) -> TrainingPath | None:
     """Read the way of a run, or of its seeds; None where the folder holds no run."""
@@ -75,7 +80,7 @@ def geometry_figures(
         name: np.mean([run.details["spectrum"] for run in runs], axis=0) for name, runs in methods.items()
     }
     ranks = {name: mean(runs, "effective_rank") for name, runs in methods.items()}
-    ways = {plain(shown_name(one.name, labels)): one.points for one in paths if one.dev == dataset}
+    ways = {plain(shown_name(one.name, labels)): one.points for one in paths if one.is_on(records[0])}
     return alignment_figure(points, ways), spectrum_figure(spectra, ranks)
 
 
