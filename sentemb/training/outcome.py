@@ -32,8 +32,8 @@ class Run:
         steps: Steps trained in all.
         sentences_per_second: Speed of the steps; 0 where none was left to train.
         base_score: Dev score of the base as shipped; `None` where it was not evaluated.
-        interval: 95 % interval of the change from the base, over the dev pairs; `None` where this process did
-            not evaluate both, or the base is the result.
+        interval: 95 % interval of the change from the base, over the dev pairs; `None` where there is no dev
+            set, or the base is the result.
     """
 
     output: Path

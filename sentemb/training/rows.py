@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from datasets import Dataset
+from safetensors.numpy import load_file, save_file
 
 from sentemb.data import load_columns
 from sentemb.data.columns import LABEL
@@ -21,6 +23,8 @@ from sentemb.evaluation.scoring import Similarities
 from sentemb.training.config import TrainConfig
 
 logger = logging.getLogger(__name__)
+
+EVALUATED_FILE = "dev_similarities.safetensors"
 
 
 def load_rows(config: TrainConfig) -> Dataset:
@@ -83,6 +87,16 @@ class DevEvaluator(STSEvaluator):
         if self.similarities:
             self.evaluated[steps] = self.similarities[0]
         return metrics
+
+    def save(self, folder: Path, *, best: int | None, last: int) -> None:
+        """Keep what the verdict of a resumed run needs: the first, the best and the last evaluation."""
+        kept = {str(step): found for step, found in self.evaluated.items() if step in (0, best, last)}
+        save_file(kept, folder / EVALUATED_FILE)
+
+    def load(self, folder: Path) -> None:
+        """Take what was kept, beside what this process has evaluated."""
+        if (folder / EVALUATED_FILE).exists():  # not in the checkpoints of earlier versions
+            self.evaluated |= {int(step): found for step, found in load_file(folder / EVALUATED_FILE).items()}
 
     def interval(self, first: int, second: int) -> tuple[float, float] | None:
         """The paired bootstrap's 95 % interval of the change in Spearman's correlation between two steps."""

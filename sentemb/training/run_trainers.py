@@ -8,11 +8,12 @@ from typing import Any
 from torch import Tensor, nn
 
 from sentemb.training.length_bucketing import LengthBucketedEncoder
+from sentemb.training.rows import DevEvaluator
 from sentemb.training.trainer import SentembTrainer
 
 
 class RunTrainer(SentembTrainer):
-    """Leaves upstream's model card out: the run writes one of its own."""
+    """Leaves upstream's model card out, as the run writes its own; keeps evaluations in checkpoints."""
 
     def add_model_card_callback(self, default_args_dict: dict[str, Any]) -> None:
         """Add nothing."""
@@ -23,6 +24,17 @@ class RunTrainer(SentembTrainer):
             return loss
         changed: nn.Module = super().override_model_in_loss(loss, model)
         return changed
+
+    def save_weights(self, folder: Path) -> None:
+        """Write the weights, and what the dev set's evaluator found."""
+        super().save_weights(folder)
+        if isinstance(self.evaluator, DevEvaluator):
+            self.evaluator.save(folder, best=self.state.best_global_step, last=self.state.global_step)
+
+    def _load_from_checkpoint(self, resume_from_checkpoint: str, model: nn.Module | None = None) -> None:
+        super()._load_from_checkpoint(resume_from_checkpoint, model)
+        if isinstance(self.evaluator, DevEvaluator):
+            self.evaluator.load(Path(resume_from_checkpoint))
 
 
 class MemoryTrainer(RunTrainer):

@@ -186,6 +186,25 @@ def test_ctrl_c_leaves_a_run_that_resumes_to_the_same_weights(
     assert steps == list(range(1, 13))
 
 
+@pytest.mark.parametrize(("stop", "use_last"), [(3, True), (5, False), (6, False)])
+def test_a_resumed_run_gives_the_verdict_of_a_whole_one(
+    configure: Configure, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stop: int, use_last: bool
+) -> None:
+    values = {"use_last": use_last, "learning_rate": 3e-3}
+    whole = train(configure("sg-opt", output=str(tmp_path / "whole"), **values))
+    with monkeypatch.context() as patch:
+        stop_at(patch, stop)
+        with pytest.raises(Interrupted):
+            train(configure("sg-opt", **values))
+    resumed = train(configure("sg-opt", **values), resume=True)
+    assert (
+        whole.step == (6 if use_last else 4)
+        and whole.interval is not None
+        and "95 % interval" in whole.verdict()
+    )
+    assert (resumed.verdict(), resumed.interval) == (whole.verdict(), whole.interval)
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_stop_in_the_last_step_is_not_forgotten(
     number: signal.Signals, configure: Configure, monkeypatch: pytest.MonkeyPatch
