@@ -9,6 +9,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerFast, TrainerCallba
 
 from sentemb._files import read_json, sha256_of
 from sentemb.pretraining.budget import Budget
+from sentemb.pretraining.card import pretraining_card
 from sentemb.pretraining.corpus import Corpus
 from sentemb.pretraining.masking import WholeWordMasking
 from sentemb.pretraining.model import first_position, save_model
@@ -18,6 +19,7 @@ from sentemb.pretraining.store import TokenStore
 from sentemb.pretraining.throughput import choose_dtype, throughput_record
 from sentemb.pretraining.trainer import CLOCK_FILE, MaskedTrainer, training_arguments
 from sentemb.training.callbacks import SpeedCallback
+from sentemb.training.card import write_card
 from sentemb.training.checkpoints import checkpoints
 from sentemb.training.config import PretrainConfig
 from sentemb.training.outcome import Run
@@ -117,8 +119,9 @@ class PretrainSession(Session):
         }
 
     def write_model(self, folder: Path, record: dict[str, Any]) -> None:
-        """Write a transformers folder that SentenceTransformer loads."""
+        """Write a transformers folder that SentenceTransformer loads, and its card."""
         save_model(folder, self.model, self.tokenizer)
+        write_card(folder / "README.md", lambda: pretraining_card(self.config, record))
 
     def _rows(self, store: TokenStore) -> Rows:
         kind: type[PackedRows | DocumentRows] = PackedRows if self.config.layout == "packed" else DocumentRows

@@ -17,7 +17,7 @@ from sentemb.data.catalogue import get
 from sentemb.data.sources import kind_of
 from sentemb.modules.bundled import bundled_folder
 from sentemb.modules.custom_modules import CUSTOM_MODULES
-from sentemb.training.config import ClassifierConfig, EncoderConfig, MultiTaskConfig, TrainConfig
+from sentemb.training.config import ClassifierConfig, EncoderConfig, MultiTaskConfig, RunConfig, TrainConfig
 from sentemb.training.objective import citation_of
 from sentemb.training.recipes import RECIPES
 from sentemb.training.settings import shown
@@ -49,9 +49,10 @@ class Card:
         code: Python that loads and uses it.
         rows: Settings and scores by title; rows of None are left out.
         citation: BibTeX of the method.
-        base: What it was made of.
+        base: What it was made of; None for a new model.
+        library: What loads it.
         pipeline: The hub's name for what it does.
-        tags: Of the hub, beside `sentence-transformers` and `sentemb`.
+        tags: Of the hub, beside the library and `sentemb`.
         after_code: What there is to say on the code.
     """
 
@@ -60,16 +61,17 @@ class Card:
     code: Sequence[str]
     rows: Mapping[str, object]
     citation: str
-    base: str
+    base: str | None
+    library: str = "sentence-transformers"
     pipeline: str = "sentence-similarity"
     tags: Sequence[str] = ()
     after_code: str = ""
 
     def text(self) -> str:
         """The card."""
-        terms = base_terms(self.base)
+        terms = {} if self.base is None else base_terms(self.base)
         rows = {
-            "Base model": public_name(self.base),
+            "Base model": "none: a new model" if self.base is None else public_name(self.base),
             **self.rows,
             "Licence of the base": terms.get("license"),
         }
@@ -87,13 +89,13 @@ class Card:
         return "\n\n".join(parts) + "\n"
 
     def _front(self, terms: Mapping[str, str]) -> list[str]:
-        front = ["library_name: sentence-transformers", f"pipeline_tag: {self.pipeline}"]
+        front = [f"library_name: {self.library}", f"pipeline_tag: {self.pipeline}"]
         # Only a hub id may stand here: a path or the name of a bundled model would point to nowhere.
-        if not Path(self.base).exists() and bundled_folder(self.base) is None:
+        if self.base and not Path(self.base).exists() and bundled_folder(self.base) is None:
             front.append(f"base_model: {self.base}")
         if language := terms.get("language"):
             front.append(f"language: {language}")
-        return [*front, "tags:", *(f"- {tag}" for tag in ("sentence-transformers", *self.tags, "sentemb"))]
+        return [*front, "tags:", *(f"- {tag}" for tag in (self.library, *self.tags, "sentemb"))]
 
 
 def public_name(place: str) -> str:
@@ -126,7 +128,7 @@ def base_terms(base: str) -> dict[str, str]:
 def training_rows(config: EncoderConfig) -> dict[str, object]:
     """The settings of every run that trains an encoder."""
     return {
-        "Recipe": _recipe(config),
+        "Recipe": recipe_of(config),
         "Pooling": config.pooling or "the base's own",
         "Loss": f"{config.loss.rpartition('/')[2]} {_options(config.loss_options)}".strip(),
         "Batch size": config.batch_size,
@@ -229,7 +231,7 @@ def multitask_card(config: MultiTaskConfig, record: dict[str, Any], *, loss: nn.
     return Card(name, summary, code, rows, citation_of(loss), config.base, tags=tags, after_code=after).text()
 
 
-def _recipe(config: EncoderConfig) -> str:
+def recipe_of(config: RunConfig) -> str:
     """The recipe, and the settings in which the run departs from it."""
     named = f"{config.recipe} ({config.preset})"
     if config.recipe not in RECIPES:

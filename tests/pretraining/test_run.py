@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 from pathlib import Path
 from typing import Any
@@ -112,6 +113,35 @@ def test_a_base_learns_the_text_and_keeps_its_shape(config: PretrainConfig) -> N
     assert 0 < record["throughput"]["share_of_matrix_products"] < 1
     with pytest.raises(InputError, match="holds a finished run"):
         pretrain(config, resume=True)
+
+
+def test_the_card_says_what_was_trained_on_what(config: PretrainConfig, tmp_path: Path) -> None:
+    base = tmp_path / "stated"
+    shutil.copytree(config.base or "", base)
+    (base / "README.md").write_text("---\nlanguage: en\nlicense: mit\n---\n# Base\n")
+    run = pretrain(config.replace(base=str(base), masking_rate=0.3, max_steps=2))
+    card = (run.output / "README.md").read_text()
+    record = json.loads((run.output / "run" / "record.json").read_text())
+    ((file, checksum),) = record["data"]["files"].items()
+    text = f"{file} (SHA-256 {checksum[:16]}...): {record['data']['documents']} documents"
+    loss = f"{record['validation_loss']:.4f}, loss at hidden positions of held-out documents"
+    rows = {
+        "Base model": "stated",
+        "Licence of the base": "mit",
+        "Training text": text,
+        "Recipe": "mlm (paper), with other values of batch size",
+        "Masking rate": "0.3, whole words",
+        "Steps": "2, 128 tokens",
+        "Precision": "float32",
+        "Validation loss": loss,
+    }
+    assert all(f"\n| {title} | {value} |\n" in card for title, value in rows.items())
+    assert {"library_name: transformers", "pipeline_tag: fill-mask", "language: en"} < {*card.splitlines()}
+    assert str(tmp_path) not in card
+    loading = card.split("```python\n")[1].split("```")[0].replace('"run"', repr(str(run.output)))
+    names: dict[str, Any] = {}
+    exec(loading, names)
+    assert names["model"].config.num_hidden_layers == 3
 
 
 def test_a_new_model_ends_by_the_clock_with_a_rate_near_zero(config: PretrainConfig) -> None:
