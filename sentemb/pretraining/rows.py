@@ -41,7 +41,8 @@ class PackedRows:
         self._length = _checked(length)
 
     def __len__(self) -> int:
-        return -(-len(self._store.tokens) // self._length)
+        # The last token is [SEP]: alone in a block it leaves nothing to hide.
+        return -(-(len(self._store.tokens) - 1) // self._length)
 
     def __getitem__(self, index: int) -> tuple[np.ndarray, np.ndarray]:
         block = slice(index * self._length, (index + 1) * self._length)
