@@ -19,6 +19,7 @@ from transformers import (
 
 from sentemb._files import new_folder
 from sentemb.errors import InputError
+from sentemb.limits import refuse_above
 from sentemb.modules.source import find_source
 
 # Below this frequency a token's vector has its full length; above, it shrinks. The constant is that of
@@ -128,6 +129,8 @@ def stack_layers(model: PreTrainedModel, layers: int) -> PreTrainedModel:
     count = len(shallow)
     if layers < count or layers % count:
         raise InputError(f"--stack-to {layers} is no multiple of the base's {count} layers", "change it")
+    added = (layers - count) // count * sum(weight.numel() for weight in shallow.parameters())
+    refuse_above("weights", added / 1e6, f"--stack-to {layers}")
     config = copy.deepcopy(model.config)
     config.num_hidden_layers = layers
     deep = type(model)(config)
@@ -155,7 +158,7 @@ def longest_input(model: PreTrainedModel) -> int:
 
 
 def masked_loss(model: PreTrainedModel, batch: dict[str, Tensor]) -> Tensor:
-    """Mean cross-entropy at the hidden positions, with the vocabulary projected there only."""
+    """Mean cross-entropy at the hidden positions, with the vocabulary projected there only; 0 without any."""
     inputs = {name: batch[name] for name in ("input_ids", "attention_mask", "position_ids") if name in batch}
     head = getattr(model, "cls", None) or getattr(model, "lm_head", None)
     if head is None:
@@ -163,4 +166,6 @@ def masked_loss(model: PreTrainedModel, batch: dict[str, Tensor]) -> Tensor:
     else:
         hidden = model.base_model(**inputs)[0].flatten(0, 1)  # (batch * length, width)
         logits = head(hidden[batch["masked_index"]])  # (masked, vocabulary)
+    if not len(logits):
+        return nn.functional.l1_loss(logits, logits, reduction="sum")  # a mean of nothing would be NaN
     return nn.functional.cross_entropy(logits.float(), batch["masked_labels"])

@@ -175,3 +175,13 @@ def test_the_default_model_fits_twenty_megabytes_in_half_precision() -> None:
     with torch.device("meta"):
         model = AutoModelForMaskedLM.from_config(config)
     assert 2 * model.num_parameters() < 20e6
+
+
+def test_a_batch_that_hides_nothing_has_no_loss_and_moves_no_weight(tiny_bert: Path) -> None:
+    model = load_base(tiny_bert)
+    nothing = torch.empty(0, dtype=torch.long)
+    batch = {"input_ids": torch.tensor([[3]]), "masked_index": nothing, "masked_labels": nothing}
+    loss = masked_loss(model, batch)
+    loss.backward()
+    assert loss == 0
+    assert all(not weight.grad.any() for weight in model.parameters() if weight.grad is not None)

@@ -96,3 +96,9 @@ def test_batches_hold_rows_of_similar_length(store: TokenStore) -> None:
 def test_too_short_rows_are_refused(store: TokenStore) -> None:
     with pytest.raises(InputError, match="too short"):
         PackedRows(store, 2)
+
+
+def test_a_separator_alone_is_no_row(tmp_path: Path, tiny_tokenizer: PreTrainedTokenizerFast) -> None:
+    # [CLS], seven words and [SEP]: nine tokens
+    store = build_store(tmp_path / "store", ["the cat sat on the mat quickly"], tiny_tokenizer)
+    assert [len(PackedRows(store, length)) for length in (8, 9, 10)] == [1, 1, 1]
