@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import IO, BinaryIO, cast
 
 from sentemb.errors import InputError
+from sentemb.limits import limit, refuse_above
 
 _COMPRESSIONS = (".gz", ".xz")
-_LONGEST_LINE = 64 << 20
 """Bytes. A file without line feeds is no text, and would take many times its size in memory."""
 
 
@@ -78,13 +78,11 @@ def read_blocks(file: IO[bytes], name: str, size: int = 1 << 20) -> Iterator[byt
 
 def _raw_lines(file: IO[bytes], name: str) -> Iterator[bytes]:
     with _explained(name):
-        number = 0
-        while raw := file.readline(_LONGEST_LINE):
+        number, longest = 0, (limit("line") << 20) + 1
+        while raw := file.readline(longest):
             number += 1
-            if len(raw) == _LONGEST_LINE:
-                raise InputError(
-                    f"{name}, line {number} has more than {_LONGEST_LINE >> 20} MiB", "break it into lines"
-                )
+            if len(raw) == longest:
+                refuse_above("line", len(raw) / (1 << 20), f"{name}, line {number}", "break it into lines")
             yield raw
 
 

@@ -17,6 +17,7 @@ from sentemb.data.nli import TRIPLE_COLUMNS, Triple
 from sentemb.data.paraphrases import NAMES, paraphrase_components
 from sentemb.encoding.encoder import TextEncoder, Vectors
 from sentemb.errors import InputError
+from sentemb.limits import refuse_above
 from sentemb.search.vectors import normalised
 
 _QUERIES = 512  # compared with the whole corpus at a time
@@ -150,6 +151,7 @@ def _check(pairs: Sequence[tuple[str, str]], *, count: int, margin: float, skip:
             raise InputError(f"pair {row} has a blank text", "remove the pair or fill it in")
     if count < 1:
         raise InputError(f"count is {count}", "ask for one negative or more")
+    refuse_above("negatives", count, f"count={count:,}")
     if not 0 <= margin < 1:
         raise InputError(f"margin is {margin:g}", "give a share from 0 to below 1")
     if skip < 0:

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from sentemb.data.sources import kind_of, read_rows
 from sentemb.errors import InputError
+from sentemb.limits import VARIABLE
 
 WriteFile = Callable[[str, str | bytes], Path]
 
@@ -111,9 +112,11 @@ def test_a_quoted_separator_in_a_header_is_text(write_file: WriteFile) -> None:
 
 
 def test_a_line_without_end_is_no_text(write_file: WriteFile, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sentemb.data.lines._LONGEST_LINE", 1 << 20)
-    with pytest.raises(InputError, match=r"long\.txt, line 2 has more than 1 MiB; break it into lines"):
-        texts(write_file("long.txt", "a\n" + "b" * (1 << 20)))
+    monkeypatch.setenv(VARIABLE, "line=1")
+    with pytest.raises(InputError, match=r"long\.txt, line 2: more than 1 MiB .*; break it into lines, or"):
+        texts(write_file("long.txt", "a\n" + "b" * (1 << 20) + "\n"))
+    monkeypatch.setenv(VARIABLE, "line=2")
+    assert len(texts(write_file("long.txt", "a\n" + "b" * (1 << 20)))) == 2
 
 
 def test_a_folder_is_read_in_order(write_file: WriteFile, caplog: pytest.LogCaptureFixture) -> None:

@@ -13,6 +13,7 @@ import pytest
 from sentemb.data.catalogue import get
 from sentemb.data.sts import STS_SETS, ScoredPairs, Subset, load_scored_pairs, read_scored_pairs
 from sentemb.errors import InputError
+from sentemb.limits import VARIABLE
 
 SIZES = {
     "sts12": 3108,
@@ -232,13 +233,13 @@ def test_a_truncated_archive_is_refused(sets_copy: Path, tmp_path: Path, keep: f
 
 
 def test_an_archive_of_gigabytes_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sentemb.data.archive._LARGEST", 1 << 20)
+    monkeypatch.setenv(VARIABLE, "archive=1")
     archive = tmp_path / "senteval.tar.gz"
     with tarfile.open(archive, "w:gz") as file:
         zeros = tarfile.TarInfo("STS/STSBenchmark/sts-test.csv")
         zeros.size = 2 << 20
         file.addfile(zeros, io.BytesIO(bytes(zeros.size)))
-    with pytest.raises(InputError, match=r"senteval.tar.gz holds more than 1 MiB of data sets; unpack it"):
+    with pytest.raises(InputError, match=r"senteval.tar.gz: more than 1 MiB .* in an archive; unpack it"):
         load_scored_pairs("stsb", data_dir=archive)
 
 

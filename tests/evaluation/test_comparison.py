@@ -217,7 +217,7 @@ def test_other_items_are_refused() -> None:
     for against, draws, problem in (
         (other, 100, "evaluated on different items of set0"),
         (replace(other, sets={"set9": one.sets["set0"]}), 100, "share no data set"),
-        (one, 10**9, "1000000000 draws"),
+        (one, 10**9, "more than 1,000,000 draws"),
         (replace(other, measure="pearson"), 100, "compared by spearman, other by pearson"),
     ):
         with pytest.raises(InputError, match=problem):

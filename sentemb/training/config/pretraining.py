@@ -7,6 +7,7 @@ from typing import ClassVar, Literal, Self
 from pydantic import Field, model_validator
 
 from sentemb.errors import InputError
+from sentemb.limits import refuse_above
 from sentemb.training.config.base import RunConfig, Seeds
 
 
@@ -32,7 +33,9 @@ class PretrainConfig(RunConfig):
     )
     cache: str | None = Field(None, description="Where tokenised text is kept; the run folder by default.")
     vocabulary: int = Field(16_000, ge=1, description="Pieces of a new tokenizer.")
-    layers: int = Field(6, ge=1, description="Of a new BERT.")
+    layers: int = Field(
+        6, ge=1, description="Of a new BERT, which has up to 1,000 million weights (sentemb --limit)."
+    )
     width: int = Field(256, ge=1, description="Of a new BERT.")
     heads: int = Field(4, ge=1, description="Of a new BERT.")
     inner_width: int = Field(1024, ge=1, description="Of a new BERT's feed-forward layers.")
@@ -81,4 +84,8 @@ class PretrainConfig(RunConfig):
     def _check_combination(self) -> Self:
         if self.stack_to is not None and self.base is None:
             raise InputError("stack_to without a base", "set layers for a new model")
+        if self.base is None:
+            layer = 4 * self.width**2 + 2 * self.width * self.inner_width
+            weights = self.layers * layer + (self.vocabulary + self.positions) * self.width
+            refuse_above("weights", weights / 1e6, "layers, width, inner_width, vocabulary, positions")
         return self
