@@ -22,6 +22,7 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from threadpoolctl import threadpool_limits
 
 from sentemb.errors import InputError
 from sentemb.evaluation.sts import EncodedSets, Rows
@@ -191,7 +192,10 @@ def spectrum(vectors: Floats) -> Double:
 
 def spectrum_of(covariance: Double) -> Double:
     """Eigenvalues of a covariance of unit vectors."""
-    values: Double = np.linalg.eigvalsh(covariance).astype(np.float64)[::-1]
+    # With several threads the last bits depend on their number, and threads that wait for a busy core cost
+    # seconds.
+    with threadpool_limits(1):
+        values: Double = np.linalg.eigvalsh(covariance).astype(np.float64)[::-1]
     # Of unit vectors, so that rounding has a known size.
     return np.where(values > len(covariance) * np.finfo(np.float64).eps, values, 0.0)
 
