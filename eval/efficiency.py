@@ -32,7 +32,7 @@ from sentemb.encoding import load_encoder
 from sentemb.errors import InputError, unknown
 from sentemb.evaluation import evaluate_pairs
 from sentemb.evaluation.environment import hardware, library_versions
-from sentemb.evaluation.record import prepare_folder
+from sentemb.evaluation.record import check_writable
 from sentemb.evaluation.timing import Times, time_in_turns
 from sentemb.report.efficiency import efficiency_table
 from sentemb.training import resolve, train
@@ -109,7 +109,7 @@ def measure(options: argparse.Namespace) -> str:
             raise unknown("method", method, METHODS)
     if REFERENCE not in methods:
         raise InputError(f"{REFERENCE} is not among the methods", "the others are compared with it; add it")
-    prepare_folder(options.output)
+    check_writable(options.output)
     pairs = load_scored_pairs("stsb", split="test", data_dir=options.data_dir)
     texts = list(load_columns("stsb-sentences", data_dir=options.data_dir)["text"])[: options.sentences]
     times = time_methods(methods, options, texts, pairs)

@@ -26,7 +26,7 @@ def geometry(
     """
     from sentemb._files import write_bytes
     from sentemb.evaluation.naming import slug
-    from sentemb.evaluation.record import load_records, prepare_folder
+    from sentemb.evaluation.record import check_writable, load_records
     from sentemb.evaluation.suites import GEOMETRY
     from sentemb.report.figures import png_of
     from sentemb.report.geometry import by_pairs, geometry_figures, read_training_path, shown_name
@@ -48,7 +48,7 @@ def geometry(
                 f"sentemb eval geometry {folder} --data SET --output FOLDER writes one",
             )
         paths.append(path)
-    prepare_folder(output)
+    check_writable(output)
     for some in groups:
         for what, figure in zip(
             ("alignment-uniformity", "spectrum"), geometry_figures(some, labels, paths), strict=True

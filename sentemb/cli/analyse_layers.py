@@ -38,11 +38,11 @@ def layers(
     """Score every layer under every pooling, from one forward pass (SG-BERT, figure 1)."""
     from sentemb.evaluation.environment import command_line
     from sentemb.evaluation.layers import evaluate_layers
-    from sentemb.evaluation.record import prepare_folder
+    from sentemb.evaluation.record import check_writable
     from sentemb.report.layers import layer_tables
 
     if output is not None:
-        prepare_folder(output)
+        check_writable(output)
     record = evaluate_layers(
         model,
         split_names(sets),

@@ -24,7 +24,9 @@ def compare(
     preset: Annotated[
         str | None, typer.Option(help="Preset of transfer records, where they have several.")
     ] = None,
-    draws: Annotated[int, typer.Option(help="Resamples and exchanges of items.")] = 2000,
+    draws: Annotated[
+        int, typer.Option(help="Resamples and exchanges of items, up to 1,000,000 (sentemb --limit).")
+    ] = 2000,
     confidence: Annotated[float, typer.Option(help="Of the intervals.")] = 0.95,
 ) -> None:
     """Compare encoders on the items that their records keep, with intervals and p-values.

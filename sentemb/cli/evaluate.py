@@ -56,6 +56,7 @@ def sts(
     """
     from sentemb.cli.export import export_record
     from sentemb.evaluation.environment import command_line
+    from sentemb.evaluation.mteb import unexported
     from sentemb.evaluation.sts import evaluate_pairs, load_sets
     from sentemb.evaluation.suites import get_suite
     from sentemb.report.results import sts_table
@@ -65,6 +66,8 @@ def sts(
     chosen = get_suite(suite)
     names = chosen.sets if sets is None else split_names(sets)
     pairs = load_sets(names, data_dir=options.data_dir, check_rows=not options.allow_count_mismatch)
+    if export_mteb is not None:
+        unexported((one.name, one.split, len(one)) for one in pairs)
     records: list[Record] = []
     try:
         for encoder in _encoders(models, options):
@@ -154,12 +157,12 @@ def all_suites(
 def _prepare(models: Sequence[str], options: EvaluationOptions, *folders: Path | None) -> None:
     """Find the models and make the folders, before minutes are spent on data."""
     from sentemb.encoding.resolve import check_address
-    from sentemb.evaluation.record import prepare_folder
+    from sentemb.evaluation.record import check_writable
 
     for model in models:
         check_address(model, data_dir=options.data_dir)
     for folder in filter(None, folders):
-        prepare_folder(folder)
+        check_writable(folder)
 
 
 def _encoders(models: Sequence[str], options: EvaluationOptions) -> Iterator[TextEncoder]:

@@ -25,12 +25,12 @@ def export(
     ] = None,
 ) -> None:
     """Write result records in another program's format."""
-    from sentemb.evaluation.record import load_records, prepare_folder
+    from sentemb.evaluation.record import check_writable, load_records
 
     found = load_records(records)
     if model_name is not None and len({record.fingerprint for record in found}) > 1:
         raise InputError("--model-name names one model, the records are of several", "export them one by one")
-    prepare_folder(output)
+    check_writable(output)
     for record in found:
         export_record(record, output, model_name)
     next_step(f"sentemb card MODEL --records {shlex.quote(str(records[0]))}")

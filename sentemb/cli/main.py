@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 from importlib import import_module
+from itertools import pairwise
 from typing import Annotated, Any
 
 import typer
@@ -18,11 +19,15 @@ from sentemb import __version__
 from sentemb.cli.console import error_line
 from sentemb.cli.verbs import VERBS, Group, Verb
 from sentemb.errors import InputError
+from sentemb.limits import CEILINGS, VARIABLE, raise_limits
 
 # Modules that only an extra installs.
 _EXTRAS = {"matplotlib": "report", "optuna": "tune", "rapidfuzz": "overlap"}
 # Without rich's help pages `sentemb --help` answers in half the time.
 _PLAIN: dict[str, Any] = {"rich_markup_mode": None, "pretty_exceptions_enable": False}
+_LIMITS = f"Raise a ceiling, here or in {VARIABLE}; repeat it. The ceilings: " + "; ".join(
+    f"{name}={ceiling.default} {ceiling.of}" for name, ceiling in CEILINGS.items()
+)
 _UsageError: type[Any] = typer.BadParameter.__mro__[1]
 
 
@@ -32,6 +37,7 @@ class LazyGroup(TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Put the real command in the place of its stand-in."""
         name, command, rest = super().resolve_command(ctx, args)
+        _refuse_empty(rest)
         if command is None or command.callback is None:
             return name, command, rest
         return name, command.callback(), rest
@@ -82,6 +88,13 @@ def verb_command(group: str, name: str) -> Any:
     return _stand_in(name, found.verbs[name])()
 
 
+def _refuse_empty(arguments: list[str]) -> None:
+    """No option takes a blank: it is what a shell makes of a variable that is not set."""
+    for option, value in pairwise(arguments):
+        if option.startswith("-") and not value.strip():
+            raise InputError(f"{option} is given nothing", "name something, or leave it out")
+
+
 def _print_version(wanted: bool) -> None:
     if wanted:
         typer.echo(f"sentemb {__version__}")
@@ -93,8 +106,9 @@ def _options(
         bool,
         typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit."),
     ] = False,
+    limit: Annotated[list[str] | None, typer.Option(metavar="NAME=N", help=_LIMITS)] = None,
 ) -> None:
-    pass
+    raise_limits(limit or ())
 
 
 def run(arguments: list[str] | None = None) -> None:

@@ -80,7 +80,9 @@ def mine_negatives(
     output: OutputFile,
     column: Columns = None,
     corpus: Annotated[str | None, typer.Option(help="Further candidates: a file or folder of texts.")] = None,
-    count: Annotated[int, typer.Option(min=1, max=1000, help="Negatives for each pair.")] = 1,
+    count: Annotated[
+        int, typer.Option(min=1, help="Negatives for each pair, up to 1,000 (sentemb --limit).")
+    ] = 1,
     margin: Annotated[
         float, typer.Option(help="By how much of the positive's cosine they are lower.")
     ] = 0.05,
@@ -100,7 +102,7 @@ def mine_negatives(
     check_output(output, [data, corpus])
     names = column or TRIPLE_COLUMNS[:2]
     if len(names) != 2:
-        raise InputError(f"{len(names)} columns", "name those of anchor and positive with --column")
+        raise InputError(f"--column: {len(names)} given, not 2", "repeat it for anchor and positive")
     rows = load_columns(data, names, data_dir=data_dir)
     pairs = list(zip(*(rows[name] for name in names), strict=True))
     further: list[str] = []

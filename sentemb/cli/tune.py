@@ -43,7 +43,7 @@ def tune(
     Leaves a table of all points, and the best ones as RECIPE.SET.toml for `sentemb experiment --methods`.
     """
     from sentemb.evaluation.naming import slug
-    from sentemb.evaluation.record import prepare_folder
+    from sentemb.evaluation.record import check_writable
     from sentemb.experiments import load_experiment
     from sentemb.experiments.classification import (
         ClassificationData,
@@ -68,7 +68,7 @@ def tune(
     kind = ClassificationTrials(experiment, options, Place(output, data_dir, announce=say))
     trial = kind.trials()[0]
     splits = kind.splits(trial)
-    prepare_folder(output)
+    check_writable(output)
     tuned = search(
         validate,
         describe,

@@ -7,7 +7,7 @@ SemEval-2017 are languages of one task.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,7 +16,7 @@ from sentemb._files import write_json
 from sentemb.data import catalogue
 from sentemb.errors import InputError
 from sentemb.evaluation.naming import slug
-from sentemb.evaluation.schema import DataSet, Record
+from sentemb.evaluation.schema import Record
 from sentemb.evaluation.suites import MULTILINGUAL, STS
 
 _ENGLISH = ("eng-Latn",)
@@ -66,11 +66,8 @@ def export_mteb(record: Record, folder: Path, *, model_name: str | None = None) 
     organization, _, model = name.partition("/")
     if not organization or not model or "/" in model:
         raise InputError(f"{name!r} is no name for MTEB", "give it as organization/model")
-    reasons = {one.name: _reason_against(one) for one in record.datasets}
-    skipped = {name: reason for name, reason in reasons.items() if reason is not None}
+    skipped = unexported((one.name, one.split, one.items) for one in record.datasets)
     exported = [one for one in record.datasets if one.name not in skipped]
-    if not exported:
-        raise InputError(f"no set of {record.model} can be exported to MTEB: {'; '.join(skipped.values())}")
     revision = slug(record.fingerprint)[:40]
     target = folder / "results" / f"{slug(organization)}__{slug(model)}" / revision
     files = []
@@ -83,14 +80,22 @@ def export_mteb(record: Record, folder: Path, *, model_name: str | None = None) 
     return MtebExport(files=tuple(files), skipped=skipped)
 
 
-def _reason_against(dataset: DataSet) -> str | None:
-    name, items = dataset.name, dataset.items
+def unexported(sets: Iterable[tuple[str, str, int]]) -> dict[str, str]:
+    """Why MTEB has no place for some sets, given by name, split and number of pairs; refuse it of all."""
+    reasons = {name: _reason_against(name, split, items) for name, split, items in sets}
+    skipped = {name: reason for name, reason in reasons.items() if reason is not None}
+    if len(skipped) == len(reasons):
+        raise InputError(f"nothing can be exported to MTEB: {'; '.join(skipped.values())}")
+    return skipped
+
+
+def _reason_against(name: str, split: str | None, items: int) -> str | None:
     if name == "sickr":
         return f"sickr has {items:,} pairs, MTEB's SICK-R 9,927: evaluate sickr-mteb for it"
     if name not in TASKS:
         return f"{name} is no task of MTEB that is exported"
-    if dataset.split != "test":
-        return f"{name} was scored on the split {dataset.split}, MTEB's task is on test"
+    if split != "test":
+        return f"{name} was scored on the split {split}, MTEB's task is on test"
     expected = catalogue.get(name).rows["test"]
     if items != expected:
         return f"{name} has {items:,} pairs, MTEB's {TASKS[name].name} {expected:,}"

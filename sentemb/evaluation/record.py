@@ -32,20 +32,23 @@ from sentemb.errors import InputError
 from sentemb.evaluation.packing import pack, pack_gold, unpack, unpack_gold
 from sentemb.evaluation.record_checks import check_scores
 from sentemb.evaluation.schema import FORMAT, VERSION, Array, DataSet, Predictions, PredictionsFile, Record
+from sentemb.limits import limit, refuse_above
 
 INLINE = 12_288
 """Bytes of packed and compressed predictions that a JSON file still holds."""
 
-_MOST = 1 << 26  # bytes that compressed predictions may inflate to
 _HINT = "remove the file and evaluate the model again"
 _OLD_FORMATS = ("sentemb-result", "sentemb-geometry", "sentemb-transfer", "sentemb-classification")
 
 
-def prepare_folder(folder: Path) -> None:
-    """Make sure that records can be written, before time is spent on making them."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryFile(dir=folder):
-        pass
+def check_writable(folder: Path) -> None:
+    """Check that a folder takes files or can be made, before time is spent on what goes into it."""
+    place = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    try:
+        with tempfile.TemporaryFile(dir=place):
+            pass
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(place)) from error
 
 
 def check_free(path: Path, fingerprint: str, *, overwrite: bool) -> None:
@@ -267,9 +270,11 @@ def _read_predictions(record: Record, path: Path) -> Predictions:
     else:
         field, source = "predictions.data", path
         try:
-            content = zlib.decompressobj().decompress(base64.b85decode(place.data or ""), _MOST)
+            packed = base64.b85decode(place.data or "")
+            content = zlib.decompressobj().decompress(packed, (limit("predictions") << 20) + 1)
         except (ValueError, zlib.error) as error:
             raise InputError(f"{path}, field {field}: {error}", _HINT) from error
+        refuse_above("predictions", len(content) / (1 << 20), f"{path}, field {field}")
     if hashlib.sha256(content).hexdigest() != place.sha256:
         raise InputError(f"{path}, field predictions.sha256: {source} was changed afterwards", _HINT)
     try:

@@ -82,6 +82,7 @@ class ClassificationTrials(TrialKind):
 
     suite = "classification"
     data_model = ClassificationData
+    recipes = ("classification",)
 
     def __init__(self, experiment: Experiment, data: ClassificationData, place: Place) -> None:
         files = _read_files(experiment.datasets, data)

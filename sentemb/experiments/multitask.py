@@ -58,6 +58,7 @@ class MultiTaskTrials(TrialKind):
 
     suite = "multitask"
     data_model = MultiTaskData
+    recipes = ("multitask",)
 
     def __init__(self, experiment: Experiment, data: MultiTaskData, place: Place) -> None:
         super().__init__(experiment, data, place)

@@ -17,12 +17,13 @@ import numpy.typing as npt
 from pydantic import BaseModel
 
 from sentemb.errors import InputError
-from sentemb.evaluation.record import load_records, prepare_folder, read_record, write_record
+from sentemb.evaluation.record import check_writable, load_records, read_record, write_record
 from sentemb.evaluation.schema import Record, Trial
 from sentemb.experiments.eta import Eta, duration
 from sentemb.experiments.experiment import Experiment, PlannedTrial, default_options
 from sentemb.experiments.samplers import ImpossibleDraw
 from sentemb.experiments.workers import run_here, run_in_processes
+from sentemb.training.recipes import get_recipe, recipes_of
 
 if TYPE_CHECKING:
     from sentemb.training.progress import ConsoleProgress
@@ -64,8 +65,15 @@ class TrialKind(ABC):
     suite: str
     parallel: ClassVar[bool] = True
     data_model: ClassVar[type[BaseModel]]  # of the experiment's table `data`
+    recipes: ClassVar[tuple[str, ...]]  # kinds of the recipes that its methods may have; none: no recipes
 
     def __init__(self, experiment: Experiment, data: Any, place: Place) -> None:
+        for method in experiment.chosen:
+            if self.recipes and get_recipe(method.recipe).kind not in self.recipes:
+                raise InputError(
+                    f"{method.recipe} is no recipe for {experiment.kind}",
+                    f"take one of {', '.join(name for kind in self.recipes for name in recipes_of(kind))}",
+                )
         self.experiment, self.place = experiment, place
 
     @abstractmethod
@@ -128,7 +136,7 @@ def run_trials(
     """Run the trials that have no record yet; see `run_experiment`."""
     if jobs < 1:
         raise InputError(f"{jobs} processes run nothing", "give --jobs 1 or more")
-    prepare_folder(folder)
+    check_writable(folder)
     plan = _plan(kind, announce)
     there = load_records([folder], suite=kind.suite) if any(folder.glob("*.json")) else []
     kind.check(plan, there)

@@ -65,6 +65,7 @@ class StsTrials(TrialKind):
     """
 
     data_model = StsData
+    recipes = ("contrastive", *TRANSFORMS)
 
     def __init__(self, experiment: Experiment, data: StsData, place: Place) -> None:
         super().__init__(experiment, data, place)
@@ -203,6 +204,7 @@ class FrozenTrials(StsTrials):
     """
 
     parallel = False
+    recipes = ()
 
     def begin(self, trials: Sequence[PlannedTrial]) -> None:
         """Make all encoders at once; what is fitted on is encoded once for all seeds."""

@@ -192,6 +192,21 @@ CASES: dict[str, tuple[Make, tuple[str, ...], tuple[str, ...]]] = {
     "memory budget of nonsense": (file("d.txt", SENTENCES), (*BUILD, "--memory-budget", "many"), ("many",)),
     # data
     "unknown data set": (lambda folder: {}, ("data", "info", "sts21"), ("sts21", "did you mean")),
+    "recipe of another kind": (
+        file("t.csv", "text,label\na cat,1\nthe dog,2\n"),
+        ("tune", "simcse", "{data}", "--grid", "epochs=1", "--base", "{bert}", "--output", "{out}"),
+        ("simcse", "ce-views"),
+    ),
+    "variable that is not set": (
+        file("t.csv", "text,label\na cat,1\nthe dog,2\n"),
+        (*TRAIN_DATA, "--columns", ""),
+        ("--columns",),
+    ),
+    "sets that MTEB has no task for": (
+        file("pairs.tsv", PAIRS),
+        (*STS, "--sets", "{data}", "--export-mteb", "{out}"),
+        ("MTEB", "pairs"),
+    ),
     "option that is none": (lambda folder: {}, ("data", "list", "--colour"), ("--colour",)),
 }
 
@@ -219,8 +234,7 @@ def test_a_user_error_is_one_line_and_exit_code_2(
         assert fragment in last
     left_behind = tmp_path / "out"
     if case != "output that holds something":
-        assert not (left_behind / "config.json").exists()
-        assert not (left_behind / "manifest.json").exists()
+        assert not left_behind.exists()
     else:
         assert sorted(path.name for path in left_behind.iterdir()) == ["thesis.tex"]
 

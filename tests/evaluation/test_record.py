@@ -16,9 +16,9 @@ from sentemb.evaluation.measures import PROTOCOLS, measure
 from sentemb.evaluation.naming import slug
 from sentemb.evaluation.record import (
     check_free,
+    check_writable,
     load_predictions,
     load_records,
-    prepare_folder,
     read_record,
     write_record,
 )
@@ -276,7 +276,7 @@ def test_a_frame_has_a_row_for_each_score(tmp_path: Path) -> None:
 def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "taken").write_text("")
     with pytest.raises(OSError, match="taken"):
-        prepare_folder(tmp_path / "taken" / "records")
+        check_writable(tmp_path / "taken" / "records")
 
 
 @pytest.mark.parametrize(

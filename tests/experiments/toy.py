@@ -69,6 +69,8 @@ def run_slowly(*arguments: Any) -> Outcome:
 class ToyTrials(ClassificationTrials):
     """Trials of this file's methods."""
 
+    recipes = ()
+
     def __init__(self, experiment: Experiment, run: Any = run_toy, **data: Any) -> None:
         super().__init__(experiment, ClassificationData(**data), Place(Path("unused"), announce=print))
         self._sets = labelled_sets(rule=data.get("rule"))

@@ -19,7 +19,7 @@ from sentemb.encoding.cache import CachedEncoder
 from sentemb.encoding.function import FunctionEncoder
 from sentemb.errors import InputError
 from sentemb.evaluation.naming import record_name
-from sentemb.evaluation.record import check_free, load_predictions, prepare_folder, read_record, write_record
+from sentemb.evaluation.record import check_free, check_writable, load_predictions, read_record, write_record
 from sentemb.evaluation.runner.entries import LOADERS, load_suites
 from sentemb.evaluation.runner.suite import Loaded, Options, RunnableSuite
 from sentemb.evaluation.schema import Record
@@ -110,7 +110,7 @@ def run_suites(
     tell = announce or (lambda _: None)
     records: dict[str, Record] = {}
     if output is not None:
-        prepare_folder(output)
+        check_writable(output)
         found = {one.label: _find(one, output, encoder, overwrite=overwrite) for one in loaded.suites}
         records = {label: record for label, record in found.items() if record is not None}
     todo = {one.label: _todo(one, records.get(one.label)) for one in loaded.suites}
