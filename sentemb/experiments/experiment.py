@@ -161,7 +161,11 @@ class Experiment(Written):
 
     def with_methods(self, file: Path) -> Experiment:
         """A copy with the methods of a TOML file, a table of options for each."""
-        return self.replace(methods={**self.methods, **read_toml(file)})
+        methods = read_toml(file)
+        for name, options in methods.items():
+            if not isinstance(options, dict):
+                raise InputError(f"{file}, field {name}: {options!r} is no table", f"write [{name}] above it")
+        return self.replace(methods={**self.methods, **methods})
 
     def _method(self, name: str) -> Method:
         options = dict(self.methods.get(name, {}))

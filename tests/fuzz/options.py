@@ -1,0 +1,80 @@
+"""Commands that are right, and odd values for any of their options."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import strategies as st
+
+from sentemb.cli.main import build
+from tests.fuzz.damage import ODD_TEXT
+from tests.fuzz.ground import TRAIN, TRANSFER
+
+COMMANDS = (
+    "eval sts {g}/bert --pooling mean --sets {g}/pairs.tsv -o out",
+    "eval geometry {g}/bert --pooling mean --data {g}/pairs.tsv -o out",
+    f"{TRANSFER} --data-dir {{g}}/sets -o out",
+    "eval all {g}/bert --pooling mean --data-dir {g}/sets --allow-missing --allow-count-mismatch -o out",
+    f"train sg-opt {TRAIN} --data {{g}}/sentences.txt --dev none",
+    f"train supcl-seq {TRAIN} --train {{g}}/labelled.csv --validation {{g}}/labelled.csv",
+    "train mlm --base {g}/bert --batch-size 4 --corpus {g}/corpus.txt --length 16 --max-steps 2 "
+    "--set validation_share=0.1 -o out",
+    "train whitening --base {g}/bert --data {g}/corpus.txt -o out",
+    "experiment {g}/experiment.toml --explain",
+    "tune ce {g}/labelled.csv --grid learning_rate=0.001 --base {g}/bert --trials 1 -o out",
+    "compare bert-cls bert-mean -r {g}/compared --draws 200",
+    "report {g}/records --baseline bert-cls",
+    "classify {g}/classifier {g}/unlabelled.csv -o out.csv --column text",
+    "analyse layers {g}/bert --sets {g}/pairs.tsv -o out",
+    "analyse map {g}/bert --data {g}/pairs.tsv --pooling mean --pairs 6 -o out.png",
+    "data list --data-dir {g}/sets",
+    "data split-pairs {g}/paraphrases.tsv -o out",
+    "data nli-triples {g}/inferences.jsonl -o out.csv",
+    "data mine-negatives {g}/positives.tsv -m {g}/bert --pooling mean -o out.csv "
+    "--column sentence1 --column sentence2",
+    "data overlap {g}/texts.txt --sets {g}/pairs.tsv",
+    "index build {g}/documents.jsonl -m {g}/bert --pooling mean --text-column text -o out",
+    "index search {g}/index dog -m {g}/bert",
+    "index info {g}/index",
+)
+_ODD = st.one_of(
+    ODD_TEXT.filter(lambda text: "\0" not in text),  # an argument cannot hold one
+    st.sampled_from(
+        [
+            "nan", "inf", "-inf", "1e9", "10000000000000", "-5", "0.0", "1.5", "x", "1,1", "nan,1", ",",
+            "1,,2", "a=b", "=1", "a=", "a.b.c=1", "-", "--", ".", "..", "/dev/null", "/proc/x", "~", "none",
+            "auto", "all", "\udc80", "cuda", "cuda:7", "mean", "float16", "out/..", "x/../out",
+            "{g}", "{g}/bert", "{g}/pairs.tsv", "{g}/documents.jsonl", "{g}/index", "{g}/records",
+        ]
+    ),
+    st.integers(-(2**70), 2**70).map(str),
+    st.floats().map(str),
+    st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=6),
+)  # fmt: skip
+# A run that is asked to take long may.
+_LONG = {"--max-steps", "--epochs", "--seeds", "--help", "--version"}
+
+
+def _options(words: list[str]) -> list[Any]:
+    command: Any = build()
+    context = None
+    rest = list(words)
+    while hasattr(command, "resolve_command"):
+        context = command.make_context(command.name, ["x"], resilient_parsing=True)
+        _, command, rest = command.resolve_command(context, rest)
+    return [option for option in command.params if option.param_type_name == "option"]
+
+
+def odd_command(command: str) -> st.SearchStrategy[tuple[list[str], list[str]]]:
+    """A right command with odd options, and what an error may name: the options or their values."""
+    words = command.split()
+    options = [option for option in _options(words) if not _LONG & set(option.opts)]
+
+    def add(chosen: list[tuple[Any, str]]) -> tuple[list[str], list[str]]:
+        given, named = [], []
+        for option, value in chosen:
+            given += [option.opts[-1]] if option.is_flag else [option.opts[-1], value]
+            named += [*option.opts, option.name or option.opts[-1], *([value] if value.strip() else [])]
+        return words + given, named
+
+    return st.lists(st.tuples(st.sampled_from(options), _ODD), min_size=1, max_size=2).map(add)

@@ -1,0 +1,90 @@
+"""One command in a process of its own, within a limit of time and memory, and what it may have done."""
+
+from __future__ import annotations
+
+import os
+import re
+import resource
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests import processes
+
+SECONDS = 60
+_MEMORY = 3 << 30  # beyond what the imports have reserved
+_BAD_NUMBER = re.compile(r"(?<![\w./'\"-])(nan|inf)(?![\w./'\"-])")
+_ERROR = "sentemb: error: "
+_TAIL = 1500
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a command ended: its exit code, None if it hung, and all it printed."""
+
+    code: int | None
+    printed: str
+
+    def fault(self, culprits: list[str]) -> str | None:
+        """What is wrong with it, if anything; an error must name one of the culprits in its line."""
+        lines = self.printed.strip().splitlines() or [""]
+        if self.code is None:
+            return f"hangs for {SECONDS} s"
+        if "Traceback (most recent call last)" in self.printed:
+            return "traceback"
+        if self.code == 0:
+            return "a number that is none" if _BAD_NUMBER.search(self.printed) else None
+        if self.code != 2:
+            return f"exit code {self.code}"
+        if not lines[-1].startswith(_ERROR):
+            return "exit code 2 without a line that says why"
+        if sum(line.startswith(_ERROR) for line in lines) != 1:
+            return "more than one error"
+        if not any(_shown(part) in lines[-1] for part in culprits):
+            return f"none of {culprits} is named"
+        return None
+
+    def tail(self) -> str:
+        """The end of what it printed."""
+        return self.printed[-_TAIL:]
+
+
+def _shown(text: str) -> str:
+    """Text as an error shows it, up to the first character that is escaped."""
+    return re.split(r"[^ -~\xa0-\uffff]", " ".join(text.split()))[0][:30]
+
+
+def run(arguments: list[str], folder: Path) -> Outcome:
+    """Run `sentemb ARGUMENTS` in a folder."""
+    log = folder.with_suffix(".log")
+    log.unlink(missing_ok=True)
+    process = processes.start(_limited, arguments, str(folder), log=log)
+    process.join(SECONDS)
+    code = process.exitcode
+    if code is None:
+        process.kill()
+        process.join()
+    return Outcome(code, log.read_bytes().decode(errors="replace") if log.exists() else "")
+
+
+def _limited(arguments: list[str], folder: str) -> None:
+    os.chdir(folder)
+    os.environ.pop("SENTEMB_DATA", None)
+    reserved = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (reserved + _MEMORY, resource.RLIM_INFINITY))
+    with Path(os.devnull).open() as nothing:
+        os.dup2(nothing.fileno(), 0)
+    processes.command(arguments)
+
+
+def contents(folder: Path) -> dict[str, bytes | None]:
+    """Everything below a folder, folders as None."""
+    return {
+        str(path.relative_to(folder)): path.read_bytes() if path.is_file() else None
+        for path in sorted(folder.rglob("*"))
+    }
+
+
+def stamps(folder: Path) -> dict[str, tuple[int, int]]:
+    """Size and time of change of all files below a folder."""
+    found = ((path, path.stat()) for path in folder.rglob("*") if path.is_file())
+    return {str(path): (state.st_size, state.st_mtime_ns) for path, state in found}
