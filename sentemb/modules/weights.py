@@ -46,11 +46,24 @@ def expected_differences(address: str, *, needs_pooler: bool) -> Callable[[Any, 
             # Left as drawn, it would give the same checkpoint another fingerprint at every load, and neither
             # cached vectors nor a saved index would know it again.
             model.get_parameter(name).data.zero_()
-        heads = tuple(f"{head}." for head in _PRETRAINING_HEADS.get(model.config.model_type, ()))
+        heads = _pretraining_heads(model)
         unexpected = {name for name in differences.unexpected_keys if not name.startswith(heads)}
         return replace(differences, missing_keys=missing, unexpected_keys=unexpected)
 
     return check
+
+
+def expected_of_a_masked_model(model: Any, differences: Any) -> Any:
+    """Leave out that an encoder's checkpoint lacks the head that predicts tokens, and may have a pooler."""
+    heads = _pretraining_heads(model)
+    missing = {name for name in differences.missing_keys if not name.startswith(heads)}
+    unused = (*heads, _POOLER, f"{model.base_model_prefix}.{_POOLER}")
+    unexpected = {name for name in differences.unexpected_keys if not name.startswith(unused)}
+    return replace(differences, missing_keys=missing, unexpected_keys=unexpected)
+
+
+def _pretraining_heads(model: Any) -> tuple[str, ...]:
+    return tuple(f"{head}." for head in _PRETRAINING_HEADS.get(model.config.model_type, ()))
 
 
 def lasting_settings(config: Any) -> dict[str, Any]:

@@ -17,10 +17,12 @@ from transformers import (
     PreTrainedTokenizerFast,
 )
 
+from sentemb._compat import load_reports_through
 from sentemb._files import new_folder
 from sentemb.errors import InputError
 from sentemb.limits import refuse_above
 from sentemb.modules.source import find_source
+from sentemb.modules.weights import expected_of_a_masked_model
 
 # Below this frequency a token's vector has its full length; above, it shrinks. The constant is that of
 # frequency-weighted means (Arora, Liang and Ma, A Simple but Tough-to-Beat Baseline, ICLR 2017).
@@ -61,7 +63,7 @@ def load_base(base: str | Path, *, seed: int = 0) -> PreTrainedModel:
     """An existing base model with its masked-language-model head, a new one where it has none."""
     address = find_source(str(base)).address
     try:
-        with torch.random.fork_rng():
+        with torch.random.fork_rng(), load_reports_through(expected_of_a_masked_model):
             torch.manual_seed(seed)
             return AutoModelForMaskedLM.from_pretrained(address, dtype=torch.float32)
     except (OSError, ValueError, KeyError) as error:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 from torch.nn.functional import cross_entropy
 from transformers import (
     AutoModelForMaskedLM,
@@ -50,6 +52,24 @@ def other_models(tokenizer: PreTrainedTokenizerFast) -> list[PreTrainedModel]:
             DistilBertConfig(vocab_size=vocabulary, dim=16, n_layers=2, n_heads=2, hidden_dim=32)
         ),
     ]
+
+
+def test_a_new_head_is_nothing_to_warn_of_and_a_missing_layer_is(
+    tiny_bert: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    base = load_base(tiny_bert, seed=3)
+    assert not caplog.records
+    torch.manual_seed(3)
+    for name, weights in AutoModelForMaskedLM.from_pretrained(tiny_bert).state_dict().items():
+        assert torch.equal(weights, base.state_dict()[name])
+    assert "LOAD REPORT" in caplog.text
+    caplog.clear()
+    broken = shutil.copytree(tiny_bert, tmp_path / "broken")
+    weights = load_file(broken / "model.safetensors")
+    del weights["encoder.layer.0.output.dense.weight"]
+    save_file(weights, broken / "model.safetensors", metadata={"format": "pt"})
+    load_base(broken)
+    assert "encoder.layer.0.output.dense.weight" in caplog.text and "cls.predictions" not in caplog.text
 
 
 def test_the_loss_at_hidden_positions_is_that_of_the_full_decoder(
