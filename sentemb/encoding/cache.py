@@ -96,23 +96,27 @@ class CachedEncoder:
 
     def __init__(self, encoder: TextEncoder, folder: Path) -> None:
         self.name = encoder.name
-        self._encoder = encoder
+        self.encoder = encoder
         self._folder = folder
+
+    def around(self, encoder: TextEncoder) -> CachedEncoder:
+        """The same folder for another encoder."""
+        return self if encoder is self.encoder else CachedEncoder(encoder, self._folder)
 
     @property
     def fingerprint(self) -> str:
         """The encoder's fingerprint."""
-        return self._encoder.fingerprint
+        return self.encoder.fingerprint
 
     @property
     def dimension(self) -> int:
         """Length of a vector."""
-        return self._encoder.dimension
+        return self.encoder.dimension
 
     def encode(self, texts: Sequence[str], *, progress: bool = False) -> Vectors:
         """Encode texts; see `TextEncoder.encode`."""
         unique, positions = unique_texts(texts)
-        description = self._encoder.describe()
+        description = self.encoder.describe()
         store = VectorStore(
             self._folder, f"{self.fingerprint} {description['precision']}", dimension=self.dimension
         )
@@ -124,14 +128,14 @@ class CachedEncoder:
         for first in range(0, len(missing), _TEXTS_PER_COMMIT):
             some = missing[first : first + _TEXTS_PER_COMMIT]
             new = [unique[index] for index in some]
-            vectors[some] = self._encoder.encode(new, progress=progress)
+            vectors[some] = self.encoder.encode(new, progress=progress)
             store.put(new, vectors[some])
         logger.info("%s: %d vectors from the cache, %d encoded", self.name, len(found), len(missing))
         return vectors[positions]
 
     def describe(self) -> dict[str, Any]:
         """Say how vectors are made; see `TextEncoder.describe`."""
-        return {**self._encoder.describe(), "cached": True}
+        return {**self.encoder.describe(), "cached": True}
 
 
 def _hash(text: str) -> bytes:

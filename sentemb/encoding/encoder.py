@@ -14,6 +14,9 @@ Precision = Literal["float32", "reduced"]
 """`float32` equals `SentenceTransformer.encode` to rounding; `reduced` may use fewer bits where that is
 faster here."""
 
+Role = Literal["query", "document"]
+"""What a text is in a search: some models want another prompt before each, or have a network for each."""
+
 Vectors = NDArray[np.float32]
 
 

@@ -18,7 +18,7 @@ from sentemb._compat import Dense, Normalize, Pooling, Transformer, WeightedLaye
 from sentemb._threads import one_thread_each
 from sentemb.encoding.batching import batches, tokenise
 from sentemb.encoding.branches import Branches
-from sentemb.encoding.encoder import Precision, Vectors, check_finite, unique_texts
+from sentemb.encoding.encoder import Precision, Role, Vectors, check_finite, unique_texts
 from sentemb.encoding.fingerprint import fingerprint_of
 from sentemb.encoding.linear import kernel_for, narrowest_layer, replace_linears, this_processor
 from sentemb.encoding.view import inference_view
@@ -30,6 +30,12 @@ TOKEN_BUDGET_CPU = 4096
 TOKEN_BUDGET_ACCELERATOR = 32768
 # Packing costs about as much as encoding a few hundred tokens: a single query is faster without.
 _LEAST_TOKENS_TO_PACK = 2048
+# The prompts of `encode_query` and `encode_document`: the first that a model has.
+_PROMPTS: dict[Role | None, tuple[str, ...]] = {
+    None: (),
+    "query": ("query",),
+    "document": ("document", "passage", "corpus"),
+}
 _PLAIN_MODULES = (Transformer, Pooling, WeightedLayerPooling, Dense, Normalize, Branches, *CUSTOM_MODULES)
 
 
@@ -48,9 +54,11 @@ class SentenceEncoder:
         name: str,
         precision: Precision = "float32",
         frozen: bool = False,
+        role: Role | None = None,
     ) -> None:
         self.model = model
         self.name = name
+        self.role = role  # of the texts, which decides their prompt; None is the model's default
         self._frozen = frozen  # nobody trains the model meanwhile: its fingerprint is taken once
         self._fingerprint: str | None = None
         self._precision: Precision = precision
@@ -59,7 +67,7 @@ class SentenceEncoder:
     def fingerprint(self) -> str:
         """Hash of weights, tokenizer and modules."""
         if self._fingerprint is None or not self._frozen:
-            self._fingerprint = fingerprint_of(self.model)
+            self._fingerprint = fingerprint_of(self.model) + ("" if self.role is None else f"-{self.role}")
         return self._fingerprint
 
     @property
@@ -73,19 +81,29 @@ class SentenceEncoder:
         unique, positions = unique_texts(texts)
         if not unique:
             return np.zeros((0, self.dimension), dtype=np.float32)
-        if get_world_size() == 1 and is_plain_text_model(self.model):
+        if get_world_size() == 1 and is_plain_text_model(self.model, self.role):
             vectors = self._encode_plain(unique, progress=progress)
         else:
+            encode = self.model.encode if self.role is None else getattr(self.model, f"encode_{self.role}")
             with training_flags_kept(self.model):
-                vectors = self.model.encode(unique, show_progress_bar=progress, convert_to_numpy=True)
+                vectors = encode(unique, show_progress_bar=progress, convert_to_numpy=True)
             vectors = np.asarray(vectors, dtype=np.float32)
         vectors = vectors[positions]
         check_finite(vectors, texts, name=self.name)
         return vectors
 
+    def for_role(self, role: Role) -> SentenceEncoder:
+        """The encoder of queries or documents: this one, where the model makes no difference."""
+        routed = any(type(module).__name__ == "Router" for module in self.model)
+        if not routed and prompt_of(self.model, role) == prompt_of(self.model, None):
+            return self
+        return SentenceEncoder(
+            self.model, name=self.name, precision=self._precision, frozen=self._frozen, role=role
+        )
+
     def describe(self) -> dict[str, Any]:
         """Say how vectors are made; see `TextEncoder.describe`."""
-        plain = is_plain_text_model(self.model)
+        plain = is_plain_text_model(self.model, self.role)
         kernel = kernel_for(self.model, precision=self._precision) if plain else "stock"
         return {
             "encoder": "sentence-transformers",
@@ -110,7 +128,7 @@ class SentenceEncoder:
     @torch.inference_mode()
     def _encode_plain(self, texts: list[str], *, progress: bool) -> Vectors:
         model = inference_view(self.model)
-        prompt = _default_prompt(model)
+        prompt = prompt_of(model, self.role)
         tokens = tokenise(model[0].tokenizer, [prompt + text for text in texts] if prompt else texts)
         lengths = tokens.lengths
         if lengths.sum() >= _LEAST_TOKENS_TO_PACK:
@@ -137,7 +155,7 @@ class SentenceEncoder:
         return vectors
 
 
-def is_plain_text_model(model: SentenceTransformer) -> bool:
+def is_plain_text_model(model: SentenceTransformer, role: Role | None = None) -> bool:
     """Whether a model is a text transformer with ordinary modules after it, fed by a fast tokenizer."""
     modules = list(model)
     if not modules or any(type(module) not in _PLAIN_MODULES for module in modules):
@@ -145,7 +163,7 @@ def is_plain_text_model(model: SentenceTransformer) -> bool:
     transformer = modules[0]
     if type(transformer) is not Transformer or any(map(_has_own_forward, model.modules())):
         return False
-    prompt = _default_prompt(model)
+    prompt = prompt_of(model, role)
     return (
         transformer.backend == "torch"
         and transformer.transformer_task == "feature-extraction"
@@ -184,9 +202,10 @@ def _dtype_of(model: nn.Module) -> str:
     return "float32" if parameter is None else str(parameter.dtype).removeprefix("torch.")
 
 
-def _default_prompt(model: SentenceTransformer) -> str:
-    name = model.default_prompt_name
-    return (model.prompts.get(name) or "") if name is not None else ""
+def prompt_of(model: SentenceTransformer, role: Role | None) -> str:
+    """What a model wants before each text of a role."""
+    own = next((name for name in _PROMPTS[role] if name in model.prompts), model.default_prompt_name)
+    return (model.prompts.get(own) or "") if own is not None else ""
 
 
 def _token_budget(device: torch.device) -> int:

@@ -14,6 +14,7 @@ import numpy.typing as npt
 from scipy import stats
 
 from sentemb.data.sts import Subset
+from sentemb.evaluation.retrieval.metrics import METRICS as RETRIEVAL_METRICS
 
 Protocol = Literal["all", "mean", "wmean"]
 PROTOCOLS: tuple[Protocol, ...] = ("all", "mean", "wmean")
@@ -84,6 +85,10 @@ def _spearman(predictions: Array, gold: Array, classes: int = 0) -> float:
     return _pearson(stats.rankdata(predictions), stats.rankdata(gold))
 
 
+def _mean(predictions: Array, gold: Array, classes: int = 0) -> float:
+    return float(np.mean(predictions))
+
+
 def _mse(predictions: Array, gold: Array, classes: int = 0) -> float:
     return float(np.mean((predictions - gold) ** 2))
 
@@ -100,8 +105,9 @@ METRICS: Mapping[str, Callable[[Array, Array, int], float]] = {
     "spearman": _spearman,
     "mse": _mse,
     **{metric: _of_classes(metric) for metric in ("accuracy", "f1", "macro_f1", "matthews")},
+    **dict.fromkeys(RETRIEVAL_METRICS, _mean),
 }
-"""Of predictions, gold and the number of classes."""
+"""Of predictions, gold and the number of classes; of retrieval the predictions are the scores of queries."""
 
 
 def _ratio(part: Double, whole: Double) -> Double:

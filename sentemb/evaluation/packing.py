@@ -54,7 +54,7 @@ def unpack(tensors: Mapping[str, Array]) -> Tensors:
 def pack_gold(gold: Array) -> Tensors:
     """Gold values as their unique values and the place of each item's among them."""
     values, places = np.unique(gold, return_inverse=True)
-    return {"values": values, "places": places.astype(_smallest(places))}
+    return {"values": values, "places": places.reshape(gold.shape).astype(_smallest(places))}
 
 
 def unpack_gold(tensors: Mapping[str, Array]) -> Array:

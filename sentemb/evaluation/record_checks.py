@@ -9,8 +9,9 @@ import numpy as np
 from sentemb.errors import InputError
 from sentemb.evaluation.measures import METRICS, PROTOCOLS, measure
 from sentemb.evaluation.packing import PEARSON_WITHIN
+from sentemb.evaluation.retrieval.metrics import query_scores
 from sentemb.evaluation.schema import Array, Predictions, Record, Score
-from sentemb.evaluation.suites import TRANSFER, get_suite
+from sentemb.evaluation.suites import RETRIEVAL, TRANSFER, get_suite
 
 _HINT = "remove the file and evaluate the model again"
 
@@ -22,6 +23,9 @@ def check_scores(record: Record, path: Path, predictions: Predictions) -> None:
         values, gold = predictions.values.get(score.dataset), predictions.gold.get(score.dataset)
         if score.metric not in METRICS or score.protocol not in PROTOCOLS or values is None or gold is None:
             continue
+        if suite is RETRIEVAL:
+            # What is kept are the ranks of judged documents; the items are queries.
+            values = gold = query_scores(score.metric, values, gold)
         dataset = record.dataset(score.dataset)
         if len(values) != dataset.items or len(gold) != dataset.items:
             raise InputError(

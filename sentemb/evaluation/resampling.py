@@ -16,6 +16,7 @@ from scipy import stats
 from scipy.sparse import csr_array
 
 from sentemb.evaluation.measures import scores_of_counts
+from sentemb.evaluation.retrieval.metrics import METRICS as RETRIEVAL_METRICS
 
 Double = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.integer]
@@ -39,7 +40,9 @@ def bootstrap(
     classes: int = 0,
 ) -> Double:
     """The score of every run on resamples of the items."""
-    if metric == "spearman":
+    if (items := _item_scores(metric, predictions, gold)) is not None:
+        score = _Means(items).scores
+    elif metric == "spearman":
         score = _RankedRuns(predictions, gold).scores
     elif metric == "pearson":
         score = _Moments(predictions, gold).scores
@@ -64,8 +67,10 @@ def exchange(
     system are wrong on the same items, so an item is exchanged in all of them at once. Similarities of
     different encoders have different scales: their ranks are exchanged.
     """
-    differences: _ExchangedCorrelations | _ExchangedClasses
-    if metric in CORRELATIONS:
+    differences: _ExchangedMeans | _ExchangedCorrelations | _ExchangedClasses
+    if (items := _item_scores(metric, predictions, gold)) is not None:
+        differences = _ExchangedMeans(items, pairs)
+    elif metric in CORRELATIONS:
         differences = _ExchangedCorrelations(metric, predictions, gold, pairs)
     else:
         differences = _ExchangedClasses(_Confusions(metric, predictions, gold, classes), pairs)
@@ -182,6 +187,16 @@ class _Moments:
             return np.where(spread > 1e-24, (products - runs * gold) / np.sqrt(spread), np.nan)
 
 
+class _Means:
+    """Metrics that are means over items, on resamples."""
+
+    def __init__(self, items: Double) -> None:
+        self.items = items  # what each item scores in each run, shape (runs, n)
+
+    def scores(self, counts: Integers) -> Double:
+        return np.asarray(self.items @ counts.astype(np.float64) / len(counts))
+
+
 class _Confusions:
     """Metrics of classes on resamples, from confusion matrices."""
 
@@ -189,12 +204,9 @@ class _Confusions:
         self.metric = metric
         self.classes = max(classes, int(predictions.max()) + 1, int(gold.max()) + 1, 2)
         self.cells = (gold.astype(np.intp) * self.classes + predictions.astype(np.intp)).astype(np.intp)
-        self.right = (predictions == gold).astype(np.float64)
 
     def resampled(self, counts: Integers) -> Double:
         drawn = counts.astype(np.float64)
-        if self.metric == "accuracy":
-            return np.asarray(self.right @ drawn / len(drawn))
         return np.stack([self.score((_one_hot(one, self.classes**2) @ drawn).T) for one in self.cells])
 
     def score(self, matrices: Double) -> Double:
@@ -202,6 +214,19 @@ class _Confusions:
         return scores_of_counts(
             self.metric, matrices.reshape(*matrices.shape[:-1], self.classes, self.classes)
         )
+
+
+class _ExchangedMeans:
+    """Differences of means over items under exchanges."""
+
+    def __init__(self, items: Double, pairs: Pairs) -> None:
+        count = items.shape[1]
+        self.gains = np.stack([(items[one] - items[other]).mean(axis=0) / count for one, other in pairs])
+        self.observed = self.exchanged(np.ones((1, count)))[:, 0]
+
+    def exchanged(self, signs: Double) -> Double:
+        """Of exchanges (draws, n), -1 for an exchange: shape (comparisons, draws)."""
+        return np.asarray(self.gains @ signs.T)
 
 
 class _ExchangedCorrelations:
@@ -242,15 +267,12 @@ class _ExchangedClasses:
 
     def __init__(self, tables: _Confusions, pairs: Pairs) -> None:
         self.tables, self.pairs = tables, pairs
-        right, count = tables.right, tables.right.shape[1]
-        self.gains = np.stack([(right[one] - right[other]).mean(axis=0) / count for one, other in pairs])
+        count = tables.cells.shape[1]
         self.cells = [_one_hot(one, tables.classes**2).T for one in tables.cells]  # (n, cells) each
         self.observed = self.exchanged(np.ones((1, count)))[:, 0]
 
     def exchanged(self, signs: Double) -> Double:
         """Of exchanges (draws, n), -1 for an exchange: shape (comparisons, draws)."""
-        if self.tables.metric == "accuracy":
-            return np.asarray(self.gains @ signs.T)
         moved = (signs < 0).astype(np.float64)
         found = []
         for pair in self.pairs:
@@ -262,6 +284,13 @@ class _ExchangedClasses:
                 differences.append(self.tables.score(sides[0]) - self.tables.score(sides[1]))
             found.append(np.mean(differences, axis=0))
         return np.stack(found)
+
+
+def _item_scores(metric: str, predictions: Double, gold: Double) -> Double | None:
+    """What each item scores, of a metric that is the mean of this; None of others."""
+    if metric == "accuracy":
+        return np.asarray(predictions == gold, dtype=np.float64)
+    return predictions if metric in RETRIEVAL_METRICS else None
 
 
 def _groups(values: Double) -> Integers:

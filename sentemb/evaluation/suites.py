@@ -64,7 +64,10 @@ GEOMETRY = Suite("geometry", (), measure="uniformity", scale=1.0)
 LAYERS = Suite("layers", (), measure="spearman")
 CLASSIFICATION = Suite("classification", (), scale=1.0)
 MULTITASK = Suite("multitask", ("sentiment", "paraphrase", "similarity"), measure="overall", scale=1.0)
-RETRIEVAL = Suite("retrieval", (), measure="ndcg@10")
+RETRIEVAL = Suite(
+    "retrieval", ("scifact", "cisi", "cacm", "tldr", "qnli-dev", "xquad-r/en"), "all", "ndcg@10"
+)
+"""Six English sets of other kinds: claims, keywords, abstracts, commands, questions."""
 
 SUITES = {
     suite.name: suite

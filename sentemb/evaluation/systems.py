@@ -13,9 +13,10 @@ import numpy.typing as npt
 from sentemb.errors import InputError
 from sentemb.evaluation.naming import check_once, seed_of, slug, without_seed
 from sentemb.evaluation.record import load_predictions, load_records
+from sentemb.evaluation.retrieval.metrics import query_scores
 from sentemb.evaluation.schema import Record
 from sentemb.evaluation.significance import Seed
-from sentemb.evaluation.suites import SUITES, TRANSFER, get_suite
+from sentemb.evaluation.suites import RETRIEVAL, SUITES, TRANSFER, get_suite
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,7 +24,8 @@ class SetRuns:
     """One data set."""
 
     gold: npt.NDArray[np.float64]  # gold scores, or classes, shape (n,)
-    predictions: npt.NDArray[np.float64]  # similarities, or classes, of each run, shape (runs, n)
+    # similarities, classes, or scores of queries, of each run, shape (runs, n)
+    predictions: npt.NDArray[np.float64]
     content: str  # what must agree for two systems to be comparable: a checksum of the items
     classes: int = 0  # number of classes, where it is known
 
@@ -74,7 +76,7 @@ def system_of(records: Sequence[Record], name: str, *, measure: str | None = Non
             "evaluate all of them with the same seeds of classifiers",
         )
     sets = {
-        dataset.name: _runs(chosen, dataset.name)
+        dataset.name: _runs(chosen, dataset.name, metric)
         for dataset in chosen[0].datasets
         if all(record.find(dataset.name, metric) for record in chosen)
     }
@@ -148,14 +150,18 @@ def method_of(record: Record) -> str:
     return without_seed(record.model)
 
 
-def _runs(records: Sequence[Record], name: str) -> SetRuns:
+def _runs(records: Sequence[Record], name: str, metric: str) -> SetRuns:
     content = {record.dataset(name).sha256 for record in records}
     if len(content) > 1:
         raise InputError(f"the seeds of {records[0].model} were evaluated on different items of {name}")
     predictions = [load_predictions(record) for record in records]
+    gold, values = predictions[0].gold[name], [one.values[name] for one in predictions]
+    if records[0].suite == RETRIEVAL.name:
+        values = [query_scores(metric, ranks, gold) for ranks in values]
+        gold = np.zeros(len(values[0]))  # all that is to be known of a query is in its score
     return SetRuns(
-        gold=predictions[0].gold[name].astype(np.float64),
-        predictions=np.stack([one.values[name] for one in predictions]).astype(np.float64),
+        gold=gold.astype(np.float64),
+        predictions=np.stack(values).astype(np.float64),
         content=content.pop(),
         classes=len(records[0].dataset(name).classes),
     )

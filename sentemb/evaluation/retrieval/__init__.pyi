@@ -1,2 +1,10 @@
+from .evaluate import evaluate_retrieval as evaluate_retrieval
 from .metrics import METRICS as METRICS
 from .metrics import query_scores as query_scores
+from .searchers import DenseSearcher as DenseSearcher
+from .searchers import HybridSearcher as HybridSearcher
+from .searchers import KeywordSearcher as KeywordSearcher
+from .searchers import SavedRuns as SavedRuns
+from .searchers import Searcher as Searcher
+from .trec import read_run as read_run
+from .trec import write_run as write_run

@@ -6,7 +6,6 @@ import hashlib
 import shutil
 import tempfile
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from sentemb.encoding import TextEncoder, load_encoder
 from sentemb.encoding.cache import CachedEncoder
 from sentemb.encoding.function import FunctionEncoder
 from sentemb.errors import InputError
+from sentemb.evaluation.joining import joined
 from sentemb.evaluation.naming import record_name
 from sentemb.evaluation.record import check_free, check_writable, load_predictions, read_record, write_record
 from sentemb.evaluation.runner.entries import LOADERS, load_suites
@@ -129,7 +129,7 @@ def run_suites(
                 continue
             began = time.perf_counter()
             for record, line in suite.evaluate(shared, todo[suite.label]):
-                record = _joined(records.get(suite.label), record, command)
+                record = joined(records.get(suite.label), record, command)
                 records[suite.label] = record
                 if output is not None:
                     write_record(record, *load_predictions(record), output, overwrite=True)
@@ -173,31 +173,6 @@ def _todo(suite: RunnableSuite, record: Record | None) -> list[str]:
 def _precision(described: Mapping[str, Any]) -> Any:
     # What was asked for: under `reduced` each process finds out for itself which kernel is faster.
     return described.get("precision_asked", described.get("precision"))
-
-
-def _joined(first: Record | None, second: Record, command: Sequence[str] | None) -> Record:
-    """One record of the data sets of both."""
-    values, gold = load_predictions(second)
-    datasets, scores, details = second.datasets, second.scores, second.details
-    seconds = Counter(second.environment.seconds)
-    if first is not None:
-        earlier = load_predictions(first)
-        values, gold = {**earlier.values, **values}, {**earlier.gold, **gold}
-        datasets, scores = (*first.datasets, *datasets), (*first.scores, *scores)
-        details = _merged(first.details, details)
-        seconds.update(first.environment.seconds)
-    environment = second.environment.model_copy(
-        update={"seconds": dict(seconds), "command": None if command is None else tuple(command)}
-    )
-    joined = second.model_copy(
-        update={"datasets": datasets, "scores": scores, "details": details, "environment": environment}
-    )
-    return joined.with_predictions(values, gold)
-
-
-def _merged(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
-    both = {name: {**first[name], **second[name]} for name in first if isinstance(second.get(name), dict)}
-    return {**first, **second, **both}
 
 
 @contextmanager

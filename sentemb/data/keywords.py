@@ -1,0 +1,57 @@
+"""How texts of a language become the terms of keyword search, in SQLite's full-text index (FTS5)."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from itertools import pairwise
+
+# Han, kana, Thai, Lao, Khmer and Burmese are written without spaces between words.
+_UNSPACED = (
+    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
+)
+_RUN = re.compile(f"[{_UNSPACED}]+")
+# Vowel signs of Indic scripts are marks, which FTS5 takes for separators by default.
+_WORDS = "unicode61 remove_diacritics {} categories 'L* N* Co M*'"
+_DIACRITICS_TELL_WORDS_APART = ("vi",)
+
+
+def tokenizer(language: str) -> str:
+    """The tokenizer of FTS5 for a language.
+
+    Args:
+        language: Its code, such as `en` or `zh`.
+
+    Returns:
+        Porter's stemmer for English; for others plain words, without their diacritics but for Vietnamese.
+    """
+    if language == "en":
+        return "porter unicode61"
+    return _WORDS.format(0 if language in _DIACRITICS_TELL_WORDS_APART else 2)
+
+
+def with_bigrams(text: str) -> str:
+    """A text whose runs of a script without spaces are cut to pairs of characters; other text stays as it is.
+
+    Args:
+        text: Any text.
+
+    Returns:
+        The text, with spaces around each pair: three characters become two pairs, one stays alone.
+    """
+    return _RUN.sub(lambda run: f" {' '.join(map(''.join, pairwise(run[0]))) or run[0]} ", text)
+
+
+def match_any(text: str) -> str:
+    """The expression of FTS5 that finds each document with a word of a query.
+
+    Args:
+        text: The query, after `with_bigrams`.
+
+    Returns:
+        The words joined by OR, a repeated one as often as it is there, as BM25 counts it; empty where there
+        is none.
+    """
+    # FTS5 would take a word with a hyphen for a phrase, so words are cut here as its tokenizer cuts them.
+    cut = "".join(char if unicodedata.category(char)[0] in "LNM" else " " for char in text)
+    return " OR ".join(f'"{word}"' for word in cut.split())

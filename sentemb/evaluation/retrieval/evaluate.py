@@ -1,0 +1,167 @@
+"""Any searcher on sets of judged queries, with the ranks of all judged documents in the record."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+
+from sentemb._files import shareable
+from sentemb.data.retrieval import RetrievalSet, load_retrieval
+from sentemb.encoding import TextEncoder, load_encoder
+from sentemb.errors import InputError
+from sentemb.evaluation.environment import environment
+from sentemb.evaluation.joining import joined
+from sentemb.evaluation.naming import seed_of, slug
+from sentemb.evaluation.retrieval.metrics import METRICS, query_scores
+from sentemb.evaluation.retrieval.ranking import Hits, judged_ranks, without_themselves
+from sentemb.evaluation.retrieval.searchers import DenseSearcher, Searcher, searcher_of
+from sentemb.evaluation.retrieval.trec import run_file, write_run
+from sentemb.evaluation.schema import DataSet, Record, Score
+from sentemb.evaluation.suites import RETRIEVAL
+
+DEPTH = 1000
+"""Documents that are found for a query: what MAP looks at, as in BEIR."""
+ALL_DOCUMENTS, NOT_ITSELF = "all-documents", "not-itself"
+"""Protocols of records: whether a query may find the document that has its own id."""
+
+
+def evaluate_retrieval(
+    system: Searcher | TextEncoder | str | Path | Any,
+    sets: Sequence[str | Path | RetrievalSet] = RETRIEVAL.sets,
+    *,
+    split: str | None = None,
+    data_dir: str | Path | None = None,
+    check_rows: bool = True,
+    exclude_same_ids: bool = False,
+    runs: str | Path | None = None,
+    progress: bool = False,
+) -> Record:
+    """Evaluate search: graded NDCG@10, MRR@10, MAP, recall, precision and hits, by trec_eval's definitions.
+
+    Args:
+        system: Anything that `load_encoder` takes; `bm25`, `hybrid:MODEL`, a run in TREC's format or a folder
+            of runs; or a `Searcher`.
+        sets: Names of sets, folders, or sets that are read already.
+        split: Of the sets; `test` by default, or what there is in its place.
+        data_dir: The folder of data; `SENTEMB_DATA` by default.
+        check_rows: Refuse a set whose number of documents or judgements differs from the catalogue's.
+        exclude_same_ids: Leave out the document whose id is the query's, as BEIR does for sets whose queries
+            are documents (ArguAna, Quora). Not by default: in CISI and many others equal ids are chance.
+        runs: Write what was found in this folder, as `SYSTEM/SET.trec`.
+        progress: Show a progress bar of the encoding.
+
+    Returns:
+        The record: scores x 100, and `load_predictions` gives the ranks of all judged documents.
+
+    Raises:
+        InputError: The system, a set or a place cannot be used.
+
+    Example:
+        >>> record = evaluate_retrieval("bm25", ["scifact"], data_dir="data")  # doctest: +SKIP
+        >>> record.score("scifact", "recall@100")  # doctest: +SKIP
+    """
+    searcher = as_searcher(system)
+    read = [
+        one
+        if isinstance(one, RetrievalSet)
+        else load_retrieval(one, split=split, data_dir=data_dir, check_rows=check_rows)
+        for one in sets
+    ]
+    check_sets(read)
+    records = evaluate_sets(
+        searcher,
+        read,
+        exclude_same_ids=exclude_same_ids,
+        runs=None if runs is None else Path(runs),
+        progress=progress,
+    )
+    whole = None
+    for record in records:
+        whole = joined(whole, record)
+    assert whole is not None  # there is a set
+    return whole
+
+
+def as_searcher(system: Searcher | TextEncoder | str | Path | Any) -> Searcher:
+    """Anything that finds documents, or that vectors can be had from."""
+    if isinstance(system, (str, Path)):
+        return searcher_of(str(system), load_encoder)
+    return cast(Searcher, system) if hasattr(system, "search") else DenseSearcher(load_encoder(system))
+
+
+def check_sets(sets: Sequence[RetrievalSet]) -> None:
+    """Refuse no set, and two of one name."""
+    if not sets:
+        raise InputError("no set was given", f"choose among {', '.join(RETRIEVAL.sets)}")
+    names = [one.name for one in sets]
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise InputError(f"set {twice} is named twice", "name each set once")
+
+
+def evaluate_sets(
+    searcher: Searcher,
+    sets: Sequence[RetrievalSet],
+    *,
+    exclude_same_ids: bool = False,
+    runs: Path | None = None,
+    progress: bool = False,
+) -> Iterator[Record]:
+    """The record of each set, as soon as it is searched."""
+    for data in sets:
+        began = time.perf_counter()
+        hits = search(searcher, data, exclude_same_ids=exclude_same_ids, progress=progress)
+        if runs is not None:
+            write_run(run_file(runs / slug(searcher.name), data.name), data, hits, slug(searcher.name))
+        ranks = judged_ranks(hits, data)
+        scores = {metric: 100 * float(query_scores(metric, ranks, data.gold).mean()) for metric in METRICS}
+        yield Record(
+            suite=RETRIEVAL.name,
+            model=searcher.name,
+            fingerprint=searcher.fingerprint,
+            dimension=searcher.dimension,
+            protocol=NOT_ITSELF if exclude_same_ids else ALL_DOCUMENTS,
+            seed=seed_of(searcher.name),
+            datasets=(dataset_of(data),),
+            scores=tuple(
+                Score(dataset=data.name, metric=name, value=value) for name, value in scores.items()
+            ),
+            encoder=searcher.describe(),
+            environment=environment({data.name: time.perf_counter() - began}),
+            details={"depth": DEPTH, "documents": {data.name: len(data.documents)}},
+        ).with_predictions({data.name: ranks}, {data.name: data.gold})
+
+
+def search(
+    searcher: Searcher, data: RetrievalSet, *, exclude_same_ids: bool = False, progress: bool = False
+) -> Sequence[Hits]:
+    """What a searcher finds for each query."""
+    hits = searcher.search(data, DEPTH + exclude_same_ids, progress=progress)
+    return without_themselves(hits, data, DEPTH) if exclude_same_ids else hits
+
+
+def dataset_of(data: RetrievalSet) -> DataSet:
+    """What a record says of a set; its items are queries."""
+    return DataSet(
+        name=data.name,
+        split=data.split,
+        items=len(data),
+        sha256=checksum_of(data),
+        source=shareable(data.source),
+    )
+
+
+def checksum_of(data: RetrievalSet) -> str:
+    """Checksum of documents, queries and judgements, whatever files they came from."""
+    digest = hashlib.sha256()
+    for part in (data.document_ids, data.documents, data.query_ids, data.queries):
+        digest.update(len(part).to_bytes(8, "little"))
+        for text in part:
+            encoded = text.encode("utf-8", "surrogatepass")
+            digest.update(len(encoded).to_bytes(8, "little") + encoded)
+    digest.update(np.ascontiguousarray(data.judged, dtype="<i8").tobytes())
+    return digest.hexdigest()

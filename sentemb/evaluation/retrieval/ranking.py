@@ -1,0 +1,109 @@
+"""Ranked documents of queries: order, ties, fusion, and the ranks of what was judged.
+
+Ties are broken as trec_eval breaks them: scores count as float32, and of equal ones the greatest document id
+comes first. So a run has the same metrics in memory, in a TREC file, and in trec_eval.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from sentemb.data.retrieval import RetrievalSet
+
+Numbers = npt.NDArray[np.int32]
+Single = npt.NDArray[np.float32]
+
+RRF_K = 60
+"""The constant of Cormack, Clarke and Buettcher: Reciprocal Rank Fusion outperforms Condorcet. SIGIR 2009."""
+# Similarities that are held at a time: 64 MiB of float32.
+_BLOCK = 1 << 24
+
+
+class Hits(NamedTuple):
+    """What was found for a query, the best first."""
+
+    documents: Numbers  # their numbers in the set
+    scores: Single
+
+
+def id_places(data: RetrievalSet) -> Numbers:
+    """The place of each document when their ids are in descending order."""
+    order = sorted(range(len(data.document_ids)), key=data.document_ids.__getitem__, reverse=True)
+    places = np.empty(len(order), dtype=np.int32)
+    places[order] = np.arange(len(order), dtype=np.int32)
+    return places
+
+
+def ranked(
+    documents: npt.NDArray[np.integer], scores: npt.NDArray[np.floating], places: Numbers, depth: int
+) -> Hits:
+    """The best of some documents, in order."""
+    single = scores.astype(np.float32)
+    order = np.lexsort((places[documents], -single))[:depth]
+    return Hits(documents[order].astype(np.int32), single[order])
+
+
+def nearest(
+    queries: Single, documents: Single, rows: npt.NDArray[np.intp], places: Numbers, depth: int
+) -> Iterator[Hits]:
+    """Exact search by inner products, some queries at a time.
+
+    Args:
+        queries: Vectors of shape (queries, dimension).
+        documents: Vectors of the unique texts, of shape (unique, dimension).
+        rows: The row of each document among these: equal texts tie exactly, whatever a product's last bits.
+        places: As of `id_places`.
+        depth: How many documents are wanted.
+
+    Yields:
+        The hits of each query.
+    """
+    depth = min(depth, len(rows))
+    size = max(1, _BLOCK // max(len(rows), 1))
+    for start in range(0, len(queries), size):
+        similarities = queries[start : start + size] @ documents.T  # (block, unique)
+        for own in similarities[:, rows]:  # (documents,)
+            least = np.partition(own, len(own) - depth)[len(own) - depth]
+            chosen = np.flatnonzero(own >= least)
+            yield ranked(chosen, own[chosen], places, depth)
+
+
+def fuse(runs: Sequence[Sequence[Hits]], places: Numbers, depth: int) -> list[Hits]:
+    """Reciprocal rank fusion: a document's score is the sum of 1 / (60 + its rank) over the runs."""
+    fused = []
+    for parts in zip(*runs, strict=True):
+        found = np.concatenate([part.documents for part in parts])
+        gains = np.concatenate([1.0 / (RRF_K + 1 + np.arange(len(part.documents))) for part in parts])
+        documents, own = np.unique(found, return_inverse=True)
+        scores = np.bincount(own, weights=gains).astype(np.float64)
+        fused.append(ranked(documents, scores, places, depth))
+    return fused
+
+
+def without_themselves(hits: Sequence[Hits], data: RetrievalSet, depth: int) -> list[Hits]:
+    """Leave out of each query's hits the document that has its id."""
+    numbers = {name: number for number, name in enumerate(data.document_ids)}
+    own = [numbers.get(query, -1) for query in data.query_ids]
+    kept = [one.documents != number for one, number in zip(hits, own, strict=True)]
+    return [
+        Hits(one.documents[rows][:depth], one.scores[rows][:depth])
+        for one, rows in zip(hits, kept, strict=True)
+    ]
+
+
+def judged_ranks(hits: Sequence[Hits], data: RetrievalSet) -> npt.NDArray[np.int64]:
+    """The rank of each judged document, from 1; 0 where it was not found. Shape (judgements,)."""
+    ranks = np.zeros(len(data.judged), dtype=np.int64)
+    # One place more, which stays 0: the number of a document that the set does not hold is -1.
+    places = np.zeros(len(data.documents) + 1, dtype=np.int64)
+    ends = np.searchsorted(data.judged[:, 0], np.arange(len(data) + 1))
+    for number, one in enumerate(hits):
+        rows = slice(ends[number], ends[number + 1])
+        places[one.documents] = np.arange(1, len(one.documents) + 1)
+        ranks[rows] = places[data.judged[rows, 1]]
+        places[one.documents] = 0
+    return ranks

@@ -1,0 +1,51 @@
+"""Texts of any script can be found by their words in SQLite's full-text index."""
+
+from __future__ import annotations
+
+import sqlite3
+
+import pytest
+
+from sentemb.data.keywords import match_any, tokenizer, with_bigrams
+
+
+def found(language: str, document: str, query: str) -> bool:
+    database = sqlite3.connect("")
+    database.execute(f'CREATE VIRTUAL TABLE texts USING fts5(text, tokenize="{tokenizer(language)}")')
+    database.execute("INSERT INTO texts VALUES (?)", (with_bigrams(document),))
+    expression = match_any(with_bigrams(query))
+    return bool(expression) and bool(
+        database.execute("SELECT 1 FROM texts WHERE texts MATCH ?", (expression,)).fetchall()
+    )
+
+
+@pytest.mark.parametrize(
+    ("language", "document", "query"),
+    [
+        ("en", "He was running.", "who runs?"),
+        ("en", "a 0-dimensional thing", 'NOT "dimensional" OR (AND NEAR* ^'),
+        ("fr", "Le café est fermé", "cafe"),
+        ("zh", "我在北京大学读书", "北京"),
+        ("ja", "東京タワーに行く", "タワー"),
+        ("th", "ฉันรักภาษาไทย", "ภาษา"),
+        ("hi", "भारत की राजधानी दिल्ली है", "राजधानी?"),
+        ("zh", "中 and English", "中"),
+    ],
+)
+def test_a_document_is_found_by_a_word(language: str, document: str, query: str) -> None:
+    assert found(language, document, query)
+
+
+def test_other_words_do_not_match() -> None:
+    assert not found("zh", "我在北京大学读书", "上海")
+    assert not found("hi", "की", "का")  # the vowel signs tell them apart
+    assert not found("vi", "ma", "má")
+    assert not found("en", "anything", "?! -")
+
+
+def test_repeated_words_count_as_often_as_they_are_there() -> None:
+    assert match_any("is it, is_it?") == '"is" OR "it" OR "is" OR "it"'
+
+
+def test_runs_without_spaces_become_pairs_of_characters() -> None:
+    assert with_bigrams("see 北京大 now 大").split() == ["see", "北京", "京大", "now", "大"]

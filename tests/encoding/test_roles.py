@@ -1,0 +1,60 @@
+"""Queries and documents get the prompts that the model's own encode_query and encode_document give them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.sentence_transformer.modules import Router
+
+from sentemb._compat import Pooling, Transformer
+from sentemb.encoding import for_role, load_encoder, similarity_of
+
+MakeEncoder = Callable[..., SentenceTransformer]
+PROMPTS = [
+    {"prompts": {"query": "the dog ", "document": "a mat "}},
+    {"prompts": {"query": "the dog ", "passage": "a mat "}, "default_prompt_name": "query"},
+    {"prompts": {"task": "the dog "}, "default_prompt_name": "task"},
+    {},
+]
+
+
+@pytest.mark.parametrize("options", PROMPTS)
+def test_vectors_are_those_of_the_models_own_methods(
+    make_encoder: MakeEncoder, texts: list[str], options: dict[str, object]
+) -> None:
+    model = make_encoder("mean", **options)
+    encoder = load_encoder(model)
+    for role, encode in (("query", model.encode_query), ("document", model.encode_document)):
+        assert np.allclose(for_role(encoder, role).encode(texts), encode(texts), atol=1e-5), role
+
+
+def test_a_model_with_a_network_for_each_role(tiny_bert: Path, texts: list[str]) -> None:
+    transformer = Transformer(str(tiny_bert))
+    router = Router.for_query_document(
+        query_modules=[transformer, Pooling(16, "mean")], document_modules=[transformer, Pooling(16, "cls")]
+    )
+    model = SentenceTransformer(modules=[router], device="cpu")
+    encoder = load_encoder(model)
+    assert np.allclose(for_role(encoder, "query").encode(texts), model.encode_query(texts), atol=1e-5)
+    assert np.allclose(for_role(encoder, "document").encode(texts), model.encode_document(texts), atol=1e-5)
+
+
+def test_vectors_are_kept_apart_where_roles_differ(make_encoder: MakeEncoder, tmp_path: Path) -> None:
+    same = load_encoder(make_encoder("mean"), cache_dir=tmp_path)
+    assert for_role(same, "query") is same
+    other = load_encoder(make_encoder("mean", prompts={"query": "the dog "}), cache_dir=tmp_path)
+    assert for_role(other, "document") is not for_role(other, "query")
+    first, second = (for_role(other, role).encode(["a cat"]) for role in ("query", "document"))
+    assert not np.allclose(first, second)
+    assert np.array_equal(for_role(other, "query").encode(["a cat"]), first)
+
+
+def test_the_similarity_is_the_models(make_encoder: MakeEncoder, tmp_path: Path) -> None:
+    model = make_encoder("mean", similarity_fn_name="dot")
+    assert similarity_of(load_encoder(model, cache_dir=tmp_path)) == "dot"
+    assert similarity_of(load_encoder(make_encoder("mean"))) == "cosine"
+    assert similarity_of(load_encoder(lambda texts: np.ones((len(texts), 2)))) == "cosine"

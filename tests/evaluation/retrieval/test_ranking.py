@@ -1,0 +1,82 @@
+"""Search is exact whatever the block, ties go by id, fusion is what a loop computes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sentemb.data.retrieval import RetrievalSet, retrieval_set
+from sentemb.evaluation.retrieval import ranking
+from sentemb.evaluation.retrieval.ranking import (
+    Hits,
+    fuse,
+    id_places,
+    judged_ranks,
+    nearest,
+    ranked,
+    without_themselves,
+)
+
+
+@pytest.mark.parametrize("block", [1, 7 * 30, 1 << 24])
+@pytest.mark.parametrize("depth", [1, 5, 30, 1000])
+def test_the_nearest_are_those_of_a_full_sort(
+    block: int, depth: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ranking, "_BLOCK", block)
+    generator = np.random.default_rng(0)
+    # Whole numbers, so that many products tie and none is rounded.
+    queries, unique = (generator.integers(-2, 3, (size, 3)).astype(np.float32) for size in (11, 20))
+    rows = generator.integers(0, 20, 30)
+    data = retrieval_set({f"d{n}": "x" for n in range(30)}, {"q": "x"}, {"q": {"d0": 1}}, name="mine")
+    found = list(nearest(queries, unique, rows, id_places(data), depth))
+    for query, hits in zip(queries, found, strict=True):
+        scores = unique[rows] @ query
+        expected = sorted(range(30), key=lambda n: (scores[n], data.document_ids[n]), reverse=True)[:depth]
+        assert hits.documents.tolist() == expected
+        assert np.array_equal(hits.scores, scores[expected])
+
+
+RUN = st.lists(st.integers(0, 8), unique=True)
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(RUN, RUN), min_size=1, max_size=3))
+def test_fusion_adds_reciprocal_ranks(queries: list[tuple[list[int], list[int]]]) -> None:
+    runs = [
+        [Hits(np.array(one[side], dtype=np.int32), np.zeros(len(one[side]), np.float32)) for one in queries]
+        for side in (0, 1)
+    ]
+    fused = fuse(runs, np.arange(9, dtype=np.int32), depth=5)
+    for parts, hits in zip(queries, fused, strict=True):
+        gains: dict[int, float] = {}
+        for part in parts:
+            for rank, document in enumerate(part, start=1):
+                gains[document] = gains.get(document, 0.0) + 1 / (60 + rank)
+        order = sorted(gains, key=lambda document: (-np.float32(gains[document]), document))[:5]
+        assert hits.documents.tolist() == order
+        assert hits.scores == pytest.approx([gains[document] for document in order], abs=1e-6)
+
+
+def test_scores_that_differ_in_float64_alone_tie() -> None:
+    hits = ranked(np.array([0, 1]), np.array([0.5 + 1e-12, 0.5]), np.array([1, 0], dtype=np.int32), 2)
+    assert hits.documents.tolist() == [1, 0]
+
+
+def test_ranks_of_judged_documents(judged_set: RetrievalSet) -> None:
+    judged = judged_set.judged[judged_set.judged[:, 0] == 0, 1]
+    other = next(number for number in range(40) if number not in judged)
+    order = np.array([judged[2], other, judged[0]], dtype=np.int32)
+    nothing = Hits(np.empty(0, np.int32), np.empty(0, np.float32))
+    hits = [Hits(order, np.zeros(3, np.float32)), *[nothing] * (len(judged_set) - 1)]
+    assert judged_ranks(hits, judged_set).tolist() == [3, 0, 1, 0] + [0] * 44
+
+
+def test_a_query_does_not_find_itself() -> None:
+    data = retrieval_set(
+        {"a": "x", "b": "y"}, {"a": "x", "c": "z"}, {"a": {"b": 1}, "c": {"a": 1}}, name="own"
+    )
+    hits = [Hits(np.array([0, 1], np.int32), np.array([2, 1], np.float32))] * 2
+    assert [one.documents.tolist() for one in without_themselves(hits, data, 1)] == [[1], [0]]
