@@ -32,17 +32,16 @@ from sentemb.losses import ViewCache
 from sentemb.modules import load
 from sentemb.training import resolve, train
 from sentemb.training.checkpoints import remove_folder
-from sentemb.training.config import TrainConfig
+from sentemb.training.config import FlowRunConfig, TrainConfig, WhiteningRunConfig
 from sentemb.training.folder import RunFolder
 from sentemb.training.progress import ConsoleProgress
-from sentemb.transforms import add_flow, add_whitening, flow_config
+from sentemb.transforms import add_flow, add_whitening
 from sentemb.transforms.sentences import Sentences, load_sentences
 
-SENTENCES = "stsb-sentences"
-TRANSFORMS = {"whitening": "first-last", "flow": "last-2"}  # with the poolings of their papers
-_TRANSFORM_LENGTH = 64  # BERT-flow's released code, while fitting
-# Where the data lies does not decide the weights, and the seed has a record of its own.
+TRANSFORMS: tuple[str, ...] = ("whitening", "flow")
+# Where things lie does not decide the weights, and the seed has a record of its own.
 _NO_SETTING = ("output", "data_dir", "seeds")
+_NO_SETTING_OF_TRANSFORMS = (*_NO_SETTING, "cache_dir", "recipe", "preset", "columns", "seed")
 # The trials of a process share one computation of the frozen encoder's views.
 _VIEWS = ViewCache()
 
@@ -83,14 +82,10 @@ class StsTrials(TrialKind):
     def settings(self, trial: PlannedTrial) -> dict[str, Any]:
         """All that decides the weights beside the seed."""
         options = trial.method.options
-        if trial.method.recipe in TRANSFORMS:
-            described = flow_config().values() if trial.method.recipe == "flow" else {}
-            described.pop("seed", None)
-            described |= {"base": options["base"], "pooling": _pooling(trial.method)}
-            described |= {"data": options.get("data", SENTENCES), "max_length": _TRANSFORM_LENGTH}
-        else:
-            config = self._config(trial.method, 1)
-            described = {name: value for name, value in config.values().items() if name not in _NO_SETTING}
+        fitted = trial.method.recipe in TRANSFORMS
+        config = _transform_config(trial.method) if fitted else self._config(trial.method, 1)
+        left_out = _NO_SETTING_OF_TRANSFORMS if fitted else _NO_SETTING
+        described = {name: value for name, value in config.values().items() if name not in left_out}
         described["base"] = portable(described["base"])
         return {**described, **self._sample_source()} if options.get("data") == "sample" else described
 
@@ -172,7 +167,7 @@ class StsTrials(TrialKind):
         return config
 
     def _sentences(self, method: Method) -> Sentences:
-        source = method.options.get("data", SENTENCES)
+        source = _transform_config(method).data
         return self._sampled() if source == "sample" else load_sentences(source, data_dir=self.place.data_dir)
 
     def _sampled(self) -> Sentences:
@@ -265,14 +260,18 @@ def _evaluate(
     return Outcome(record, *load_predictions(record))
 
 
-def _pooling(method: Method) -> Any:
-    return method.options.get("pooling", TRANSFORMS[method.recipe])
+def _transform_config(method: Method) -> FlowRunConfig | WhiteningRunConfig:
+    """The recipe of a transform; an experiment's other options are for its trainings."""
+    own = {name: method.options[name] for name in ("base", "pooling", "data") if name in method.options}
+    config: FlowRunConfig | WhiteningRunConfig = resolve(method.recipe, overrides={**own, "output": "unused"})
+    return config
 
 
 def _transformed(method: Method, seed: int | None, sentences: Sentences, vectors: str) -> SentenceTransformer:
-    model = load(str(method.options.get("base", "bert-base-uncased")), pooling=_pooling(method))
-    if method.recipe == "flow":
-        config = flow_config(seed=seed or 0)
-        return add_flow(model, *sentences, config=config, max_length=_TRANSFORM_LENGTH, cache_dir=vectors)
+    config = _transform_config(method)
+    model, length = load(config.base, pooling=config.pooling), config.max_length  # type: ignore[arg-type]
+    if isinstance(config, FlowRunConfig):
+        flow = config.flow.replace(seed=seed or 0)
+        return add_flow(model, *sentences, config=flow, max_length=length, cache_dir=vectors)
     texts = [*sentences.first, *(sentences.second or ())]
-    return add_whitening(model, texts, max_length=_TRANSFORM_LENGTH, cache_dir=vectors)
+    return add_whitening(model, texts, max_length=length, cache_dir=vectors)
