@@ -12,6 +12,9 @@ from torch import nn
 from sentemb._compat import Transformer
 from sentemb.errors import InputError
 from sentemb.modules.custom_modules import open_model
+from sentemb.modules.devices import check_device
+from sentemb.modules.lengths import limit_length
+from sentemb.modules.model_checks import check_model, check_saved_modules
 from sentemb.modules.poolings import (
     Poolings,
     freeze_fixed_layer_weights,
@@ -64,6 +67,7 @@ def load(
     """
     if pooling is not None and pooling not in get_args(Poolings):
         raise InputError(f"unknown pooling {pooling!r}", f"choose one of {', '.join(get_args(Poolings))}")
+    check_device(device)
     source = find_source(str(name_or_path), revision=revision)
     if pooling is None and not source.has_modules:
         pooling = published_pooling(source)
@@ -71,8 +75,7 @@ def load(
             logger.warning(_NO_POOLING, source.address)
             pooling = "mean"
     if pooling is None:
-        with loading(source.address):
-            model = open_model(source.address, device=device, revision=source.revision)
+        model = _open(source, device=device)
         freeze_fixed_layer_weights(model)
     else:
         reads_pooler = pooling == "cls-mlp" and has_published_head(source)
@@ -80,9 +83,8 @@ def load(
         transformer.model.config.output_hidden_states = needs_hidden_states(pooling)
         modules = [transformer, *_pooled_by(pooling, transformer, own, source)]
         model = SentenceTransformer(modules=modules, device=device, **options)
-    _check_tokenizer(model, source)
-    if max_length is not None:
-        _limit_length(model, max_length)
+    limit_length(model, max_length, address=source.address)
+    check_model(model, source)
     return model
 
 
@@ -100,6 +102,14 @@ def is_finished_encoder(base: str | Path, *, revision: str | None = None) -> boo
         InputError: There is no such model.
     """
     return find_source(str(base), revision=revision).has_modules
+
+
+def _open(source: ModelSource, *, device: str | None, needs_pooler: bool = False) -> SentenceTransformer:
+    """Load a model with its own modules."""
+    with loading(source.address, needs_pooler=needs_pooler):
+        model = open_model(source.address, device=device, revision=source.revision)
+    check_saved_modules(model, source)
+    return model
 
 
 def _pooled_by(
@@ -129,49 +139,10 @@ def _load_modules(source: ModelSource, *, needs_pooler: bool) -> tuple[list[Any]
                 source.address, model_kwargs=weights, processor_kwargs=options, config_kwargs=options
             )
         return [transformer], {}
-    with loading(source.address, needs_pooler=needs_pooler):
-        model = open_model(source.address, device="cpu", revision=source.revision)
+    model = _open(source, device="cpu", needs_pooler=needs_pooler)
     if not isinstance(model[0], Transformer):
         raise InputError(
             f"{source.address} starts with {type(model[0]).__name__}, not with a transformer",
             "leave the pooling out to use the model as it is",
         )
     return list(model), {"prompts": model.prompts, "default_prompt_name": model.default_prompt_name}
-
-
-def _check_tokenizer(model: SentenceTransformer, source: ModelSource) -> None:
-    """Refuse a folder without vocabulary: upstream makes an empty tokenizer, to which all texts are alike."""
-    folder = Path(source.address)
-    names = getattr(getattr(model[0], "tokenizer", None), "vocab_files_names", {}).values()
-    if folder.is_dir() and names and not any(True for name in names for _ in folder.rglob(name)):
-        raise InputError(
-            f"{source.address} holds no tokenizer ({' or '.join(names)})", "save or download the model again"
-        )
-
-
-def _limit_length(model: SentenceTransformer, max_length: int) -> None:
-    tokenizer: Any = getattr(model[0], "tokenizer", None)
-    if not hasattr(tokenizer, "num_special_tokens_to_add"):
-        raise InputError(
-            f"max_length {max_length} cannot be set on {type(model[0]).__name__}", "leave it out"
-        )
-    shortest = tokenizer.num_special_tokens_to_add() + 1
-    longest = model.max_seq_length
-    positions = getattr(model[0].config, "max_position_embeddings", None)
-    if positions is not None and positions > 0:
-        longest = max(longest or 0, positions - _reserved_positions(model[0]))
-    if max_length < shortest or (longest is not None and max_length > longest):
-        raise InputError(
-            f"max_length {max_length} does not fit the model, which takes {shortest} to {longest} tokens",
-            "choose a length in that range",
-        )
-    model.max_seq_length = max_length
-
-
-def _reserved_positions(transformer: Transformer) -> int:
-    """Count the rows of the position table that no token can use: RoBERTa starts after its padding index."""
-    for module in transformer.model.modules():
-        index = getattr(module, "padding_idx", None)
-        if isinstance(index, int) and isinstance(getattr(module, "position_embeddings", None), nn.Embedding):
-            return 0 if module.position_embeddings.padding_idx is None else index + 1
-    return 0

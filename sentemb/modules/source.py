@@ -19,17 +19,14 @@ from huggingface_hub.errors import (
     RepositoryNotFoundError,
     RevisionNotFoundError,
 )
-from safetensors import SafetensorError
 from transformers.utils import logging as transformers_logging
 
 from sentemb._compat import load_reports_through
-from sentemb._files import read_json
 from sentemb.errors import InputError
 from sentemb.modules.bundled import bundled_folder, bundled_names
+from sentemb.modules.folder_checks import AGAIN, CONFIG, MODULES, check_folder, damage_in, read_object
 from sentemb.modules.weights import expected_differences
 
-_MODULES = "modules.json"
-_CONFIG = "config.json"
 _ORGANISATION = "sentence-transformers"  # its models may be named without it, as upstream allows
 
 
@@ -52,7 +49,8 @@ class ModelSource:
     @property
     def architecture(self) -> str:
         """The first architecture that `config.json` names, or an empty string."""
-        return str((self.config.get("architectures") or [""])[0])
+        names = self.config.get("architectures")
+        return str(names[0]) if isinstance(names, list) and names else ""
 
 
 def find_source(base: str, *, revision: str | None = None) -> ModelSource:
@@ -61,12 +59,14 @@ def find_source(base: str, *, revision: str | None = None) -> ModelSource:
     if not path.exists() and (bundled := bundled_folder(base)) is not None:
         path = bundled
     if path.is_dir() and base.strip():
-        source = ModelSource(str(path), None, (path / _MODULES).is_file(), _read_config(path / _CONFIG))
+        config = read_object(path / CONFIG) if (path / CONFIG).exists() else {}
+        source = ModelSource(str(path), None, (path / MODULES).is_file(), config)
         if not source.has_modules and not source.config:
             raise InputError(
-                f"{base} holds neither {_CONFIG} nor {_MODULES}, so it is no model folder",
+                f"{base} holds neither {CONFIG} nor {MODULES}, so it is no model folder",
                 _models_inside(path) or "give the folder that save_pretrained wrote",
             )
+        check_folder(path)
         return source
     if path.is_file():
         raise InputError(f"{base} is a file, not a model folder", "give the folder that holds it")
@@ -77,21 +77,31 @@ def find_source(base: str, *, revision: str | None = None) -> ModelSource:
 
 @contextmanager
 def loading(address: str, *, needs_pooler: bool = False) -> Iterator[None]:
+    """Load an encoder's weights: `readable`, and none of them may be missing."""
+    with readable(address), load_reports_through(expected_differences(address, needs_pooler=needs_pooler)):
+        yield
+
+
+@contextmanager
+def readable(address: str) -> Iterator[None]:
     """Turn upstream's ways of saying "this model cannot be read" into one line, without its progress bars.
 
-    Wrap nothing but the loading call: the same exceptions from elsewhere are bugs.
+    A damaged file can end in any exception. Wrap nothing but the loading call: elsewhere they are bugs.
     """
     bars = transformers_logging.is_progress_bar_enabled()
     transformers_logging.disable_progress_bar()
     try:
-        with load_reports_through(expected_differences(address, needs_pooler=needs_pooler)):
-            yield
-    except (OSError, ValueError, KeyError, RuntimeError, ImportError, SafetensorError) as error:
-        if isinstance(error, InputError):
-            raise
-        reason = " ".join(str(error).split()) or type(error).__name__
+        yield
+    except InputError:
+        raise
+    except Exception as error:
+        if Path(address).is_dir() and (damage := damage_in(Path(address), error)):
+            raise InputError(damage, AGAIN) from error
+        kind = type(error).__name__
+        reason = " ".join(str(error).split()) or kind
+        told = reason if isinstance(error, (OSError, ValueError, RuntimeError)) else f"{kind}: {reason}"
         raise InputError(
-            f"cannot load {address}: {reason[:300]}", "check that the download or the save was complete"
+            f"cannot load {address}: {told[:300]}", "check that the download or the save was complete"
         ) from error
     finally:
         if bars:
@@ -103,16 +113,16 @@ def _find_on_hub(base: str, revision: str | None) -> ModelSource:
     unreachable: _UnreachableError | None = None
     for name in names:
         try:
-            config = _hub_file(name, _CONFIG, revision)
-            modules = _hub_file(name, _MODULES, revision)
+            config = _hub_file(name, CONFIG, revision)
+            modules = _hub_file(name, MODULES, revision)
         except _UnknownRepositoryError:
             continue
         except _UnreachableError as error:
             unreachable = error
             continue
         if config is None and modules is None:
-            raise InputError(f"{name} on the hub holds neither {_CONFIG} nor {_MODULES}", "check the hub id")
-        return ModelSource(name, revision, modules is not None, _read_config(config) if config else {})
+            raise InputError(f"{name} on the hub holds neither {CONFIG} nor {MODULES}", "check the hub id")
+        return ModelSource(name, revision, modules is not None, read_object(config) if config else {})
     if unreachable is not None:
         raise InputError(
             f"{base!r} is neither a folder here nor in the hub's cache, and the hub cannot be reached",
@@ -126,7 +136,7 @@ def _find_on_hub(base: str, revision: str | None) -> ModelSource:
 
 def _models_inside(folder: Path) -> str:
     """A quickstart, or a training with several seeds, keeps its models one folder below."""
-    models = sorted(str(path.parent) for path in folder.glob(f"*/{_MODULES}"))
+    models = sorted(str(path.parent) for path in folder.glob(f"*/{MODULES}"))
     return f"give a model inside it: {', '.join(models)}" if models else ""
 
 
@@ -147,7 +157,7 @@ def _hub_file(name: str, file: str, revision: str | None) -> Path | None:
         return Path(hf_hub_download(name, file, revision=revision))
     except (LocalEntryNotFoundError, OfflineModeIsEnabled) as error:
         # Offline, a repository that is in the cache without this file has none.
-        if isinstance(try_to_load_from_cache(name, _CONFIG, revision=revision), str):
+        if isinstance(try_to_load_from_cache(name, CONFIG, revision=revision), str):
             return None
         raise _UnreachableError from error
     except GatedRepoError as error:
@@ -166,12 +176,3 @@ def _hub_file(name: str, file: str, revision: str | None) -> Path | None:
         ) from error
     except HfHubHTTPError as error:
         raise InputError(f"the hub refused {name}: {error}", "try again, or give a local folder") from error
-
-
-def _read_config(path: Path) -> dict[str, Any]:
-    if not path.exists():
-        return {}
-    config = read_json(path)
-    if not isinstance(config, dict):
-        raise InputError(f"{path} is no JSON object", "save or download the model again")
-    return config

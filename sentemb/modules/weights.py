@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -11,6 +12,7 @@ import torch
 from torch import nn
 
 from sentemb.errors import InputError
+from sentemb.modules.folder_checks import AGAIN
 
 # What a model is pre-trained with, by its type: checkpoints keep it, a sentence encoder has no use for it.
 _PRETRAINING_HEADS = {
@@ -40,7 +42,18 @@ def expected_differences(address: str, *, needs_pooler: bool) -> Callable[[Any, 
             raise InputError(
                 f"{address} lacks {len(missing)} of the weights that its configuration asks for, "
                 f"such as {min(missing)}",
-                "save or download the model again",
+                AGAIN,
+            )
+        for name, stored, wanted in sorted(differences.mismatched_keys)[:1]:
+            raise InputError(
+                f"the weight {name} of {address} is {tuple(stored)}, its configuration asks for "
+                f"{tuple(wanted)}",
+                AGAIN,
+            )
+        if spare := sorted(name for name in differences.unexpected_keys if _is_of_a_layer(name, model)):
+            raise InputError(
+                f"{address} has weights of layers that its configuration leaves out, such as {spare[0]}",
+                "set the number of layers in its config.json, or save the model again",
             )
         for name in differences.missing_keys:
             # Left as drawn, it would give the same checkpoint another fingerprint at every load, and neither
@@ -64,6 +77,15 @@ def expected_of_a_masked_model(model: Any, differences: Any) -> Any:
 
 def _pretraining_heads(model: Any) -> tuple[str, ...]:
     return tuple(f"{head}." for head in _PRETRAINING_HEADS.get(model.config.model_type, ()))
+
+
+def _is_of_a_layer(name: str, model: nn.Module) -> bool:
+    """Whether a weight belongs to one more layer of a stack that the model has."""
+    layer = re.match(r"(.+?)\.\d+\.", name.removeprefix(f"{model.base_model_prefix}."))
+    try:
+        return layer is not None and isinstance(model.get_submodule(layer[1]), nn.ModuleList)
+    except AttributeError:
+        return False
 
 
 def lasting_settings(config: Any) -> dict[str, Any]:

@@ -219,7 +219,7 @@ def unknown_architecture(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        (damage_weights, "cannot load .*broken"),
+        (damage_weights, "broken.model.safetensors cannot be read"),
         (drop_weights, "cannot load .*broken"),
         (drop_tokenizer, "broken holds no tokenizer .*tokenizer.json"),
         (damage_config, "config.json is not valid JSON"),

@@ -1,0 +1,60 @@
+"""How many tokens a model takes."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from sentence_transformers import SentenceTransformer
+from torch import nn
+
+from sentemb._compat import Transformer
+from sentemb.errors import InputError
+
+logger = logging.getLogger(__name__)
+
+
+def limit_length(model: SentenceTransformer, max_length: int | None, *, address: str) -> None:
+    """Set the longest input, or check the model's own."""
+    tokenizer: Any = getattr(model[0], "tokenizer", None)
+    if not hasattr(tokenizer, "num_special_tokens_to_add"):
+        if max_length is None:
+            return
+        raise InputError(
+            f"max_length {max_length} cannot be set on {type(model[0]).__name__}", "leave it out"
+        )
+    shortest = tokenizer.num_special_tokens_to_add() + 1
+    own = model.max_seq_length
+    if max_length is None:
+        if own is not None and own < shortest:
+            raise InputError(
+                f"the longest input of {address} is {own} tokens, which leaves no room for a text",
+                f"set max_seq_length in its configuration, or give a length of at least {shortest}",
+            )
+        rows = _position_rows(model[0])
+        if own is not None and rows is not None and own > rows:
+            logger.warning("%s takes %d tokens, not %d: longer texts are cut there", address, rows, own)
+            model.max_seq_length = rows
+        return
+    longest = own
+    positions = getattr(model[0].config, "max_position_embeddings", None)
+    if positions is not None and positions > 0:
+        longest = max(longest or 0, _position_rows(model[0]) or positions)
+    if max_length < shortest or (longest is not None and max_length > longest):
+        raise InputError(
+            f"max_length {max_length} does not fit the model, which takes {shortest} to {longest} tokens",
+            "choose a length in that range",
+        )
+    model.max_seq_length = max_length
+
+
+def _position_rows(transformer: Transformer) -> int | None:
+    """Rows of the position table that a token can use; None where positions are computed.
+
+    RoBERTa starts after its padding index.
+    """
+    for module in transformer.model.modules():
+        table = getattr(module, "position_embeddings", None)
+        if isinstance(table, nn.Embedding):
+            return table.num_embeddings - (0 if table.padding_idx is None else table.padding_idx + 1)
+    return None

@@ -1,0 +1,123 @@
+"""What a model that was loaded without an error can still have wrong, so that it would score silently."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.util import batch_to_device
+from torch import Tensor
+
+from sentemb._compat import Dense, WeightedLayerPooling
+from sentemb.errors import InputError
+from sentemb.modules.folder_checks import AGAIN, CONFIG, read_modules, read_object
+from sentemb.modules.source import ModelSource, readable
+
+# In many scripts, since a vocabulary may lack any one of them.
+_PROBES = ("a cat sat 猫 кот قط 1", "birds fly over 鸟 птица طائر 2")
+_ALIKE = 1e-5  # of a vector's length; an untrained network's vectors differ by a tenth
+# Upstream pads tables of embeddings to a round number of rows, at most by a few per cent.
+_LEAST_VOCABULARY = 0.75
+
+
+def check_saved_modules(model: SentenceTransformer, source: ModelSource) -> None:
+    """Refuse modules that upstream loads as something else than was saved.
+
+    Raises:
+        InputError: A Dense has an activation that upstream replaces by its default, or a pooling of layers
+            gets the last layer alone.
+    """
+    pools_layers = any(isinstance(module, WeightedLayerPooling) for module in model)
+    if pools_layers and not getattr(model[0].config, "output_hidden_states", False):
+        raise InputError(
+            f"{source.address} pools several layers, but its transformer gives the last one alone",
+            f"set output_hidden_states to true in its {CONFIG}",
+        )
+    folder = Path(source.address)
+    for module, entry in zip(model, read_modules(folder) or (), strict=False):
+        if isinstance(module, Dense):
+            path = folder / entry["path"] / CONFIG
+            saved = read_object(path).get("activation_function")
+            if saved not in (None, module.get_config_dict()["activation_function"]):
+                raise InputError(f"{path}: activation_function is {saved!r}, which is not known", AGAIN)
+
+
+def check_model(model: SentenceTransformer, source: ModelSource) -> None:
+    """Refuse a model whose vocabulary is another's, whose weights are damaged, or that tells no texts apart.
+
+    Raises:
+        InputError: A check fails; it names the part.
+    """
+    address = source.address
+    _check_tokenizer(model, source)
+    _check_vocabulary(model, address)
+    _check_weights(model, address)
+    _check_vectors(model, address)
+
+
+def _check_tokenizer(model: SentenceTransformer, source: ModelSource) -> None:
+    """Refuse a folder without vocabulary: upstream makes an empty tokenizer, to which all texts are alike."""
+    folder = Path(source.address)
+    names = getattr(getattr(model[0], "tokenizer", None), "vocab_files_names", {}).values()
+    if folder.is_dir() and names and not any(True for name in names for _ in folder.rglob(name)):
+        raise InputError(f"{source.address} holds no tokenizer ({' or '.join(names)})", AGAIN)
+
+
+def _check_vocabulary(model: SentenceTransformer, address: str) -> None:
+    """Refuse a tokenizer that is not the one of the embeddings."""
+    network = getattr(model[0], "model", None)
+    rows = getattr(network.get_input_embeddings() if network else None, "num_embeddings", None)
+    tokenizer: Any = getattr(model[0], "tokenizer", None)
+    if rows is None or not hasattr(tokenizer, "added_tokens_decoder"):
+        return
+    vocabulary = tokenizer.get_vocab()
+    added = tokenizer.added_tokens_decoder
+    # Tokens added for a task that was never trained may lie beyond the table; no text has them.
+    largest = max((number for number in vocabulary.values() if number not in added), default=0)
+    if largest >= rows or len(vocabulary) < _LEAST_VOCABULARY * rows:
+        raise InputError(
+            f"the tokenizer of {address} is not the model's: it has {len(vocabulary)} tokens up to number "
+            f"{largest}, the model {rows} embeddings",
+            AGAIN,
+        )
+
+
+def _check_weights(model: SentenceTransformer, address: str) -> None:
+    for name, weight in model.named_parameters():
+        # The sum is not finite where a value is not, and a quarter of the time of looking at each.
+        if weight.is_floating_point() and not weight.sum().isfinite() and not weight.isfinite().all():
+            raise InputError(f"the weight {name} of {address} holds values that are not finite", AGAIN)
+
+
+@torch.no_grad()  # not in inference mode, whose tensors a model may keep and could not train with
+def _check_vectors(model: SentenceTransformer, address: str) -> None:
+    """Refuse a model that cannot tell one text from another."""
+    if not hasattr(model[0], "tokenize"):
+        raise InputError(f"{address} begins with {type(model[0]).__name__}, which takes no text", AGAIN)
+    modes = [(module, module.training) for module in model.modules()]
+    try:
+        model.eval()  # dropout would also move the random generator
+        with readable(address):
+            features = batch_to_device(model.preprocess(list(_PROBES)), model.device)
+            ids = features.get("input_ids")
+            output = model(features)
+    finally:
+        for module, training in modes:
+            module.training = training
+    if "sentence_embedding" not in output:
+        raise InputError(f"the modules of {address} give no sentence embedding: there is no pooling", AGAIN)
+    vectors: Tensor = output["sentence_embedding"].float()  # (2, d)
+    if isinstance(ids, Tensor) and ids.ndim == 2 and bool((ids[0] == ids[1]).all()):
+        raise InputError(f"the tokenizer of {address} gives different texts the same tokens", AGAIN)
+    if not bool(vectors.isfinite().all()):
+        raise InputError(f"the vectors of {address} are not finite", AGAIN)
+    if bool((vectors[0] - vectors[1]).norm() <= _ALIKE * vectors.norm(dim=1).max()):
+        raise InputError(f"{address} gives different texts the same vector", AGAIN)
+    told = model.get_embedding_dimension()
+    if told is not None and told != vectors.shape[1]:
+        raise InputError(
+            f"a module of {address} says that vectors have {told} dimensions, they have {vectors.shape[1]}",
+            AGAIN,
+        )

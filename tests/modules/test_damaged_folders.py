@@ -1,0 +1,332 @@
+"""A damaged model folder is refused in one line that names the damage; a harmless loss changes nothing."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+import sentemb
+from sentemb.errors import InputError
+
+Damage = Callable[[Path], object]
+TEXTS = ["a cat sat on the mat", "birds"]
+DEEP = "[" * 100_000 + "]" * 100_000
+LAYER = "encoder.layer.1.output.dense.weight"
+TABLE = "embeddings.word_embeddings.weight"
+
+
+@pytest.fixture(scope="module")
+def saved(tiny_bert: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Undamaged folders of every layout."""
+    folders = {"plain": tiny_bert}
+    for name, pooling in {"pooled": "mean", "dense": "cls-mlp", "layers": "last-2", "wk": "wk"}.items():
+        folders[name] = tmp_path_factory.mktemp("saved") / name
+        sentemb.load(tiny_bert, pooling=pooling, device="cpu").save(str(folders[name]))  # type: ignore[arg-type]
+    return folders
+
+
+def remove(*names: str) -> Damage:
+    def damage(folder: Path) -> None:
+        for path in (folder / name for name in names):
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+    return damage
+
+
+def write(name: str, content: str | bytes) -> Damage:
+    return lambda folder: (folder / name).write_bytes(
+        content if isinstance(content, bytes) else content.encode()
+    )
+
+
+def cut(name: str, part: float = 0.5) -> Damage:
+    def damage(folder: Path) -> None:
+        content = (folder / name).read_bytes()
+        (folder / name).write_bytes(content[: int(len(content) * part)])
+
+    return damage
+
+
+def edit(name: str, **fields: Any) -> Damage:
+    def damage(folder: Path) -> None:
+        content = json.loads((folder / name).read_text())
+        (folder / name).write_text(json.dumps(content | fields))
+
+    return damage
+
+
+def modules(change: Callable[[list[dict[str, Any]]], Any]) -> Damage:
+    def damage(folder: Path) -> None:
+        path = folder / "modules.json"
+        path.write_text(json.dumps(change(json.loads(path.read_text()))))
+
+    return damage
+
+
+def second(**fields: Any) -> Damage:
+    return modules(lambda listed: [listed[0], listed[1] | fields, *listed[2:]])
+
+
+def weights(
+    change: Callable[[dict[str, torch.Tensor]], dict[str, torch.Tensor]], file: str = "model.safetensors"
+) -> Damage:
+    return lambda folder: save_file(
+        change(load_file(folder / file)), folder / file, metadata={"format": "pt"}
+    )
+
+
+def vocabulary(change: Callable[[dict[str, int]], dict[str, int]]) -> Damage:
+    def damage(folder: Path) -> None:
+        path = folder / "tokenizer.json"
+        content = json.loads(path.read_text())
+        content["model"]["vocab"] = change(content["model"]["vocab"])
+        path.write_text(json.dumps(content))
+
+    return damage
+
+
+def pickled(folder: Path) -> None:
+    torch.save(load_file(folder / "model.safetensors"), folder / "pytorch_model.bin")
+    (folder / "model.safetensors").unlink()
+
+
+def sharded(folder: Path) -> None:
+    content = load_file(folder / "model.safetensors")
+    (folder / "model.safetensors").unlink()
+    names = sorted(content)
+    shards = {"model-1-of-2.safetensors": names[::2], "model-2-of-2.safetensors": names[1::2]}
+    for shard, part in shards.items():
+        save_file({name: content[name] for name in part}, folder / shard, metadata={"format": "pt"})
+    places = {name: shard for shard, part in shards.items() for name in part}
+    index = {"metadata": {}, "weight_map": places}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+
+
+def then(*damages: Damage) -> Damage:
+    return lambda folder: [damage(folder) for damage in damages]
+
+
+POOLING = "1_Pooling/config.json"
+LENGTHS = "sentence_bert_config.json"
+OPTIONS = "config_sentence_transformers.json"
+NORMALIZE = {"name": "2", "path": "2_Normalize", "type": "sentence_transformers.models.Normalize"}
+
+REFUSED: dict[str, tuple[str, Damage, str]] = {
+    # tokenizer
+    "no tokenizer": ("pooled", remove("tokenizer.json", "tokenizer_config.json"), "holds no tokenizer"),
+    "no vocabulary": ("pooled", remove("tokenizer.json"), "cannot load .*bad"),
+    "cut tokenizer": ("plain", cut("tokenizer.json"), "tokenizer.json is not valid JSON"),
+    "tokenizer a list": ("plain", write("tokenizer.json", "[]"), "tokenizer.json is no JSON object"),
+    "deep tokenizer": ("plain", write("tokenizer.json", DEEP), "tokenizer.json is not valid JSON"),
+    "tokenizer settings a list": (
+        "pooled",
+        write("tokenizer_config.json", "[]"),
+        "tokenizer_config.json is no",
+    ),
+    "no padding": ("plain", edit("tokenizer_config.json", pad_token=None), "padding token"),
+    "small vocabulary": (
+        "pooled",
+        vocabulary(lambda words: {word: number for word, number in words.items() if number < 5}),
+        "tokenizer of .*bad is not the model's: it has 5 tokens",
+    ),
+    "numbers beyond the table": (
+        "plain",
+        vocabulary(lambda words: {word: number + 100 * (number > 4) for word, number in words.items()}),
+        "tokenizer of .*bad is not the model's: .* up to number 133, the model 34",
+    ),
+    "all tokens unknown": (
+        "plain",
+        vocabulary(lambda words: {f"{word}!" * (n > 4) or word: n for word, n in words.items()}),
+        "gives different texts the same tokens",
+    ),
+    # modules
+    "no modules.json": ("pooled", remove("modules.json"), "without its modules.json"),
+    "cut modules.json": ("pooled", cut("modules.json"), "modules.json is not valid JSON"),
+    "modules.json an object": ("pooled", write("modules.json", "{}"), "modules.json lists no modules"),
+    "modules.json of words": ("pooled", write("modules.json", '["a"]'), "modules.json: the name"),
+    "deep modules.json": ("pooled", write("modules.json", DEEP), "modules.json is not valid JSON"),
+    "reversed": ("pooled", modules(lambda listed: listed[::-1]), "begins with Pooling"),
+    "one name twice": ("pooled", second(name="0"), "two modules have one name"),
+    "type a number": ("pooled", second(type=3), "modules.json: the type of a module"),
+    "foreign type": ("pooled", second(type="os.system"), "os.system"),
+    "path out of the folder": ("pooled", second(path="../1_Pooling"), "leads out of the folder"),
+    "path nowhere": ("pooled", second(path="nowhere"), "nowhere is missing"),
+    "transformer only": ("pooled", modules(lambda listed: listed[:1]), "there is no pooling"),
+    "normalize only": ("pooled", modules(lambda listed: [NORMALIZE]), "begins with Normalize"),
+    "no folder of the pooling": ("pooled", remove("1_Pooling"), "1_Pooling is missing"),
+    "no file of the pooling": ("pooled", remove(POOLING), "no such file: .*1_Pooling.config.json; save"),
+    "empty pooling": ("pooled", write(POOLING, "{}"), "names no pooling_mode"),
+    "unknown pooling": (
+        "pooled",
+        edit(POOLING, pooling_mode="median"),
+        "cannot load .*Invalid pooling mode: 'median'",
+    ),
+    "pooling of another width": (
+        "pooled",
+        edit(POOLING, embedding_dimension=99),
+        "have 99 dimensions, they have 16",
+    ),
+    "another kind of model": ("pooled", edit(OPTIONS, model_type="SparseEncoder"), "is 'SparseEncoder'"),
+    "prompt a number": ("pooled", edit(OPTIONS, prompts={"query": 3}), f"{OPTIONS}: prompts is"),
+    "Dense of another width": (
+        "dense",
+        then(
+            edit("2_Dense/config.json", in_features=8),
+            weights(
+                lambda all: {name: w[..., :8].clone() if w.ndim == 2 else w for name, w in all.items()},
+                "2_Dense/model.safetensors",
+            ),
+        ),
+        "cannot load .*shapes cannot be multiplied",
+    ),
+    "Dense without weights": ("dense", remove("2_Dense/model.safetensors"), "cannot load .*bad"),
+    "Dense of an unknown activation": (
+        "dense",
+        edit("2_Dense/config.json", activation_function="os.system"),
+        "2_Dense.config.json: activation_function is 'os.system'",
+    ),
+    "layers not given": ("layers", edit("config.json", output_hidden_states=False), "pools several layers"),
+    "WK without a configuration": ("wk", remove("1_WKPooling/config.json"), "cannot load .*bad"),
+    # weights
+    "no weights": ("plain", remove("model.safetensors"), "no file named model.safetensors"),
+    "cut weights": ("pooled", cut("model.safetensors", 0.99), "model.safetensors cannot be read"),
+    "pointer instead of weights": (
+        "plain",
+        write("model.safetensors", "version 1\n" * 20),
+        "model.safetensors cannot",
+    ),
+    "another shape": (
+        "plain",
+        weights(lambda all: all | {LAYER: all[LAYER][1:].clone()}),
+        rf"{LAYER} of .* is \(15, 32\)",
+    ),
+    "not a number": (
+        "plain",
+        weights(lambda all: all | {TABLE: all[TABLE].index_fill(0, torch.tensor(3), float("nan"))}),
+        f"{TABLE} of .* not finite",
+    ),
+    "infinite": (
+        "dense",
+        weights(
+            lambda all: {name: w / 0 for name, w in all.items()},
+            "2_Dense/model.safetensors",
+        ),
+        "2.linear.* not finite",
+    ),
+    "all zero": (
+        "plain",
+        weights(lambda all: {name: torch.zeros_like(w) for name, w in all.items()}),
+        "different texts the same vector",
+    ),
+    "pickle": ("plain", pickled, r"as a pickle \(pytorch_model.bin\).*convert it"),
+    "missing shard": ("plain", then(sharded, remove("model-2-of-2.safetensors")), "2-of-2.* is missing"),
+    "cut index": (
+        "plain",
+        then(sharded, cut("model.safetensors.index.json")),
+        "index.json is not valid JSON",
+    ),
+    # configuration
+    "width a word": ("plain", edit("config.json", hidden_size="big"), "config.json: hidden_size is 'big'"),
+    "width 0": ("pooled", edit("config.json", hidden_size=0), "config.json: hidden_size is 0"),
+    "heads that do not divide": (
+        "plain",
+        edit("config.json", num_attention_heads=3),
+        "multiple of .* heads .3.",
+    ),
+    "no layers": ("plain", edit("config.json", num_hidden_layers=-1), "num_hidden_layers is -1"),
+    "fewer layers": (
+        "plain",
+        edit("config.json", num_hidden_layers=2),
+        "layers that its configuration leaves",
+    ),
+    "unknown type of model": ("plain", edit("config.json", model_type="nosuch"), "model type `nosuch`"),
+    "unknown activation": (
+        "plain",
+        edit("config.json", hidden_act="nosuch"),
+        "config.json: hidden_act is 'nosuch'",
+    ),
+    "type of model a list": ("plain", edit("config.json", model_type=["bert"]), "cannot load .*bad"),
+    "field a word": ("plain", edit("config.json", layer_norm_eps="x"), "'layer_norm_eps'"),
+    "deep configuration": ("plain", write("config.json", DEEP), "config.json is not valid JSON"),
+    # lengths
+    "length 0": ("pooled", edit(LENGTHS, max_seq_length=0), f"{LENGTHS}: max_seq_length is 0"),
+    "length a word": ("pooled", edit(LENGTHS, max_seq_length="x"), f"{LENGTHS}: max_seq_length is 'x'"),
+    "length without room": ("pooled", edit(LENGTHS, max_seq_length=2), "is 2 tokens"),
+    "tokenizer's length 0": ("plain", edit("tokenizer_config.json", model_max_length=0), "is 0 tokens"),
+}
+
+HARMLESS: dict[str, tuple[str, Damage]] = {
+    "shards": ("plain", sharded),
+    "spare weights": ("plain", weights(lambda all: all | {"classifier.weight": torch.ones(2, 16)})),
+    "no README": ("pooled", remove("README.md")),
+    "no options": ("pooled", remove(OPTIONS)),
+    "architectures no list": ("plain", edit("config.json", architectures={"a": 1})),
+    "pickle beside safetensors": ("plain", write("pytorch_model.bin", b"never read")),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_damage_is_named_in_one_line(saved: dict[str, Path], tmp_path: Path, case: str) -> None:
+    layout, damage, message = REFUSED[case]
+    folder = shutil.copytree(saved[layout], tmp_path / "bad")
+    damage(folder)
+    with pytest.raises(InputError, match=message) as caught:
+        sentemb.load(folder, device="cpu")
+    assert "\n" not in str(caught.value)
+    assert str(folder) in str(caught.value)
+    assert caught.value.hint
+
+
+@pytest.mark.parametrize("case", HARMLESS)
+def test_what_is_not_needed_changes_nothing(saved: dict[str, Path], tmp_path: Path, case: str) -> None:
+    layout, change = HARMLESS[case]
+    folder = shutil.copytree(saved[layout], tmp_path / "good")
+    expected = sentemb.load(folder, device="cpu").encode(TEXTS)
+    change(folder)
+    np.testing.assert_array_equal(sentemb.load(folder, device="cpu").encode(TEXTS), expected)
+
+
+def test_a_length_beyond_the_positions_is_lowered(
+    saved: dict[str, Path], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder = shutil.copytree(saved["pooled"], tmp_path / "long")
+    edit(LENGTHS, max_seq_length=1000)(folder)
+    model = sentemb.load(folder, device="cpu")
+    assert model.max_seq_length == 64
+    assert "takes 64 tokens, not 1000" in caplog.text
+    assert np.isfinite(model.encode(["the cat " * 100])).all()
+
+
+@pytest.mark.parametrize("device", ["cuda:7", "nonsense", "meta"])
+def test_a_device_that_is_not_here_is_told_those_that_are(tiny_bert: Path, device: str) -> None:
+    with pytest.raises(InputError, match=f"no device '{device}' here; choose among cpu"):
+        sentemb.load(tiny_bert, device=device)
+
+
+def test_checking_a_model_moves_no_random_generator_and_no_mode(tiny_bert: Path) -> None:
+    state = torch.get_rng_state()
+    model = sentemb.load(tiny_bert, pooling="cls", device="cpu")
+    assert torch.equal(torch.get_rng_state(), state)
+    assert not model[0].model.training
+
+
+def test_a_real_encoder_with_the_vocabulary_of_another_is_refused(minilm: Path, tmp_path: Path) -> None:
+    from sentemb.modules.bundled import bundled_folder
+
+    folder = shutil.copytree(minilm, tmp_path / "bad")
+    for name in ("vocab.txt", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"):
+        (folder / name).unlink(missing_ok=True)
+    other = bundled_folder("bert-mini")
+    assert other is not None
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        shutil.copy(other / name, folder)
+    with pytest.raises(InputError, match="16000 tokens up to number 15999, the model 30522 embeddings"):
+        sentemb.load(folder, device="cpu")
