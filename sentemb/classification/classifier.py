@@ -20,6 +20,7 @@ from sentemb.errors import InputError
 from sentemb.modules import load
 from sentemb.modules.head_files import HeadFolder
 from sentemb.modules.heads import ClassificationHead, build_head
+from sentemb.modules.lengths import shortest_input
 
 Scores = NDArray[np.float32]
 
@@ -79,11 +80,13 @@ class Classifier:
                 f"{len(self.labels)} labels for a head of {head.classes} classes",
                 "give each class one name of its own",
             )
-        longest = encoder.max_seq_length
-        if max_length is not None and (max_length < 1 or (longest is not None and max_length > longest)):
-            raise InputError(
-                f"max_length {max_length} does not fit the encoder", f"it takes up to {longest} tokens"
-            )
+        if max_length is not None:
+            shortest, longest = shortest_input(encoder, pairs=pairs), encoder.max_seq_length
+            if max_length < shortest or (longest is not None and max_length > longest):
+                raise InputError(
+                    f"max_length {max_length} does not fit the encoder",
+                    f"it takes {shortest} to {longest} tokens",
+                )
         self.encoder = encoder
         self.head = head.to(encoder.device)
         self.pairs = pairs
@@ -147,11 +150,13 @@ class Classifier:
             InputError: There is no classifier, or it is damaged.
         """
         path = Path(folder).expanduser()
-        config = _HEAD.read_config(path)
-        head = build_head(config.head)
-        _HEAD.load_weights(path, head)
+        with _HEAD.reading(path):
+            config = _HEAD.read_config(path)
+            head = build_head(config.head)
+            _HEAD.load_weights(path, head)
         encoder = load(str(path), device=device)
-        return cls(encoder, head, config.labels, pairs=config.pairs, max_length=config.max_length)
+        with _HEAD.reading(path):
+            return cls(encoder, head, config.labels, pairs=config.pairs, max_length=config.max_length)
 
     def config(self) -> dict[str, Any]:
         """Everything but the weights, as JSON values."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -56,6 +58,20 @@ class HeadFolder:
         except ValidationError:
             raise InputError(f"{path} is no configuration of a {self.kind}", self.hint) from None
 
+    @contextmanager
+    def reading(self, folder: Path) -> Iterator[None]:
+        """Let errors about what the configuration holds name its file."""
+        path = folder / self.name / CONFIG_FILE
+        try:
+            yield
+        except InputError as error:
+            if str(folder) in error.message:
+                raise
+            raise InputError(f"{path}: {error.message}", self.hint) from error
+        except (MemoryError, RuntimeError) as error:  # torch has no error of its own for sizes beyond memory
+            reason = " ".join(str(error).split())
+            raise InputError(f"{path} describes what cannot be built: {reason[:200]}", self.hint) from error
+
     def load_weights(self, folder: Path, heads: nn.Module) -> None:
         """Load the weights of heads that were built by the configuration."""
         load_weights(heads, folder / self.name / self.weights, hint=self.hint)
@@ -72,8 +88,10 @@ def load_weights(heads: nn.Module, path: Path, *, hint: str) -> None:
         weights = load_file(path)
     except (OSError, SafetensorError) as error:
         raise InputError(f"{path} cannot be read: {error}", hint) from error
-    if _shapes(weights) != _shapes(heads.state_dict()):
+    if _kinds(weights) != _kinds(heads.state_dict()):
         raise InputError(f"{path} holds other weights than its {CONFIG_FILE} says", hint)
+    if damaged := [name for name, tensor in weights.items() if not tensor.isfinite().all()]:
+        raise InputError(f"the weight {damaged[0]} in {path} holds values that are not finite", hint)
     heads.load_state_dict(weights)
 
 
@@ -84,14 +102,17 @@ def write_config(path: Path, config: dict[str, Any], *, version: int) -> None:
 
 def read_config(path: Path, *, version: int, hint: str) -> dict[str, Any]:
     """Read what `write_config` wrote."""
-    config = read_json(path)
+    try:
+        config = read_json(path)
+    except InputError as error:
+        raise InputError(error.message, hint) from error
     found = config.get("version") if isinstance(config, dict) else None
-    if isinstance(found, int) and found > version:
+    if type(found) is int and found > version:
         raise InputError(f"{path} is of version {found}, this sentemb reads {version}", "update sentemb")
-    if found != version:
+    if type(found) is not int or found != version:
         raise InputError(f"{path} has no version", hint)
     return dict(config)
 
 
-def _shapes(weights: dict[str, Tensor]) -> dict[str, tuple[int, ...]]:
-    return {name: tuple(tensor.shape) for name, tensor in weights.items()}
+def _kinds(weights: dict[str, Tensor]) -> dict[str, tuple[Any, ...]]:
+    return {name: (*tensor.shape, tensor.is_floating_point()) for name, tensor in weights.items()}

@@ -23,7 +23,7 @@ def limit_length(model: SentenceTransformer, max_length: int | None, *, address:
         raise InputError(
             f"max_length {max_length} cannot be set on {type(model[0]).__name__}", "leave it out"
         )
-    shortest = tokenizer.num_special_tokens_to_add() + 1
+    shortest = shortest_input(model)
     own = model.max_seq_length
     if max_length is None:
         if own is not None and own < shortest:
@@ -46,6 +46,13 @@ def limit_length(model: SentenceTransformer, max_length: int | None, *, address:
             "choose a length in that range",
         )
     model.max_seq_length = max_length
+
+
+def shortest_input(model: SentenceTransformer, *, pairs: bool = False) -> int:
+    """Tokens of the shortest input that has room for a token of each text between the special ones."""
+    tokenizer: Any = getattr(model[0], "tokenizer", None)
+    special = tokenizer.num_special_tokens_to_add(pair=pairs) if tokenizer is not None else 0
+    return int(special) + (2 if pairs else 1)
 
 
 def _position_rows(transformer: Transformer) -> int | None:

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.util import batch_to_device
-from torch import Tensor
+from torch import Tensor, nn
 
 from sentemb._compat import Dense, WeightedLayerPooling
 from sentemb.errors import InputError
@@ -52,8 +52,9 @@ def check_model(model: SentenceTransformer, source: ModelSource) -> None:
     """
     address = source.address
     _check_tokenizer(model, source)
-    _check_vocabulary(model, address)
-    _check_weights(model, address)
+    if isinstance(network := getattr(model[0], "model", None), nn.Module):
+        check_vocabulary(getattr(model[0], "tokenizer", None), network, address)
+    check_weights(model, address)
     _check_vectors(model, address)
 
 
@@ -65,11 +66,9 @@ def _check_tokenizer(model: SentenceTransformer, source: ModelSource) -> None:
         raise InputError(f"{source.address} holds no tokenizer ({' or '.join(names)})", AGAIN)
 
 
-def _check_vocabulary(model: SentenceTransformer, address: str) -> None:
-    """Refuse a tokenizer that is not the one of the embeddings."""
-    network = getattr(model[0], "model", None)
-    rows = getattr(network.get_input_embeddings() if network else None, "num_embeddings", None)
-    tokenizer: Any = getattr(model[0], "tokenizer", None)
+def check_vocabulary(tokenizer: Any, network: Any, address: str) -> None:
+    """Refuse a tokenizer that is not the one of a transformer's embeddings."""
+    rows = getattr(network.get_input_embeddings(), "num_embeddings", None)
     if rows is None or not hasattr(tokenizer, "added_tokens_decoder"):
         return
     vocabulary = tokenizer.get_vocab()
@@ -84,7 +83,8 @@ def _check_vocabulary(model: SentenceTransformer, address: str) -> None:
         )
 
 
-def _check_weights(model: SentenceTransformer, address: str) -> None:
+def check_weights(model: nn.Module, address: str) -> None:
+    """Refuse weights that are not finite."""
     for name, weight in model.named_parameters():
         # The sum is not finite where a value is not, and a quarter of the time of looking at each.
         if weight.is_floating_point() and not weight.sum().isfinite() and not weight.isfinite().all():

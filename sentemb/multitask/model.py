@@ -203,11 +203,13 @@ class MultiTaskModel:
             InputError: There is no such model, or it is damaged.
         """
         path = Path(folder).expanduser()
-        config = _HEADS.read_config(path)
-        heads = TaskHeads(**config.heads.model_dump())
-        _HEADS.load_weights(path, heads)
+        with _HEADS.reading(path):
+            config = _HEADS.read_config(path)
+            heads = TaskHeads(**config.heads.model_dump())
+            _HEADS.load_weights(path, heads)
         encoder = load(str(path), device=device)
-        return cls(encoder, heads, config.sentiments, shifted=config.shifted)
+        with _HEADS.reading(path):
+            return cls(encoder, heads, config.sentiments, shifted=config.shifted)
 
     def _answer_pairs(self, task: Task, pairs: Sequence[Pair]) -> Floats:
         first, second = split_pairs(pairs)

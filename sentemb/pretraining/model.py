@@ -21,7 +21,9 @@ from sentemb._compat import load_reports_through
 from sentemb._files import new_folder
 from sentemb.errors import InputError
 from sentemb.limits import refuse_above
-from sentemb.modules.source import find_source
+from sentemb.modules.folder_checks import AGAIN
+from sentemb.modules.model_checks import check_weights
+from sentemb.modules.source import find_source, readable
 from sentemb.modules.weights import expected_of_a_masked_model
 
 # Below this frequency a token's vector has its full length; above, it shrinks. The constant is that of
@@ -62,15 +64,16 @@ def new_bert(
 def load_base(base: str | Path, *, seed: int = 0) -> PreTrainedModel:
     """An existing base model with its masked-language-model head, a new one where it has none."""
     address = find_source(str(base)).address
-    try:
-        with torch.random.fork_rng(), load_reports_through(expected_of_a_masked_model):
-            torch.manual_seed(seed)
-            return AutoModelForMaskedLM.from_pretrained(address, dtype=torch.float32)
-    except (OSError, ValueError, KeyError) as error:
-        reason = str(error).strip().splitlines()[0]
-        raise InputError(
-            f"{base} is no masked language model ({reason})", "give a folder or hub id"
-        ) from error
+    with readable(address), load_reports_through(expected_of_a_masked_model), torch.random.fork_rng():
+        torch.manual_seed(seed)
+        model, report = AutoModelForMaskedLM.from_pretrained(
+            address, dtype=torch.float32, output_loading_info=True
+        )
+    encoder = f"{model.base_model_prefix}."
+    if lost := sorted(name for name in report["missing_keys"] if name.startswith(encoder)):
+        raise InputError(f"{address} lacks {len(lost)} weights of the encoder, such as {lost[0]}", AGAIN)
+    check_weights(model, address)
+    return model
 
 
 def save_model(

@@ -12,6 +12,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from sentemb._files import new_folder, sha256_of
 from sentemb.errors import InputError
+from sentemb.modules.model_checks import check_vocabulary
 from sentemb.pretraining.cooccurrence import cooccurrence_embeddings, token_frequencies
 from sentemb.pretraining.corpus import Corpus
 from sentemb.pretraining.model import (
@@ -74,10 +75,7 @@ def prepare_model(
     (seed,) = config.seeds
     if config.base is not None:
         model = load_base(config.base, seed=seed)
-        if len(tokenizer) > model.config.vocab_size:
-            raise InputError(
-                f"the tokenizer of {config.base} knows more tokens than the model", "mend the base"
-            )
+        check_vocabulary(tokenizer, model, config.base)
         if config.stack_to is not None:
             model = stack_layers(model, config.stack_to)
     else:

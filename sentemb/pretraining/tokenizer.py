@@ -62,7 +62,7 @@ def load_tokenizer(base: str | Path) -> PreTrainedTokenizerFast:
     address = str(base) if Path(base).is_dir() else find_source(str(base)).address
     try:
         tokenizer = AutoTokenizer.from_pretrained(address)
-    except (OSError, ValueError, KeyError) as error:
+    except Exception as error:  # a damaged file can end in any
         raise InputError(
             f"{base} holds no tokenizer", "name a folder or hub id of a masked language model"
         ) from error

@@ -7,13 +7,12 @@ import shutil
 from collections.abc import Iterable
 from pathlib import Path
 
-from safetensors import SafetensorError, safe_open
-from transformers.trainer import TRAINER_STATE_NAME
-
-from sentemb._files import read_json
+from sentemb._files import read_json, sha256_of, write_json
 from sentemb.errors import InputError
 
 _NAME = re.compile(r"checkpoint-(\d+)")
+_FILES = "files.json"
+_LARGEST_READ = 1 << 20
 
 
 def checkpoint_name(step: int) -> str:
@@ -29,21 +28,32 @@ def checkpoints(folder: Path) -> list[tuple[int, Path]]:
     return sorted((int(match[1]), path) for match, path in named if match)
 
 
+def seal(folder: Path) -> None:
+    """List the files of a checkpoint, the last one that is written: what is lost or changed shows later."""
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    write_json(folder / _FILES, {path.relative_to(folder).as_posix(): _mark(path) for path in files})
+
+
 def check_checkpoint(folder: Path) -> None:
-    """Refuse a checkpoint whose files are cut or mixed up, before anything is made of it."""
-    state = folder / TRAINER_STATE_NAME
+    """Refuse a checkpoint of which a file is lost, cut or changed, before anything is made of it."""
+    hint = "remove its folder, and resume from the one before or begin again"
     try:
-        told = read_json(state)
-        if not isinstance(told, dict) or not isinstance(told.get("log_history"), list):
-            raise InputError(f"{state} is no state of a trainer")
-        for path in sorted(folder.rglob("*.safetensors")):
-            with safe_open(path, framework="pt") as file:
-                file.keys()
-    except (InputError, SafetensorError, OSError) as error:
-        raise InputError(
-            f"the checkpoint {folder} is damaged: {error}",
-            "remove its folder, and resume from the one before or begin again",
-        ) from error
+        listed = read_json(folder / _FILES)
+    except (InputError, OSError) as error:
+        raise InputError(f"the checkpoint {folder} is damaged: {error}", hint) from error
+    if not isinstance(listed, dict):
+        raise InputError(f"the checkpoint {folder} is damaged: {_FILES} lists no files", hint)
+    for name, mark in listed.items():
+        if not (folder / name).is_file():
+            raise InputError(f"the checkpoint {folder} is damaged: {name} is missing", hint)
+        if _mark(folder / name) != mark:
+            raise InputError(f"the checkpoint {folder} is damaged: {name} is not what was written", hint)
+
+
+def _mark(path: Path) -> str:
+    """By what a file is known again: weights by their size, since a checksum would delay every save."""
+    size = path.stat().st_size
+    return f"{size} bytes" if size > _LARGEST_READ else f"sha256 {sha256_of(path)}"
 
 
 def remove_folder(path: Path) -> None:

@@ -23,6 +23,8 @@ from sentemb.training.config import RunConfig
 from sentemb.training.settings import differing
 from sentemb.training.values import read_toml, to_toml
 
+_PARTS = {"sessions": list, "data": dict, "loss": dict}  # of the record, what a resumed run reads
+
 
 class RunFolder:
     """Paths and state of one run."""
@@ -72,7 +74,9 @@ class RunFolder:
     def read_record(self) -> dict[str, Any]:
         """The record so far."""
         record = read_json(self.record) if self.record.exists() else {}
-        if not isinstance(record, dict):
+        if not isinstance(record, dict) or any(
+            not isinstance(record[name], kind) for name, kind in _PARTS.items() if name in record
+        ):
             raise InputError(f"{self.record} is no record of a run", "choose another --output")
         return record
 
@@ -92,9 +96,9 @@ class RunFolder:
         if not self.metrics.exists():
             return
         kept = []
-        for line in self.metrics.read_text(encoding="utf-8").splitlines():
+        for line in self.metrics.read_text(encoding="utf-8", errors="replace").splitlines():
             # A kill can leave half a line at the end.
-            with contextlib.suppress(json.JSONDecodeError, KeyError, TypeError):
+            with contextlib.suppress(json.JSONDecodeError, KeyError, TypeError, RecursionError):
                 if json.loads(line)["step"] <= step:
                     kept.append(line + "\n")
         write_text(self.metrics, "".join(kept))

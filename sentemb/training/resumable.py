@@ -16,7 +16,7 @@ from transformers.trainer_callback import ExportableState
 
 from sentemb._files import write_json, writing
 from sentemb.errors import InputError
-from sentemb.training.checkpoints import checkpoint_name, remove_folder, rotate
+from sentemb.training.checkpoints import check_checkpoint, checkpoint_name, remove_folder, rotate, seal
 from sentemb.training.state import load_state, random_state, save_state, set_random_state
 
 OPTIMIZER_FILE = "optimizer.safetensors"
@@ -39,6 +39,7 @@ class ResumableTrainer(Trainer):
 
     def restore(self, checkpoint: Path) -> None:
         """Load the weights of a checkpoint."""
+        check_checkpoint(checkpoint)
         self._load_from_checkpoint(str(checkpoint))
 
     def _save_checkpoint(self, model: nn.Module, trial: Any) -> None:
@@ -57,10 +58,12 @@ class ResumableTrainer(Trainer):
                     save_state(partial / random_file(self.args.process_index), random_state())
                 if self.args.should_save:
                     self._fill_checkpoint(partial, final)
+                self.accelerator.wait_for_everyone()
+                if self.args.should_save:
+                    seal(partial)
         except OSError:
             shutil.rmtree(partial, ignore_errors=True)
             raise
-        self.accelerator.wait_for_everyone()
         if self.args.should_save:
             remove_folder(final)
             partial.rename(final)

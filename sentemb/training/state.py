@@ -36,7 +36,7 @@ def load_state(path: Path) -> Any:
             header = (file.metadata() or {})[_HEADER]
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - no mapping
         return _decode(json.loads(header), tensors)
-    except (OSError, SafetensorError, KeyError, json.JSONDecodeError) as error:
+    except (OSError, SafetensorError, LookupError, TypeError, ValueError, RecursionError) as error:
         raise InputError(
             f"{path} holds no training state: {error}", "resume from another checkpoint"
         ) from error

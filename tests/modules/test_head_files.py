@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import save_file
 from torch import nn
 
 from sentemb.errors import InputError
@@ -47,3 +48,19 @@ def test_a_list_is_no_configuration(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text("[]")
     with pytest.raises(InputError, match="has no version"):
         read_config(tmp_path / "config.json", version=1, hint="")
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_weights_that_are_not_finite_are_named(tmp_path: Path, value: float) -> None:
+    damaged = nn.Linear(3, 2)
+    damaged.weight.data[1, 2] = value
+    save_weights(damaged, tmp_path / "head.safetensors")
+    with pytest.raises(InputError, match=r"weight weight in .*head\.safetensors .* not finite"):
+        load_weights(nn.Linear(3, 2), tmp_path / "head.safetensors", hint="copy it whole")
+
+
+def test_weights_of_another_type_are_refused(tmp_path: Path) -> None:
+    whole = {name: weight.to(torch.int32) for name, weight in nn.Linear(3, 2).state_dict().items()}
+    save_file(whole, tmp_path / "head")
+    with pytest.raises(InputError, match="head holds other weights"):
+        load_weights(nn.Linear(3, 2), tmp_path / "head", hint="copy it whole")

@@ -3,11 +3,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-import torch
-from safetensors.torch import save_file
 
 from sentemb.errors import InputError
-from sentemb.training.checkpoints import check_checkpoint, checkpoints, remove_remains, rotate
+from sentemb.training.checkpoints import check_checkpoint, checkpoints, remove_remains, rotate, seal
 
 
 @pytest.fixture
@@ -55,19 +53,28 @@ def test_remains_of_a_kill_go(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("file", "content"),
+    ("file", "content", "message"),
     [
-        ("model.safetensors", None),  # cut in the middle
-        ("trainer_state.json", b"{"),
-        ("trainer_state.json", b"[]"),
-        ("trainer_state.json", b'{"global_step": 3}'),
+        ("model.safetensors", b"cut", "model.safetensors is not what was written"),
+        ("trainer_state.json", b'{"global_step": 4}', "trainer_state.json is not what was written"),
+        ("1_Pooling/config.json", None, "1_Pooling/config.json is missing"),
+        ("files.json", None, "no such file: .*files.json"),
+        ("files.json", b"[]", "lists no files"),
+        ("files.json", b"{", "not valid JSON"),
     ],
 )
-def test_a_damaged_checkpoint_is_one_clear_error(file: str, content: bytes | None, tmp_path: Path) -> None:
-    (tmp_path / "trainer_state.json").write_text('{"log_history": []}')
-    save_file({"weight": torch.ones(10)}, tmp_path / "model.safetensors")
+def test_a_damaged_checkpoint_is_one_clear_error(
+    file: str, content: bytes | None, message: str, tmp_path: Path
+) -> None:
+    (tmp_path / "trainer_state.json").write_text('{"global_step": 3}')
+    (tmp_path / "1_Pooling").mkdir()
+    (tmp_path / "1_Pooling" / "config.json").write_text("{}")
+    (tmp_path / "model.safetensors").write_bytes(bytes(2 << 20))
+    seal(tmp_path)
     check_checkpoint(tmp_path)
-    path = tmp_path / file
-    path.write_bytes(path.read_bytes()[:-8] if content is None else content)
-    with pytest.raises(InputError, match=r"is damaged.*; remove its folder, and resume from the one before"):
+    if content is None:
+        (tmp_path / file).unlink()
+    else:
+        (tmp_path / file).write_bytes(content)
+    with pytest.raises(InputError, match=rf"is damaged: .*{message}.*; remove its folder, and resume"):
         check_checkpoint(tmp_path)
