@@ -54,7 +54,7 @@ def other_models(tokenizer: PreTrainedTokenizerFast) -> list[PreTrainedModel]:
     ]
 
 
-def test_a_new_head_is_nothing_to_warn_of_and_a_missing_layer_is(
+def test_a_new_head_is_nothing_to_warn_of_and_a_missing_layer_is_refused(
     tiny_bert: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     base = load_base(tiny_bert, seed=3)
@@ -68,8 +68,8 @@ def test_a_new_head_is_nothing_to_warn_of_and_a_missing_layer_is(
     weights = load_file(broken / "model.safetensors")
     del weights["encoder.layer.0.output.dense.weight"]
     save_file(weights, broken / "model.safetensors", metadata={"format": "pt"})
-    load_base(broken)
-    assert "encoder.layer.0.output.dense.weight" in caplog.text and "cls.predictions" not in caplog.text
+    with pytest.raises(InputError, match=r"broken lacks 1 .* bert.encoder.layer.0.output.dense.weight"):
+        load_base(broken)
 
 
 def test_the_loss_at_hidden_positions_is_that_of_the_full_decoder(
