@@ -143,7 +143,8 @@ def transfer_table(records: Sequence[Record], preset: str) -> Table:
     """
     frame = _of(_frame(records), preset=preset, metric="accuracy", protocol="all")
     frame = _with_average(frame, TRANSFER)
-    columns = [*_sorted(set(frame["dataset"]) - {AVERAGE}), AVERAGE]
+    averaged = [AVERAGE] if AVERAGE in set(frame["dataset"]) else []
+    columns = [*_sorted(set(frame["dataset"]) - {AVERAGE}), *averaged]
     rows = []
     for method, runs in frame.groupby("system", sort=False):
         classifiers = [part["seed"].nunique() for _, part in runs.groupby("model")]
@@ -160,7 +161,7 @@ def transfer_table(records: Sequence[Record], preset: str) -> Table:
         notes=(
             "seeds: of the encoder x of its classifiers",
             "± is the standard deviation over encoders, or over the classifiers of a single one",
-            "average: of MR, CR, SUBJ, MPQA, SST-2, TREC and MRPC",
+            *(("average: of MR, CR, SUBJ, MPQA, SST-2, TREC and MRPC",) if averaged else ()),
         ),
     )
 
