@@ -1,23 +1,34 @@
-"""`sentemb eval`: encoders on scored pairs, transfer tasks and geometry; each leaves a record."""
+"""`sentemb eval`: encoders on scored pairs, transfer tasks, geometry and search; each leaves a record."""
 
 from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 import typer
 
 from sentemb.cli.console import next_step, say, show
-from sentemb.cli.options import EvaluationOptions, Markdown, Models, grouped, split_names, split_seeds
+from sentemb.cli.options import (
+    EvaluationOptions,
+    Markdown,
+    Models,
+    Systems,
+    grouped,
+    split_names,
+    split_seeds,
+)
 
 if TYPE_CHECKING:
     from sentemb.encoding import TextEncoder
+    from sentemb.evaluation.retrieval import Searcher
     from sentemb.evaluation.runner import EvaluationResult
     from sentemb.evaluation.schema import Record
 
+Loaded = TypeVar("Loaded")
 Preset = Annotated[
     str, typer.Option(help="Classifiers: sg-bert or simcse for papers' rows, simcse-fast or logreg.")
 ]
@@ -70,7 +81,7 @@ def sts(
         unexported((one.name, one.split, len(one)) for one in pairs)
     records: list[Record] = []
     try:
-        for encoder in _encoders(models, options):
+        for encoder in _systems(models, options.load):
             record = evaluate_pairs(
                 encoder,
                 pairs,
@@ -123,6 +134,62 @@ def transfer(
 
 
 @grouped
+def retrieval(
+    models: Systems,
+    options: EvaluationOptions,
+    sets: Annotated[
+        str | None,
+        typer.Option(
+            help="Sets such as scifact, cisi, xquad-r/de, or folders of your own in BEIR's layout, separated "
+            "by commas; the suite's that are there by default."
+        ),
+    ] = None,
+    split: Annotated[
+        str | None, typer.Option(help="Of the judgements; test by default, or what there is in its place.")
+    ] = None,
+    exclude_same_ids: Annotated[
+        bool,
+        typer.Option(
+            "--exclude-same-ids",
+            help="A query does not find the document of its own id, as in BEIR; for ArguAna and Quora.",
+        ),
+    ] = False,
+    runs: Annotated[Path | None, typer.Option(help="Folder for what was found, as runs of TREC.")] = None,
+) -> None:
+    """Score search on judged queries: graded NDCG@10, MRR@10, MAP, recall, precision and hits.
+
+    All metrics are trec_eval's, over all judged queries: one that nothing was found for counts 0. Encoders
+    are searched exactly, with their own prompts for queries and documents; BM25 is SQLite's; hybrid:MODEL
+    fuses both by reciprocal ranks.
+    """
+    from functools import cache, partial
+
+    from sentemb.evaluation.retrieval.searchers import model_of, searcher_of
+    from sentemb.evaluation.runner.run import shared_vectors
+
+    with ExitStack() as stack:
+        # Vectors are shared by MODEL and hybrid:MODEL.
+        @cache
+        def load(model: str) -> TextEncoder:
+            encoder: TextEncoder = stack.enter_context(shared_vectors(options.load(model), options.output))
+            return encoder
+
+        _run(
+            models,
+            ["retrieval"],
+            options,
+            needed=[model for model in map(model_of, models) if model is not None],
+            load=partial(searcher_of, load=load),
+            folders=[runs],
+            sets=None if sets is None else split_names(sets),
+            judged=split,
+            exclude_same_ids=exclude_same_ids,
+            runs=runs,
+            progress=sys.stderr.isatty(),
+        )
+
+
+@grouped
 def geometry(
     models: Models,
     options: EvaluationOptions,
@@ -139,13 +206,15 @@ def all_suites(
     options: EvaluationOptions,
     suites: Annotated[
         str, typer.Option(help="Some of these, separated by commas.")
-    ] = "sts,multilingual,geometry,transfer",
+    ] = "sts,multilingual,geometry,transfer,retrieval",
     preset: Preset = "simcse-fast",
     allow_missing: Annotated[
         bool, typer.Option("--allow-missing", help="Skip data sets that are missing.")
     ] = False,
 ) -> None:
-    """Evaluate encoders on STS, other languages, geometry and transfer tasks, each sentence encoded once.
+    """Evaluate encoders on STS, other languages, geometry, transfer tasks and retrieval.
+
+    Each sentence is encoded once.
 
     Each suite leaves a record in --output. What is recorded there for the same encoder and settings is
     skipped, so the same command resumes an interrupted one. A missing data set ends the command before
@@ -165,10 +234,10 @@ def _prepare(models: Sequence[str], options: EvaluationOptions, *folders: Path |
         check_writable(folder)
 
 
-def _encoders(models: Sequence[str], options: EvaluationOptions) -> Iterator[TextEncoder]:
+def _systems(models: Sequence[str], load: Callable[[str], Loaded]) -> Iterator[Loaded]:
     for number, model in enumerate(models, start=1):
         say(f"[{number}/{len(models)}] {model}")
-        yield options.load(model)
+        yield load(model)
 
 
 def _run(
@@ -177,19 +246,25 @@ def _run(
     options: EvaluationOptions,
     *,
     allow_missing: bool = False,
+    needed: Sequence[str] | None = None,
+    load: Callable[[str], TextEncoder | Searcher] | None = None,
+    folders: Sequence[Path | None] = (),
     **of_suites: Any,
 ) -> None:
-    """Evaluate one encoder after the other, and show them side by side."""
+    """Evaluate one system after the other, and show them side by side.
+
+    All of them are models, unless `needed` names the models and `load` makes the systems.
+    """
     from sentemb.evaluation.environment import command_line
     from sentemb.evaluation.runner import Options, load_suites, run_suites
 
     output = options.output
-    _prepare(models, options, output)
+    _prepare(models if needed is None else needed, options, output, *folders)
     checked = Options(data_dir=options.data_dir, check_rows=not options.allow_count_mismatch, **of_suites)
     loaded = load_suites(suites, checked, allow_missing=allow_missing)
     results: list[EvaluationResult] = []
     try:
-        for encoder in _encoders(models, options):
+        for encoder in _systems(models, load or options.load):
             result = run_suites(
                 encoder,
                 loaded,
@@ -225,7 +300,8 @@ def _show(results: Sequence[EvaluationResult]) -> None:
             say(f"{one.model}: {', '.join(one.reused)} recorded already, not evaluated again")
         if one.seconds:
             took = ", ".join(f"{name} {seconds:.0f} s" for name, seconds in one.seconds.items())
-            say(f"{one.model}: {one.sentences:,} unique sentences; {took}")
+            sentences = f"{one.sentences:,} unique sentences; " if one.sentences else ""
+            say(f"{one.model}: {sentences}{took}")
 
 
 def _say_next(names: Sequence[str], output: Path | None) -> None:

@@ -28,6 +28,13 @@ def _bundled(incomplete: str) -> list[str]:
 # Models
 _MODEL = "Folder, hub id, bundled model or word-vector file (GloVe format)."
 Models = Annotated[list[str], typer.Argument(help=_MODEL, autocompletion=_bundled)]
+Systems = Annotated[
+    list[str],
+    typer.Argument(
+        help=f"{_MODEL} Or bm25; hybrid:MODEL; a run of TREC (.trec), or a folder of runs SET.trec.",
+        autocompletion=_bundled,
+    ),
+]
 Model = Annotated[str, typer.Argument(help=_MODEL, autocompletion=_bundled)]
 Base = Annotated[
     str | None, typer.Option(help="Base model: folder, hub id or bundled model.", autocompletion=_bundled)

@@ -32,10 +32,11 @@ VERBS: dict[str, Verb | Group] = {
         {
             "sts": Verb("evaluate:sts", "Score encoders on STS sets or on your own scored pairs."),
             "transfer": Verb("evaluate:transfer", "Train SentEval's classifiers on frozen sentence vectors."),
+            "retrieval": Verb("evaluate:retrieval", "Score search: encoders, BM25, hybrids and saved runs."),
             "geometry": Verb("evaluate:geometry", "Measure alignment, uniformity and spectrum of encoders."),
             "all": Verb(
                 "evaluate:all_suites",
-                "Evaluate encoders on every suite; each sentence is encoded once.",
+                "Evaluate encoders on every suite; each text is encoded once.",
             ),
         },
     ),

@@ -91,14 +91,17 @@ def system_of(records: Sequence[Record], name: str, *, measure: str | None = Non
 def select_records(
     paths: Sequence[Path], names: Sequence[str], *, suite: str | None = None, preset: str | None = None
 ) -> list[Record]:
-    """The records that systems can be compared by: of one suite, and of one preset of transfer tasks."""
+    """The records that systems can be compared by: of one suite, and of one preset of transfer tasks.
+
+    Of retrieval the protocol takes the place of the preset.
+    """
     records = load_records(paths, suite=None if suite is None else get_suite(suite).name)
     chosen = [resolve_system(name, records) for name in names]
     for name in SUITES:
         of_suite = [record for record in records if record.suite == name and record.predictions]
         if not {*chosen} <= {method_of(record) for record in of_suite}:
             continue
-        if name != TRANSFER.name:
+        if name not in (TRANSFER.name, RETRIEVAL.name):
             return of_suite
         presets = list(dict.fromkeys(record.protocol for record in of_suite))
         if preset is None and len(presets) > 1:

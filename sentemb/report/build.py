@@ -11,11 +11,17 @@ from sentemb.errors import InputError
 from sentemb.evaluation.naming import check_once
 from sentemb.evaluation.record import load_records
 from sentemb.evaluation.schema import FORMAT, Record
-from sentemb.evaluation.suites import GEOMETRY, LAYERS, MULTILINGUAL, STS, TRANSFER
+from sentemb.evaluation.suites import GEOMETRY, LAYERS, MULTILINGUAL, RETRIEVAL, STS, TRANSFER
 from sentemb.report.analysis_sections import geometry_section, layers_section, training_section
 from sentemb.report.comparisons import compare_with_baselines, comparison_sections
 from sentemb.report.labels import Label, label_table, mark_best, read_labels
-from sentemb.report.results import relatedness_table, sts_table, summary_table, transfer_table
+from sentemb.report.results import (
+    relatedness_table,
+    retrieval_tables,
+    sts_table,
+    summary_table,
+    transfer_table,
+)
 from sentemb.report.sections import Section
 from sentemb.report.table import Table
 
@@ -81,6 +87,7 @@ def build_report(
         _section(STS.name, "Semantic textual similarity", _sts_tables(of(STS.name), labels, protocol)),
         _section(MULTILINGUAL.name, "Other languages", _sts_tables(of(MULTILINGUAL.name), labels, None)),
         _section(TRANSFER.name, "Transfer tasks", _transfer_tables(of(TRANSFER.name), labels)),
+        _section(RETRIEVAL.name, "Retrieval", _retrieval_tables(of(RETRIEVAL.name), labels)),
         details,
         geometry_section(of(GEOMETRY.name), runs, labels, figures=figures),
         layers_section(of(LAYERS.name), figures=figures),
@@ -123,6 +130,15 @@ def _summary_tables(records: Sequence[Record], labels: Mapping[str, Label]) -> l
 
 def _sts_tables(records: Sequence[Record], labels: Mapping[str, Label], protocol: str | None) -> list[Table]:
     return [mark_best(label_table(sts_table(records, protocol=protocol), labels))] if records else []
+
+
+def _retrieval_tables(records: Sequence[Record], labels: Mapping[str, Label]) -> list[Table]:
+    protocols = sorted({record.protocol for record in records})
+    return [
+        mark_best(label_table(table, labels))
+        for protocol in protocols
+        for table in retrieval_tables([one for one in records if one.protocol == protocol])
+    ]
 
 
 def _transfer_tables(records: Sequence[Record], labels: Mapping[str, Label]) -> list[Table]:

@@ -12,14 +12,14 @@ from sentemb.evaluation.comparison import Comparison, Difference, compare_all
 from sentemb.evaluation.naming import without_seed
 from sentemb.evaluation.schema import Record
 from sentemb.evaluation.significance import LEVEL, holm
-from sentemb.evaluation.suites import MULTILINGUAL, STS, TRANSFER
+from sentemb.evaluation.suites import MULTILINGUAL, RETRIEVAL, STS, TRANSFER
 from sentemb.evaluation.systems import System, resolve_system, system_of
 from sentemb.report.forest import Estimate, ForestPlot
 from sentemb.report.labels import Label
 from sentemb.report.sections import Section
 from sentemb.report.table import ABSENT, Table
 
-_SUITES = {STS: "STS", MULTILINGUAL: "Other languages", TRANSFER: "Transfer tasks"}
+_SUITES = {STS: "STS", MULTILINGUAL: "Other languages", TRANSFER: "Transfer tasks", RETRIEVAL: "Retrieval"}
 
 
 @dataclass(frozen=True)
@@ -187,7 +187,8 @@ def _rivals(
     own = labels.get(baseline)
     for suite in _SUITES:
         of_suite = [record for record in records if record.suite == suite.name]
-        presets = sorted({record.protocol for record in of_suite}) if suite is TRANSFER else [None]
+        protocols = sorted({record.protocol for record in of_suite})
+        presets = protocols if suite in (TRANSFER, RETRIEVAL) else [None]
         for preset in presets:
             some = [record for record in of_suite if preset in (None, record.protocol)]
             names = dict.fromkeys(without_seed(record.model) for record in some)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from sentemb.evaluation.frame import to_frame
 from sentemb.evaluation.naming import without_seed
 from sentemb.evaluation.schema import Record
-from sentemb.evaluation.suites import MULTILINGUAL, STS, TRANSFER, Suite, get_suite
+from sentemb.evaluation.suites import MULTILINGUAL, RETRIEVAL, STS, TRANSFER, Suite, get_suite
 from sentemb.report.labels import Label
 from sentemb.report.table import ABSENT, Table
 
@@ -25,14 +25,19 @@ _LABELS = {
     **{name: name.upper() for name in ("mr", "cr", "subj", "mpqa", "trec", "mrpc")},
     "sst2": "SST-2",
     "sst5": "SST-5",
+    "scifact": "SciFact",
+    "cisi": "CISI",
+    "cacm": "CACM",
+    "qnli-dev": "QNLI",
 }
-_ORDER = (*STS.sets, "sickr-mteb", *MULTILINGUAL.sets, *TRANSFER.sets)
+_ORDER = (*STS.sets, "sickr-mteb", *MULTILINGUAL.sets, *TRANSFER.sets, *RETRIEVAL.sets)
 _RULES = {
     "all": "all: subsets concatenated",
     "mean": "mean: unweighted mean over subsets",
     "wmean": "wmean: mean over subsets weighted by their pairs",
 }
 _OVER_SEEDS = "± is the standard deviation over seeds"
+_SEARCH = {"ndcg@10": "NDCG@10", "recall@100": "recall@100"}
 _GEOMETRY = {"alignment": 3, "uniformity": 3, "anisotropy": 3, "effective_rank": 1}
 
 
@@ -57,6 +62,8 @@ def tables_of(records: Sequence[Record]) -> Iterator[Table]:
         elif suite == TRANSFER.name:
             table, related = transfer_table(some, protocol), relatedness_table(some)
             yield from (one for one in (table, related) if one is not None and one.rows)
+        elif suite == RETRIEVAL.name:
+            yield from retrieval_tables(some)
 
 
 def sts_table(
@@ -196,6 +203,43 @@ def relatedness_table(records: Sequence[Record]) -> Table | None:
         rows=tuple(rows),
         notes=("trained on each set's own pairs: not to be compared with the cosine of STS tables",),
     )
+
+
+def retrieval_tables(records: Sequence[Record]) -> Iterator[Table]:
+    """Systems by sets of judged queries, NDCG@10 and recall@100 x 100.
+
+    Args:
+        records: Records of the suite `retrieval`, of one protocol.
+
+    Yields:
+        A table of each metric.
+    """
+    columns = _sorted(one.name for record in records for one in record.datasets)
+    trained = any(record.seed is not None for record in records)
+    for metric, name in _SEARCH.items():
+        frame = _with_average(_of(_frame(records), metric=metric, protocol="all"), RETRIEVAL)
+        names = [*columns, *([AVERAGE] if AVERAGE in set(frame["dataset"]) else [])]
+        rows = [
+            (str(system), *([str(runs["model"].nunique())] if trained else []), *_cells(runs, names))
+            for system, runs in frame.groupby("system", sort=False)
+        ]
+        yield Table(
+            title=f"Retrieval, {name} x 100",
+            header=("system", *(["seeds"] if trained else []), *(_LABELS.get(one, one) for one in names)),
+            rows=tuple(rows),
+            notes=(*_search_notes(records, columns), *([_OVER_SEEDS] if trained else [])),
+        )
+
+
+def _search_notes(records: Sequence[Record], names: Sequence[str]) -> Iterator[str]:
+    if records[0].protocol == "not-itself":
+        yield "a query does not find the document of its own id"
+    for name in names:
+        own = [record.dataset(name) for record in records if any(one.name == name for one in record.datasets)]
+        if len({one.sha256 for one in own}) > 1:
+            yield f"{name}: the rows were scored on different documents or queries, so do not compare them"
+        elif own[0].split != "test":
+            yield f"{name}: the split {own[0].split}"
 
 
 def geometry_table(records: Sequence[Record]) -> Table:

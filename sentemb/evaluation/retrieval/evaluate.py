@@ -6,7 +6,7 @@ import hashlib
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -72,7 +72,9 @@ def evaluate_retrieval(
         else load_retrieval(one, split=split, data_dir=data_dir, check_rows=check_rows)
         for one in sets
     ]
-    check_sets(read)
+    if not read:
+        raise InputError("no set was given", f"choose among {', '.join(RETRIEVAL.sets)}")
+    check_names([one.name for one in read])
     records = evaluate_sets(
         searcher,
         read,
@@ -87,18 +89,16 @@ def evaluate_retrieval(
     return whole
 
 
-def as_searcher(system: Searcher | TextEncoder | str | Path | Any) -> Searcher:
+def as_searcher(system: Any) -> Searcher:
     """Anything that finds documents, or that vectors can be had from."""
     if isinstance(system, (str, Path)):
         return searcher_of(str(system), load_encoder)
-    return cast(Searcher, system) if hasattr(system, "search") else DenseSearcher(load_encoder(system))
+    searcher: Searcher = system if hasattr(system, "search") else DenseSearcher(load_encoder(system))
+    return searcher
 
 
-def check_sets(sets: Sequence[RetrievalSet]) -> None:
-    """Refuse no set, and two of one name."""
-    if not sets:
-        raise InputError("no set was given", f"choose among {', '.join(RETRIEVAL.sets)}")
-    names = [one.name for one in sets]
+def check_names(names: Sequence[str]) -> None:
+    """Refuse two sets of one name."""
     if twice := next((name for name in names if names.count(name) > 1), None):
         raise InputError(f"set {twice} is named twice", "name each set once")
 

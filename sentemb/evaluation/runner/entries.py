@@ -4,18 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from typing import Any
 
+from sentemb.data.catalogue import expand
 from sentemb.data.labelled import LabelledTexts
+from sentemb.data.retrieval import RetrievalSet, load_retrieval
 from sentemb.data.sts import ScoredPairs, load_scored_pairs
 from sentemb.encoding import TextEncoder
 from sentemb.errors import InputError
 from sentemb.evaluation.geometry_intervals import evaluate_geometry
 from sentemb.evaluation.naming import seed_of
+from sentemb.evaluation.retrieval.evaluate import (
+    ALL_DOCUMENTS,
+    NOT_ITSELF,
+    as_searcher,
+    check_names,
+    evaluate_sets,
+)
+from sentemb.evaluation.retrieval.evaluate import checksum_of as checksum_of_set
 from sentemb.evaluation.runner.suite import Loaded, Options, RunnableSuite, read_available
 from sentemb.evaluation.schema import Record
 from sentemb.evaluation.scoring import checksum_of
 from sentemb.evaluation.sts import evaluate_pairs
-from sentemb.evaluation.suites import MULTILINGUAL, STS, Suite
+from sentemb.evaluation.suites import MULTILINGUAL, RETRIEVAL, STS, Suite
 from sentemb.evaluation.transfer.evaluate import checksum_of_task, evaluate_tasks, texts_of
 from sentemb.evaluation.transfer.presets import get_preset
 from sentemb.evaluation.transfer.tasks import TRANSFER_TASKS, check_folds, check_tasks, load_tasks
@@ -80,6 +91,33 @@ def transfer_suite(
     )
 
 
+def retrieval_suite(sets: Mapping[str, RetrievalSet], options: Options) -> RunnableSuite:
+    """Search for judged queries. Prompts differ between queries and documents, so it encodes by itself."""
+
+    def evaluate(system: Any, names: Sequence[str]) -> Iterator[tuple[Record, str]]:
+        chosen = [sets[name] for name in names]
+        for record in evaluate_sets(
+            as_searcher(system),
+            chosen,
+            exclude_same_ids=options.exclude_same_ids,
+            runs=options.runs,
+            progress=options.progress,
+        ):
+            name = record.datasets[0].name
+            figures = (f"{metric} {record.score(name, metric):.2f}" for metric in ("ndcg@10", "recall@100"))
+            yield record, f"{name} {', '.join(figures)}, {record.environment.seconds[name]:.0f} s"
+
+    return RunnableSuite(
+        name="retrieval",
+        label="retrieval",
+        protocol=NOT_ITSELF if options.exclude_same_ids else ALL_DOCUMENTS,
+        checksums={name: checksum_of_set(one) for name, one in sets.items()},
+        texts=dict.fromkeys(sets, ()),
+        evaluate=evaluate,
+        seed=seed_of,
+    )
+
+
 def _load_pairs(suite: Suite, options: Options, beside: Sequence[str] = ()) -> Loaded:
     pairs, missing = read_available((*suite.sets, *beside), partial(_read_pairs, options, split="test"))
     return Loaded((pair_suite(suite, pairs),) if pairs else (), missing)
@@ -108,12 +146,27 @@ def _load_transfer(options: Options) -> Loaded:
     return Loaded(tuple(suites) if tasks else (), missing)
 
 
+def _load_retrieval(options: Options) -> Loaded:
+    def load(name: str) -> RetrievalSet:
+        return load_retrieval(
+            name, split=options.judged, data_dir=options.data_dir, check_rows=options.check_rows
+        )
+
+    names = RETRIEVAL.sets if options.sets is None else expand(options.sets)
+    check_names(names)
+    found, missing = read_available(names, load)
+    check_names([one.name for one in found.values()])
+    sets = {one.name: one for one in found.values()}
+    return Loaded((retrieval_suite(sets, options),) if sets else (), missing, options.sets is None)
+
+
 LOADERS: Mapping[str, Callable[[Options], Loaded]] = {
     # MTEB's SICK-R has pairs of its own, all but a few sentences of which are encoded anyway.
     "sts": lambda options: _load_pairs(STS, options, ["sickr-mteb"]),
     "multilingual": lambda options: _load_pairs(MULTILINGUAL, options),
     "geometry": _load_geometry,
     "transfer": _load_transfer,
+    "retrieval": _load_retrieval,
 }
 """What reads the data of each suite, in the order of evaluation: the quick ones first."""
 
@@ -124,7 +177,8 @@ def load_suites(names: Sequence[str], options: Options, *, allow_missing: bool =
     Args:
         names: Names of `LOADERS`.
         options: What they are read and evaluated with.
-        allow_missing: Skip data sets that are missing.
+        allow_missing: Skip data sets that are missing. Those of retrieval that were not named are skipped
+            anyway, since most of them cannot be fetched.
 
     Returns:
         The suites that there are data for, and why the other data sets are missing.
@@ -143,7 +197,7 @@ def load_suites(names: Sequence[str], options: Options, *, allow_missing: bool =
     loaded = [load(options) for name, load in LOADERS.items() if name in names]
     missing = tuple(error for one in loaded for error in one.missing)
     suites = tuple(suite for one in loaded for suite in one.suites)
-    if missing and not (suites and allow_missing):
+    if not suites or not (allow_missing or all(one.optional for one in loaded if one.missing)):
         others = list(dict.fromkeys(error.name for error in missing if error.name != missing[0].name))
         message = f"{missing[0].message}{', nor ' if others else ''}{', '.join(others)}"
         if not suites:

@@ -20,6 +20,7 @@ from sentemb.errors import InputError
 from sentemb.evaluation.joining import joined
 from sentemb.evaluation.naming import record_name
 from sentemb.evaluation.record import check_free, check_writable, load_predictions, read_record, write_record
+from sentemb.evaluation.retrieval.searchers import Searcher
 from sentemb.evaluation.runner.entries import LOADERS, load_suites
 from sentemb.evaluation.runner.suite import Loaded, Options, RunnableSuite
 from sentemb.evaluation.schema import Record
@@ -64,14 +65,14 @@ def evaluate_all(
     allow_missing: bool = False,
     announce: Announce | None = None,
 ) -> EvaluationResult:
-    """Evaluate an encoder on STS, other languages, geometry and transfer tasks, from one encoding.
+    """Evaluate an encoder on STS, other languages, geometry, transfer tasks and retrieval, from one encoding.
 
     Whatever `output` already holds for this encoder and these settings is skipped, so that an interrupted run
     resumes where it was.
 
     Args:
         encoder: Anything that `load_encoder` takes.
-        suites: Some of `sts`, `multilingual`, `geometry` and `transfer`.
+        suites: Some of `sts`, `multilingual`, `geometry`, `transfer` and `retrieval`.
         preset: Of the classifiers of transfer tasks. The default is SimCSE's "fasttest", which is SentEval's
             "prototyping" setting: five folds and short training. Papers' tables have `simcse` or `sg-bert`,
             and accuracies of different presets do not compare.
@@ -98,7 +99,7 @@ def evaluate_all(
 
 
 def run_suites(
-    encoder: TextEncoder,
+    encoder: TextEncoder | Searcher,
     loaded: Loaded,
     *,
     output: Path | None = None,
@@ -106,7 +107,7 @@ def run_suites(
     command: Sequence[str] | None = None,
     announce: Announce | None = None,
 ) -> EvaluationResult:
-    """Evaluate an encoder on suites whose data are read."""
+    """Evaluate an encoder on suites whose data are read, or a searcher on retrieval."""
     tell = announce or (lambda _: None)
     records: dict[str, Record] = {}
     if output is not None:
@@ -141,7 +142,9 @@ def run_suites(
     )
 
 
-def _find(suite: RunnableSuite, folder: Path, encoder: TextEncoder, *, overwrite: bool) -> Record | None:
+def _find(
+    suite: RunnableSuite, folder: Path, encoder: TextEncoder | Searcher, *, overwrite: bool
+) -> Record | None:
     """The record to which the suite's data sets are added, if there is one of the same settings."""
     path = folder / record_name(
         encoder.name, suite.name, protocol=suite.protocol, seed=suite.seed(encoder.name)
@@ -176,14 +179,14 @@ def _precision(described: Mapping[str, Any]) -> Any:
 
 
 @contextmanager
-def shared_vectors(encoder: TextEncoder, output: Path | None) -> Iterator[TextEncoder]:
+def shared_vectors(encoder: Any, output: Path | None) -> Iterator[Any]:
     """Keep an encoder's vectors on disk while suites take turns with them.
 
     Beside records they outlive an interruption and are removed when all suites are evaluated. Elsewhere, and
     of a function, which may compute something else tomorrow, they are gone in any case. An encoder that keeps
-    its vectors in a cache folder does so here too.
+    its vectors in a cache folder does so here too. What only searches is handed through.
     """
-    if isinstance(encoder, CachedEncoder):
+    if isinstance(encoder, CachedEncoder) or not hasattr(encoder, "encode"):
         yield encoder
     elif output is None or isinstance(encoder, FunctionEncoder):
         with tempfile.TemporaryDirectory(prefix="sentemb-") as folder:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from sentemb.data.locate import MissingDataError
-from sentemb.encoding import TextEncoder
 from sentemb.evaluation.schema import Record
 
 Value = TypeVar("Value")
@@ -26,6 +25,11 @@ class Options:
         seeds: Of the classifiers, a record each; SentEval's example has 1111.
         pairs: The scored pairs that geometry is measured on: a set's name or a file.
         split: Their split.
+        sets: Retrieval sets, or folders of one's own; those of the suite that are there by default.
+        judged: The split of their judgements; `test` by default, or what there is in its place.
+        exclude_same_ids: Whether a query may not find the document of its own id.
+        runs: Where retrieval writes what was found, as runs of TREC.
+        progress: Show a progress bar where a suite encodes by itself.
     """
 
     data_dir: str | Path | None = None
@@ -35,6 +39,11 @@ class Options:
     seeds: Sequence[int] = (1111,)
     pairs: str = "stsb"
     split: str = "dev"
+    sets: Sequence[str] | None = None
+    judged: str | None = None
+    exclude_same_ids: bool = False
+    runs: Path | None = None
+    progress: bool = False
 
 
 def _no_seed(model: str) -> int | None:
@@ -50,7 +59,7 @@ class RunnableSuite:
     checksums: Mapping[str, str]  # of every data set, in the order of evaluation
     texts: Mapping[str, Sequence[str]]  # of every data set, repeats included
     # evaluates on some data sets: records that share none, and a line on each
-    evaluate: Callable[[TextEncoder, Sequence[str]], Iterator[tuple[Record, str]]]
+    evaluate: Callable[[Any, Sequence[str]], Iterator[tuple[Record, str]]]
     seed: Callable[[str], int | None] = _no_seed  # of a model: what is part of the record's name
     label: str  # what messages and results call it
 
@@ -61,6 +70,7 @@ class Loaded:
 
     suites: tuple[RunnableSuite, ...]  # those that there are data for
     missing: tuple[MissingDataError, ...] = ()  # why each other data set is skipped
+    optional: bool = False  # nobody asked for what is missing by its name
 
 
 def read_available(

@@ -1,0 +1,19 @@
+"""Search on judged queries: graded NDCG@10, recall@100 and more, by trec_eval's definitions.
+
+    python eval/retrieval.py sentence-transformers/all-MiniLM-L6-v2 bm25 --data-dir data --output eval/results
+    python eval/retrieval.py hybrid:bert-mini --sets scifact,xquad-r/de,my-folder --data-dir data --output out
+    python eval/retrieval.py other-system.trec --sets scifact --data-dir data --output out
+
+Systems are encoders, searched exactly with their own prompts for queries and documents; `bm25`, SQLite's;
+`hybrid:MODEL`, the reciprocal rank fusion of both; and runs of other systems as TREC writes them. Sets are
+those of the catalogue or folders in BEIR's layout. Every system leaves a record with the ranks of all judged
+documents; without a system the tables are made of all records in the output folder.
+"""
+
+from __future__ import annotations
+
+from sentemb.cli.programs import evaluate_or_show
+from sentemb.report.results import tables_of
+
+if __name__ == "__main__":
+    evaluate_or_show(__doc__, ["eval", "retrieval"], suite="retrieval", tables=tables_of)

@@ -1,0 +1,92 @@
+"""`sentemb eval retrieval`: encoders, BM25, hybrids and runs side by side, with records to compare."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from sentence_transformers import SentenceTransformer
+
+from sentemb.evaluation import load_records
+from sentemb.evaluation.retrieval import evaluate_retrieval
+from tests.cli.conftest import Command
+from tests.evaluation.retrieval.conftest import make_set
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A set of 60 documents and 30 queries on disk."""
+    data = make_set("own", 60, 30)
+    path = tmp_path / "own"
+    (path / "qrels").mkdir(parents=True)
+    for name, ids, texts in (
+        ("corpus", data.document_ids, data.documents),
+        ("queries", data.query_ids, data.queries),
+    ):
+        rows = (json.dumps({"_id": one, "text": text}) for one, text in zip(ids, texts, strict=True))
+        (path / f"{name}.jsonl").write_text("\n".join(rows) + "\n")
+    lines = [
+        f"{data.query_ids[query]} 0 {data.document_ids[document]} {grade}\n"
+        for query, document, grade in data.judged.tolist()
+    ]
+    (path / "qrels" / "test.txt").write_text("".join(lines))
+    return path
+
+
+@pytest.fixture
+def model(tiny_encoder: SentenceTransformer, tmp_path: Path) -> Path:
+    """The tiny encoder in a folder."""
+    tiny_encoder.save(str(tmp_path / "tiny"))
+    return tmp_path / "tiny"
+
+
+def test_systems_side_by_side_leave_records_and_runs(
+    sentemb: Command, folder: Path, model: Path, tmp_path: Path
+) -> None:
+    names = ["bm25", model, f"hybrid:{model}"]
+    given = ("--sets", folder, "--output", tmp_path / "out", "--runs", tmp_path / "runs")
+    code, out, err = sentemb("eval", "retrieval", *names, *given)
+    assert code == 0, err
+    assert "Retrieval, NDCG@10 x 100" in out and "recall@100 x 100" in out
+    records = {record.model: record for record in load_records(tmp_path / "out")}
+    assert {*records} == {"bm25", "tiny", "hybrid:tiny"}
+    for name, system in (("bm25", "bm25"), ("tiny", model), ("hybrid:tiny", f"hybrid:{model}")):
+        assert records[name].scores == evaluate_retrieval(system, [folder]).scores
+    code, out, err = sentemb("eval", "retrieval", tmp_path / "runs" / "hybrid-tiny", "--sets", folder)
+    assert code == 0 and f"{records['hybrid:tiny'].score('own'):.2f}" in out
+    assert not list((tmp_path / "out").glob(".vectors-*"))
+    code, out, err = sentemb("compare", "bm25", "tiny", "hybrid:tiny", "-r", tmp_path / "out")
+    assert code == 0 and "p, items" in out
+    code, out, err = sentemb("report", tmp_path / "out", "--baseline", "bm25", "-o", tmp_path / "page.html")
+    assert code == 0, err
+    assert "Retrieval" in (tmp_path / "page.html").read_text()
+
+
+def test_what_is_recorded_is_not_evaluated_again(sentemb: Command, folder: Path, tmp_path: Path) -> None:
+    other = shutil.copytree(folder, tmp_path / "other")
+    given = ("--output", tmp_path / "out")
+    assert sentemb("eval", "retrieval", "bm25", "--sets", folder, *given)[0] == 0
+    code, _, err = sentemb("eval", "retrieval", "bm25", "--sets", f"{folder},{other}", *given)
+    assert code == 0 and "retrieval: own" not in err and "retrieval: other" in err
+    (record,) = load_records(tmp_path / "out")
+    assert [one.name for one in record.datasets] == ["own", "other"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("bm25", "--sets", "no-such-set"), "no data set and no folder is called 'no-such-set'"),
+        (("bm25", "--sets", "{folder}", "--split", "dev"), "has no split 'dev'"),
+        (("bm25", "--sets", "{folder},{folder}"), "own is named twice"),
+        (("gone.trec", "--sets", "{folder}"), "no such file: gone.trec"),
+        (("hybrid:no-such-model", "--sets", "{folder}"), "no-such-model"),
+    ],
+)
+def test_bad_input_is_one_line(
+    sentemb: Command, folder: Path, arguments: tuple[str, ...], message: str
+) -> None:
+    code, out, err = sentemb("eval", "retrieval", *(one.format(folder=folder) for one in arguments))
+    assert code == 2 and out == ""
+    assert message in err.splitlines()[-1]
