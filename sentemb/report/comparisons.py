@@ -142,8 +142,8 @@ def compare_with_baselines(
         InputError: A baseline has no record, or nothing to be compared with.
     """
     found = []
-    for baseline in baselines:
-        name = resolve_system(baseline, records)
+    # All before the first comparison, which takes a while.
+    for name in [resolve_system(baseline, records) for baseline in baselines]:
         for on, first, others in _rivals(records, name, labels):
             shown = str(labels.get(name, name))
             steps = None if progress is None else partial(progress, shown)

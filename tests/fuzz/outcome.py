@@ -49,8 +49,8 @@ class Outcome:
 
 
 def _shown(text: str) -> str:
-    """Text as an error shows it, up to the first character that is escaped."""
-    return re.split(r"[^ -~\xa0-\uffff]", " ".join(text.split()))[0][:30]
+    """The beginning of a text that every way of showing it leaves as it is."""
+    return re.split(r"[^!-&(-\[\]-~\xa1-\xac\xae-\u024f]", text.strip())[0][:30]
 
 
 def run(arguments: list[str], folder: Path) -> Outcome:

@@ -72,8 +72,12 @@ class Trial:
             self.faults.append(f"{fault}\n  {damage!a}\n  sentemb {arguments!a}\n{outcome.tail()}")
 
     def _touched(self, given: dict[str, bytes | None], code: int | None) -> str | None:
-        if stamps(self.ground) != self.before:
-            return "inputs changed"
+        now = stamps(self.ground)
+        changed = [name for name, stamp in self.before.items() if now.get(name) != stamp]
+        added = now.keys() - self.before.keys()
+        self.before = now
+        if changed or (added and code != 0):
+            return f"the inputs: changed {changed[:5]}, added {sorted(added)[:5]}"
         after = contents(self.folder)
         if code == 0:
             return None
