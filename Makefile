@@ -5,7 +5,7 @@ BIN = $(VENV)/bin
 INSTALLED = $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install quickstart test kill tables docs notebooks check fix
+.PHONY: help install quickstart test kill fuzz tables docs notebooks check fix
 
 help:  ## Show this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "%-12s %s\n", $$1, $$2}'
@@ -28,6 +28,9 @@ test: $(INSTALLED)  ## Run the tests
 
 kill: $(INSTALLED)  ## Stop commands at 630 random moments and run them again
 	SENTEMB_KILLS=30 $(BIN)/python -m pytest tests/kills
+
+fuzz: $(INSTALLED)  ## Try 10,000 damaged files, damaged folders and odd options, in about an hour
+	SENTEMB_FUZZ=180 $(BIN)/python -m pytest -m fuzz --dist load tests/fuzz
 
 tables: $(INSTALLED)  ## Make the tables of README.md and eval/results from the records
 	$(BIN)/sentemb report eval/results --into README.md
