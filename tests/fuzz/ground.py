@@ -147,6 +147,20 @@ FOLDERS: dict[str, str] = {
 """Name of a folder: the command that reads it as `{f}`."""
 
 
+TRAININGS = {
+    **{
+        recipe: f"train {recipe} {TRAIN} --data {{g}}/sentences.txt --dev none"
+        for recipe in ("simcse", "sg-opt")
+    },
+    "quora": f"train quora {TRAIN} --data {{g}}/paraphrases.tsv --dev none",
+    **{
+        recipe: f"train {recipe} {TRAIN} --train {{g}}/labelled.csv --validation {{g}}/labelled.csv"
+        for recipe in ("scl", "supcl-seq", "lacon")
+    },
+}
+"""Recipe: a training of it that is over after two steps."""
+
+
 def fill(command: str, ground: Path, file: str) -> list[str]:
     """The arguments of a command that reads one file or folder."""
     return [word.replace("{g}", str(ground)).replace("{f}", file) for word in command.split()]

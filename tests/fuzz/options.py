@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 from hypothesis import strategies as st
 
+from sentemb import losses
 from sentemb.cli.main import build
+from sentemb.training.recipes import get_recipe
 from tests.fuzz.damage import ODD_TEXT
 from tests.fuzz.ground import TRAIN, TRANSFER
 
@@ -63,6 +66,24 @@ def _options(words: list[str]) -> list[Any]:
         context = command.make_context(command.name, ["x"], resilient_parsing=True)
         _, command, rest = command.resolve_command(context, rest)
     return [option for option in command.params if option.param_type_name == "option"]
+
+
+def odd_settings(recipe: str) -> st.SearchStrategy[tuple[list[str], list[str]]]:
+    """`--set` with odd values for any setting of a recipe and its loss, and what an error may name."""
+    defaults = get_recipe(recipe).values("paper")
+    loss = inspect.signature(getattr(losses, defaults["loss"])).parameters
+    names = [name for name in defaults if f"--{name.replace('_', '-')}" not in _LONG]
+    names += [f"loss_options.{name}" for name in loss if name != "model"]
+    numbers = st.one_of(_ODD, st.floats(-2, 2).map(str), st.integers(-3, 99).map(str))
+
+    def put(chosen: list[tuple[str, str]]) -> tuple[list[str], list[str]]:
+        given = [word for name, value in chosen for word in ("--set", f"{name}={value}")]
+        named = [name.rpartition(".")[2] for name, _ in chosen] + [
+            value for _, value in chosen if value.strip()
+        ]
+        return given, [*named, *(name.replace("_", " ") for name in named)]
+
+    return st.lists(st.tuples(st.sampled_from(names), numbers), min_size=1, max_size=2).map(put)
 
 
 def odd_command(command: str) -> st.SearchStrategy[tuple[list[str], list[str]]]:

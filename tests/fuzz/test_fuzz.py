@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from tests import processes
 from tests.fuzz.damage import damaged
-from tests.fuzz.ground import FOLDERS, READERS, fill, make_ground
-from tests.fuzz.options import COMMANDS, odd_command
+from tests.fuzz.ground import FOLDERS, READERS, TRAININGS, fill, make_ground
+from tests.fuzz.options import COMMANDS, odd_command, odd_settings
 from tests.fuzz.outcome import contents, run, stamps
 
 pytestmark = pytest.mark.fuzz
@@ -147,6 +147,21 @@ def test_odd_options(command: str, ground: Path, tmp_path: Path) -> None:
         trial.begin()
         words, culprits = ([word.replace("{g}", str(ground)) for word in part] for part in case)
         trial.check(words, culprits, "options")
+
+    examine()
+    trial.end()
+
+
+@pytest.mark.parametrize("recipe", TRAININGS)
+def test_odd_settings(recipe: str, ground: Path, tmp_path: Path) -> None:
+    trial = Trial(ground, tmp_path)
+
+    @quick
+    @given(odd_settings(recipe))
+    def examine(case: tuple[list[str], list[str]]) -> None:
+        trial.begin()
+        settings, culprits = ([word.replace("{g}", str(ground)) for word in part] for part in case)
+        trial.check([*fill(TRAININGS[recipe], ground, ""), *settings], culprits, "settings")
 
     examine()
     trial.end()
