@@ -17,13 +17,16 @@ from .classification import Classifier as Classifier
 from .classification import ClassifierEvaluator as ClassifierEvaluator
 from .classification import fit_classifier as fit_classifier
 from .data import load_labelled as load_labelled
+from .data import load_retrieval as load_retrieval
 from .data import load_scored_pairs as load_scored_pairs
 from .encoding import encode_together as encode_together
 from .encoding import load_encoder as load_encoder
 from .errors import InputError as InputError
+from .evaluation import RetrievalEvaluator as RetrievalEvaluator
 from .evaluation import STSEvaluator as STSEvaluator
 from .evaluation import evaluate_all as evaluate_all
 from .evaluation import evaluate_pairs as evaluate_pairs
+from .evaluation import evaluate_retrieval as evaluate_retrieval
 from .evaluation import evaluate_sts as evaluate_sts
 from .evaluation.comparison import compare as compare
 from .evaluation.frame import to_frame as to_frame

@@ -13,6 +13,7 @@ from .geometry import (
 from .geometry_intervals import GeometryEstimate, estimate_geometry
 from .measures import PROTOCOLS, Protocol
 from .record import load_predictions, load_records, read_record, write_record
+from .retrieval import RetrievalEvaluator, evaluate_retrieval
 from .runner import EvaluationResult, evaluate_all
 from .schema import Record
 from .scoring import UndefinedScoreError
@@ -31,6 +32,7 @@ __all__ = [
     "GeometryEstimate",
     "Protocol",
     "Record",
+    "RetrievalEvaluator",
     "STSEvaluator",
     "Suite",
     "System",
@@ -43,6 +45,7 @@ __all__ = [
     "estimate_geometry",
     "evaluate_all",
     "evaluate_pairs",
+    "evaluate_retrieval",
     "evaluate_sts",
     "get_suite",
     "load_predictions",

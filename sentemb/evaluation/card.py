@@ -29,11 +29,16 @@ _FRONT_OF_NONE = "library_name: sentence-transformers\npipeline_tag: sentence-si
 
 
 def eval_results(records: Sequence[Record]) -> list[EvalResult]:
-    """What goes into the metadata of the card: correlations of cosines and accuracies, as fractions.
+    """What goes into the metadata of the card: correlations of cosines, accuracies, NDCG@10, as fractions.
 
     Names are those that sentence-transformers gives the scores of its own evaluators.
     """
-    makers = {"sts": _correlations, "multilingual": _correlations, "transfer": _accuracies}
+    makers = {
+        "sts": _correlations,
+        "multilingual": _correlations,
+        "transfer": _accuracies,
+        "retrieval": _searches,
+    }
     return [result for one in records if one.suite in makers for result in makers[one.suite](one)]
 
 
@@ -78,6 +83,23 @@ def _accuracies(record: Record) -> Iterator[EvalResult]:
             dataset_split=dataset.split,
             metric_type="accuracy",
             metric_name=f"Accuracy of SentEval's classifier, preset {record.protocol}, seed {record.seed}",
+            metric_value=round(score.value / 100, 4),
+        )
+
+
+def _searches(record: Record) -> Iterator[EvalResult]:
+    for dataset in record.datasets:
+        score, entry = record.find(dataset.name), _entry(dataset.name)
+        if score is None:
+            continue
+        yield EvalResult(
+            task_type="information-retrieval",
+            task_name="Information Retrieval",
+            dataset_type=(entry and entry.hub_id) or dataset.name,
+            dataset_name=dataset.name,
+            dataset_split=dataset.split,
+            metric_type="ndcg@10",
+            metric_name="NDCG@10",
             metric_value=round(score.value / 100, 4),
         )
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import csv
 import logging
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +13,7 @@ from sentemb.encoding import load_encoder
 from sentemb.errors import InputError
 from sentemb.evaluation.correlation import CorrelationError, spearman
 from sentemb.evaluation.geometry import measure_geometry
+from sentemb.evaluation.results_csv import append_row, csv_name
 from sentemb.evaluation.scoring import Similarities, UndefinedScoreError, score_pairs
 from sentemb.evaluation.sts import EncodedSets, cosines_of, encode_sets, load_sets
 
@@ -82,7 +81,7 @@ class STSEvaluator(BaseEvaluator):
         self.name = name if name is not None else f"sts-{self.pairs[0].split}"
         self.geometry = geometry
         self.write_csv = write_csv
-        self.csv_file = f"{re.sub(r'[^0-9A-Za-z._-]+', '_', self.name or 'sts')}_results.csv"
+        self.csv_file = csv_name(self.name or "sts")
         self.primary_metric = self._prefixed("spearman_cosine")
         self.similarities: list[Similarities] = []
 
@@ -102,7 +101,7 @@ class STSEvaluator(BaseEvaluator):
         metrics = self._metrics(model)
         # Trainers other than sentence-transformers' run an evaluator on every rank; one of them writes.
         if output_path is not None and self.write_csv and get_rank() == 0:
-            self._append_csv(Path(output_path), metrics, epoch, steps)
+            append_row(Path(output_path) / self.csv_file, metrics, epoch, steps)
         prefixed: dict[str, float] = self.prefix_name_to_metrics(metrics, self.name)
         self.store_metrics_in_model_card_data(model, prefixed, epoch, steps)
         return prefixed
@@ -125,16 +124,6 @@ class STSEvaluator(BaseEvaluator):
         if self.geometry and encoded is not None:
             metrics |= measure_geometry(encoded)._asdict()
         return metrics
-
-    def _append_csv(self, folder: Path, metrics: dict[str, float], epoch: float, steps: int) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
-        path = folder / self.csv_file
-        fresh = not path.exists()
-        with path.open("a", newline="", encoding="utf-8") as file:
-            writer = csv.writer(file)
-            if fresh:
-                writer.writerow(["epoch", "steps", *metrics])
-            writer.writerow([epoch, steps, *metrics.values()])
 
     def _prefixed(self, metric: str) -> str:
         return f"{self.name}_{metric}" if self.name else metric

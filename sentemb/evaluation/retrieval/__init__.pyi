@@ -1,4 +1,5 @@
 from .evaluate import evaluate_retrieval as evaluate_retrieval
+from .evaluator import RetrievalEvaluator as RetrievalEvaluator
 from .metrics import METRICS as METRICS
 from .metrics import query_scores as query_scores
 from .searchers import DenseSearcher as DenseSearcher

@@ -1,0 +1,130 @@
+"""Retrieval as a sentence-transformers evaluator."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sentemb._compat import BaseEvaluator, get_rank
+from sentemb.data.retrieval import RetrievalSet, load_retrieval
+from sentemb.encoding import NonFiniteError, load_encoder
+from sentemb.errors import InputError
+from sentemb.evaluation.results_csv import append_row, csv_name
+from sentemb.evaluation.retrieval.evaluate import check_names, search
+from sentemb.evaluation.retrieval.metrics import METRICS, query_scores
+from sentemb.evaluation.retrieval.ranking import judged_ranks
+from sentemb.evaluation.retrieval.searchers import DenseSearcher
+
+if TYPE_CHECKING:
+    from sentence_transformers import SentenceTransformer
+
+logger = logging.getLogger(__name__)
+
+
+class RetrievalEvaluator(BaseEvaluator):
+    """Exact search on judged queries, for any sentence-transformers trainer.
+
+    Metrics are trec_eval's, graded, over all judged queries, in [0, 1]: `<name>_ndcg@10`, `<name>_mrr@10`,
+    `<name>_map`, `<name>_recall@100` and so on. With several sets these are the mean over the sets, and each
+    set has `<name>_<set>_ndcg@10` beside. Queries and documents get the model's own prompts.
+
+    The data is read and checked in the constructor, so that an error shows before training starts. An encoder
+    that has diverged scores 0.0 with a warning, since NaN compares as neither better nor worse.
+
+    Args:
+        sets: Names of sets or folders of one's own, as of `load_retrieval`, or sets that are read already.
+        split: The split of their judgements; `dev` keeps test sets out of the choice of a checkpoint.
+        data_dir: The folder of data; `SENTEMB_DATA` by default.
+        exclude_same_ids: Leave out the document whose id is the query's.
+        name: Prefix of every metric; `retrieval-<split>` by default.
+        write_csv: Append each result to `<name>_results.csv` where the trainer gives an output folder.
+
+    Raises:
+        InputError: No set, an unknown one, or unusable data.
+
+    Example:
+        ::
+
+            evaluator = RetrievalEvaluator(["tldr"], data_dir="data")
+            arguments = SentenceTransformerTrainingArguments(
+                ..., load_best_model_at_end=True, metric_for_best_model=evaluator.best_metric_key
+            )
+    """
+
+    def __init__(
+        self,
+        sets: Sequence[str | Path | RetrievalSet],
+        *,
+        split: str = "dev",
+        data_dir: str | Path | None = None,
+        exclude_same_ids: bool = False,
+        name: str | None = None,
+        write_csv: bool = True,
+    ) -> None:
+        super().__init__()
+        if isinstance(sets, (str, Path)) or not sets:
+            raise InputError("no list of sets was given", 'write ["tldr"]')
+        self.sets = [
+            one if isinstance(one, RetrievalSet) else load_retrieval(one, split=split, data_dir=data_dir)
+            for one in sets
+        ]
+        check_names([one.name for one in self.sets])
+        self.exclude_same_ids = exclude_same_ids
+        self.name = name if name is not None else f"retrieval-{self.sets[0].split}"
+        self.write_csv = write_csv
+        self.csv_file = csv_name(self.name or "retrieval")
+        self.primary_metric = f"{self.name}_{METRICS[0]}" if self.name else METRICS[0]
+
+    @property
+    def best_metric_key(self) -> str:
+        """The exact value for `metric_for_best_model`."""
+        return f"eval_{self.primary_metric}"
+
+    def __call__(
+        self,
+        model: SentenceTransformer,
+        output_path: str | None = None,
+        epoch: float = -1,
+        steps: int = -1,
+    ) -> dict[str, float]:
+        """Evaluate, in the way every sentence-transformers trainer calls it."""
+        scores = [self._scores(model, data) for data in self.sets]
+        metrics = {metric: sum(one[metric] for one in scores) / len(scores) for metric in METRICS}
+        if len(scores) > 1:
+            for data, own in zip(self.sets, scores, strict=True):
+                metrics |= {f"{data.name}_{metric}": value for metric, value in own.items()}
+        # Trainers other than sentence-transformers' run an evaluator on every rank; one of them writes.
+        if output_path is not None and self.write_csv and get_rank() == 0:
+            append_row(Path(output_path) / self.csv_file, metrics, epoch, steps)
+        prefixed: dict[str, float] = self.prefix_name_to_metrics(metrics, self.name)
+        self.store_metrics_in_model_card_data(model, prefixed, epoch, steps)
+        return prefixed
+
+    def _scores(self, model: SentenceTransformer, data: RetrievalSet) -> dict[str, float]:
+        try:
+            hits = search(DenseSearcher(load_encoder(model)), data, exclude_same_ids=self.exclude_same_ids)
+        except NonFiniteError as error:
+            logger.warning("%s: %s; every score of it is set to 0.0", data.name, error.message)
+            return dict.fromkeys(METRICS, 0.0)
+        ranks = judged_ranks(hits, data)
+        return {metric: float(query_scores(metric, ranks, data.gold).mean()) for metric in METRICS}
+
+    @property
+    def description(self) -> str:
+        """The evaluator's title in a model card."""
+        return "Information Retrieval"
+
+    def get_config_dict(self) -> dict[str, Any]:
+        """What was evaluated, for the model card.
+
+        Returns:
+            Sets, split, and numbers of documents and queries.
+        """
+        return {
+            "sets": [one.name for one in self.sets],
+            "split": self.sets[0].split,
+            "documents": sum(len(one.documents) for one in self.sets),
+            "queries": sum(map(len, self.sets)),
+        }
