@@ -2,7 +2,7 @@
 
 A number goes out under a task's name only if it was measured on the task's population: all STS sets but
 `sickr`, whose 4,927 pairs are SentEval's test split; MTEB's SICK-R is `sickr-mteb` with 9,927. The tracks of
-SemEval-2017 are languages of one task.
+SemEval-2017 are languages of one task. Of retrieval it is SciFact, whose documents are counted.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ from sentemb._files import write_json
 from sentemb.data import catalogue
 from sentemb.errors import InputError
 from sentemb.evaluation.naming import slug
+from sentemb.evaluation.retrieval.evaluate import ALL_DOCUMENTS, DEPTH
 from sentemb.evaluation.schema import Record
-from sentemb.evaluation.suites import MULTILINGUAL, STS
+from sentemb.evaluation.suites import MULTILINGUAL, RETRIEVAL, STS
 
 _ENGLISH = ("eng-Latn",)
 
@@ -28,6 +29,7 @@ class MtebTask(NamedTuple):
     name: str
     subset: str = "default"  # what MTEB calls the part
     languages: tuple[str, ...] = _ENGLISH  # the languages of the two sentences
+    queries: int | None = None  # of retrieval
 
 
 TASKS = {
@@ -44,6 +46,16 @@ TASKS = {
     "sts17-es-en": MtebTask("STS17", "es-en", ("spa-Latn", *_ENGLISH)),
     "sts17-en-en": MtebTask("STS17", "en-en"),
     "sts17-tr-en": MtebTask("STS17", "en-tr", (*_ENGLISH, "tur-Latn")),
+    "scifact": MtebTask("SciFact", queries=300),
+}
+_SEARCH = {
+    "ndcg@10": "ndcg_at_10",
+    "mrr@10": "mrr_at_10",
+    "map": f"map_at_{DEPTH}",
+    "recall@10": "recall_at_10",
+    "recall@100": "recall_at_100",
+    "precision@10": "precision_at_10",
+    "hit@10": "hit_rate_at_10",
 }
 
 
@@ -68,6 +80,7 @@ def export_mteb(record: Record, folder: Path, *, model_name: str | None = None) 
         raise InputError(f"{name!r} is no name for MTEB", "give it as organization/model")
     skipped = unexported((one.name, one.split, one.items) for one in record.datasets)
     exported = [one for one in record.datasets if one.name not in skipped]
+    _check_documents(record, [one.name for one in exported])
     revision = slug(record.fingerprint)[:40]
     target = folder / "results" / f"{slug(organization)}__{slug(model)}" / revision
     files = []
@@ -96,9 +109,12 @@ def _reason_against(name: str, split: str | None, items: int) -> str | None:
         return f"{name} is no task of MTEB that is exported"
     if split != "test":
         return f"{name} was scored on the split {split}, MTEB's task is on test"
-    expected = catalogue.get(name).rows["test"]
+    task = TASKS[name]
+    expected = task.queries or catalogue.get(name).rows["test"]
     if items != expected:
-        return f"{name} has {items:,} pairs, MTEB's {TASKS[name].name} {expected:,}"
+        return (
+            f"{name} has {items:,} {'queries' if task.queries else 'pairs'}, MTEB's {task.name} {expected:,}"
+        )
     return None
 
 
@@ -108,7 +124,20 @@ def has_tasks(record: Record) -> bool:
     MTEB 2 has none of SentEval's tasks, and where it classifies English texts its classifiers see eight texts
     of a class: an accuracy of SentEval's would be another number under the name of one of its tasks.
     """
-    return record.suite in (STS.name, MULTILINGUAL.name)
+    return record.suite in (STS.name, MULTILINGUAL.name, RETRIEVAL.name)
+
+
+def _check_documents(record: Record, names: Sequence[str]) -> None:
+    """Refuse a search in other documents than MTEB's."""
+    for name in names if record.suite == RETRIEVAL.name else ():
+        if (
+            record.protocol != ALL_DOCUMENTS
+            or record.details["documents"][name] != catalogue.get(name).documents
+        ):
+            raise InputError(
+                f"{name} was not searched in all documents that MTEB's {TASKS[name].name} has",
+                "evaluate it on a complete copy, without --exclude-same-ids",
+            )
 
 
 def _task_result(record: Record, task: str, names: Sequence[str]) -> dict[str, Any]:
@@ -124,6 +153,12 @@ def _task_result(record: Record, task: str, names: Sequence[str]) -> dict[str, A
 
 
 def _subset_result(record: Record, name: str) -> dict[str, Any]:
+    task = TASKS[name]
+    scores = _search_scores(record, name) if record.suite == RETRIEVAL.name else _pair_scores(record, name)
+    return {**scores, "hf_subset": task.subset, "languages": list(task.languages)}
+
+
+def _pair_scores(record: Record, name: str) -> dict[str, float]:
     spearman, pearson = (record.score(name, metric) / 100 for metric in ("spearman", "pearson"))
     return {
         "pearson": pearson,
@@ -131,9 +166,12 @@ def _subset_result(record: Record, name: str) -> dict[str, Any]:
         "cosine_pearson": pearson,
         "cosine_spearman": spearman,
         "main_score": spearman,
-        "hf_subset": TASKS[name].subset,
-        "languages": list(TASKS[name].languages),
     }
+
+
+def _search_scores(record: Record, name: str) -> dict[str, float]:
+    scores = {theirs: record.score(name, ours) / 100 for ours, theirs in _SEARCH.items()}
+    return {**scores, "main_score": scores["ndcg_at_10"]}
 
 
 def _model_meta(record: Record, name: str, revision: str) -> dict[str, Any]:

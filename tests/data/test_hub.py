@@ -20,6 +20,7 @@ import json, sys
 from pathlib import Path
 from sentemb.data.fetch import fetch
 from sentemb.data.sources import describe_source
+from sentemb.data.retrieval import load_retrieval
 from sentemb.data.sts import load_scored_pairs
 from sentemb.data.sources import read_rows
 from sentemb.errors import InputError
@@ -32,6 +33,9 @@ for line in sys.stdin:
             answer = describe_source(*arguments)
         elif verb == "fetch":
             answer = str(fetch(arguments[0], Path(arguments[1])))
+        elif verb == "judged":
+            judged = load_retrieval(arguments[0], data_dir=(arguments[1:] or [None])[0])
+            answer = [judged.documents, judged.queries, judged.judged.tolist()]
         elif verb == "columns":
             answer = [record.values for record in read_rows(arguments[0], columns=arguments[1])]
         else:
@@ -125,6 +129,25 @@ def test_downloads_and_streams(hub: LoopbackHub, tmp_path: Path) -> None:
     assert offline[0] == [1500, "a 0", 0.0]  # a pinned commit that was downloaded needs no network
     assert all("from the hub, which is switched off; unset HF_HUB_OFFLINE" in text for text in offline[1:])
     assert len(hub.requests) == before
+
+
+def test_a_retrieval_set_is_fetched_with_its_documents(hub: LoopbackHub, tmp_path: Path) -> None:
+    rows = {
+        "corpus.jsonl": {"_id": "d1", "title": "A", "text": "cat"},
+        "queries.jsonl": {"_id": "q1", "text": "what"},
+        "qrels/test.jsonl": {"query-id": "q1", "corpus-id": "d1", "score": 2},
+    }
+    files = {name: json.dumps(row).encode() for name, row in rows.items()}
+    hub.add("datasets", "mteb/scidocs", files, commit=get("scidocs").revision)
+    folder = tmp_path / "data"
+    answers = ask(
+        CLIENT,
+        hub.environment(tmp_path),
+        ["judged", "scidocs"],
+        ["fetch", "scidocs", str(folder)],
+        ["judged", "scidocs", str(folder)],
+    )
+    assert answers == [expected := [["A cat"], ["what"], [[0, 0, 2]]], str(folder / "scidocs"), expected]
 
 
 @pytest.mark.parametrize("name", ["sts14", "me/texts"])

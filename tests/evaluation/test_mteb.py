@@ -7,7 +7,7 @@ import pytest
 
 from sentemb.data import catalogue
 from sentemb.errors import InputError
-from sentemb.evaluation import evaluate_pairs
+from sentemb.evaluation import evaluate_pairs, evaluate_retrieval
 from sentemb.evaluation.mteb import TASKS, export_mteb
 from sentemb.evaluation.schema import Record
 from sentemb.evaluation.suites import MULTILINGUAL
@@ -93,3 +93,15 @@ def test_the_tracks_of_2017_are_languages_of_one_task(tmp_path: Path) -> None:
     for name, task in TASKS.items():
         config = catalogue.get(name).config
         assert task.subset == (config or "default")
+
+
+def test_scifact_goes_out_as_mtebs_task(shared_data: Path, tmp_path: Path) -> None:
+    record = evaluate_retrieval("bm25", ["scifact", "cisi"], data_dir=shared_data)
+    exported = export_mteb(record, tmp_path)
+    assert exported.skipped == {"cisi": "cisi is no task of MTEB that is exported"}
+    (entry,) = json.loads(exported.files[0].read_text())["scores"]["test"]
+    assert entry["main_score"] == entry["ndcg_at_10"] == pytest.approx(record.score("scifact") / 100)
+    assert entry["recall_at_100"] == pytest.approx(record.score("scifact", "recall@100") / 100)
+    other = evaluate_retrieval("bm25", ["scifact"], data_dir=shared_data, exclude_same_ids=True)
+    with pytest.raises(InputError, match="not searched in all documents"):
+        export_mteb(other, tmp_path)
