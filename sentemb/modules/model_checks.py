@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,9 @@ _PROBES = ("a cat sat 猫 кот قط 1", "birds fly over 鸟 птица طائ�
 _ALIKE = 1e-5  # of a vector's length; an untrained network's vectors differ by a tenth
 # Upstream pads tables of embeddings to a round number of rows, at most by a few per cent.
 _LEAST_VOCABULARY = 0.75
+_TOKEN_TYPES = 2
+# Of tokenizer.json, which can take a second to parse: the algorithm that its vocabulary is for.
+_ALGORITHM = re.compile(rb'"model"\s*:\s*\{\s*"type"\s*:\s*"(\w+)"')
 
 
 def check_saved_modules(model: SentenceTransformer, source: ModelSource) -> None:
@@ -54,16 +58,27 @@ def check_model(model: SentenceTransformer, source: ModelSource) -> None:
     _check_tokenizer(model, source)
     if isinstance(network := getattr(model[0], "model", None), nn.Module):
         check_vocabulary(getattr(model[0], "tokenizer", None), network, address)
+        _check_filled(network, address)
     check_weights(model, address)
     _check_vectors(model, address)
 
 
 def _check_tokenizer(model: SentenceTransformer, source: ModelSource) -> None:
-    """Refuse a folder without vocabulary: upstream makes an empty tokenizer, to which all texts are alike."""
+    """Refuse a folder without vocabulary, or with one that is read by the rules of another algorithm.
+
+    Upstream makes a tokenizer all the same: an empty one, to which all texts are alike, or one of letters.
+    """
     folder = Path(source.address)
     names = getattr(getattr(model[0], "tokenizer", None), "vocab_files_names", {}).values()
     if folder.is_dir() and names and not any(True for name in names for _ in folder.rglob(name)):
         raise InputError(f"{source.address} holds no tokenizer ({' or '.join(names)})", AGAIN)
+    loaded: Any = getattr(getattr(model[0], "tokenizer", None), "backend_tokenizer", None)
+    for path in folder.glob("tokenizer.json") if loaded is not None else ():
+        saved, used = _ALGORITHM.search(path.read_bytes()), type(loaded.model).__name__
+        if saved is not None and saved[1].decode() != used:
+            raise InputError(
+                f"{path} is a {saved[1].decode()} vocabulary, tokenizer_config.json asks for {used}", AGAIN
+            )
 
 
 def check_vocabulary(tokenizer: Any, network: Any, address: str) -> None:
@@ -89,6 +104,15 @@ def check_weights(model: nn.Module, address: str) -> None:
         # The sum is not finite where a value is not, and a quarter of the time of looking at each.
         if weight.is_floating_point() and not weight.sum().isfinite() and not weight.isfinite().all():
             raise InputError(f"the weight {name} of {address} holds values that are not finite", AGAIN)
+
+
+def _check_filled(network: nn.Module, address: str) -> None:
+    """Refuse zeros in place of a transformer's matrix: a download that stopped can leave a whole file."""
+    for name, weight in network.named_parameters():
+        # The pooler may be absent, and the types of tokens unused.
+        is_matrix = weight.ndim == 2 and min(weight.shape) > _TOKEN_TYPES and "pooler" not in name
+        if is_matrix and not weight[0].any() and not weight.any():
+            raise InputError(f"the weight {name} of {address} is zero throughout", AGAIN)
 
 
 @torch.no_grad()  # not in inference mode, whose tensors a model may keep and could not train with

@@ -131,6 +131,11 @@ REFUSED: dict[str, tuple[str, Damage, str]] = {
         write("tokenizer_config.json", "[]"),
         "tokenizer_config.json is no",
     ),
+    "settings of another tokenizer": (
+        "plain",
+        edit("tokenizer_config.json", tokenizer_class="RobertaTokenizer"),
+        "tokenizer.json is a WordPiece vocabulary, tokenizer_config.json asks for BPE",
+    ),
     "no padding": ("plain", edit("tokenizer_config.json", pad_token=None), "padding token"),
     "small vocabulary": (
         "pooled",
@@ -221,9 +226,16 @@ REFUSED: dict[str, tuple[str, Damage, str]] = {
         ),
         "2.linear.* not finite",
     ),
-    "all zero": (
+    "a matrix of zeros": (
         "plain",
-        weights(lambda all: {name: torch.zeros_like(w) for name, w in all.items()}),
+        weights(lambda all: all | {LAYER: torch.zeros_like(all[LAYER])}),
+        f"{LAYER} of .* zero throughout",
+    ),
+    "the same vector for all": (
+        "dense",
+        weights(
+            lambda all: {name: torch.zeros_like(w) for name, w in all.items()}, "2_Dense/model.safetensors"
+        ),
         "different texts the same vector",
     ),
     "pickle": ("plain", pickled, r"as a pickle \(pytorch_model.bin\).*convert it"),
