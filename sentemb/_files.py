@@ -111,6 +111,11 @@ def shareable(path: str | os.PathLike[str]) -> str:
     return str(given.relative_to(here)) if given.is_relative_to(here) else given.name or "/"
 
 
+def without_dots(path: Path) -> Path:
+    """The same place without `..`: on the way to `new/..` a folder would be made that nobody asked for."""
+    return Path(os.path.realpath(path)) if ".." in path.parts else path
+
+
 def sha256_of(path: Path) -> str:
     """Checksum of a file's bytes."""
     digest = hashlib.sha256()
@@ -139,6 +144,7 @@ def _partial(path: Path, make: Callable[..., str]) -> Iterator[Path]:
 
     After a kill it goes with the next use: the lock on it lasts as long as its writer lives.
     """
+    path = without_dots(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     place = {"prefix": f".{path.name}.", "suffix": ".partial", "dir": path.parent}
     for left in path.parent.glob(f".{glob.escape(path.name)}.*.partial"):

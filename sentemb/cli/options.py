@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
@@ -98,13 +97,16 @@ def split_names(listed: str) -> list[str]:
     return [name for name in (part.strip() for part in listed.split(",")) if name]
 
 
+_LARGEST = 1e15  # far above any count, and exact as a float
+
+
 def split_numbers(option: str, listed: str) -> list[float]:
     """Read an option that takes several numbers, such as `--values 20,0.5`."""
     try:
         numbers = [int(part) if part.strip().isdecimal() else float(part) for part in listed.split(",")]
     except ValueError:
         numbers = []
-    if not numbers or not all(map(math.isfinite, numbers)) or len({*numbers}) < len(numbers):
+    if not numbers or not all(abs(number) < _LARGEST for number in numbers) or len({*numbers}) < len(numbers):
         raise InputError(f"--{option} {listed} is no list of unique numbers", "write 1,2,3")
     return numbers
 

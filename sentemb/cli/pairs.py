@@ -116,7 +116,7 @@ def mine_negatives(
     encoder = load_encoder(model, pooling=pooling, cache_dir=cache_dir)  # type: ignore[arg-type]
     triples, counts = mine(pairs, encoder, corpus=further, count=count, margin=margin, skip=skip)
     if not triples:
-        raise InputError(f"{data}: {counts}", "lower --margin, or give more candidates with --corpus")
+        raise InputError(f"{data}: {counts}", "lower --margin or --skip, or give more with --corpus")
     _write_triples(output, triples, counts)
 
 

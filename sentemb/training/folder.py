@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from sentemb._files import held, read_json, write_json, write_text, writing
+from sentemb._files import held, read_json, without_dots, write_json, write_text, writing
 from sentemb.errors import InputError
 from sentemb.training.config import RunConfig
 from sentemb.training.settings import differing
@@ -30,8 +30,8 @@ class RunFolder:
     """Paths and state of one run."""
 
     def __init__(self, path: Path) -> None:
-        self.path = path
-        self.run = path / "run"
+        self.path = without_dots(path)
+        self.run = self.path / "run"
         self.config = self.run / "config.toml"
         self.record = self.run / "record.json"
         self.metrics = self.run / "metrics.jsonl"

@@ -118,8 +118,8 @@ class Session(ABC):
     def _run(self) -> Run:
         saved = checkpoints(self.folder.checkpoints)
         step, checkpoint = saved[-1] if saved else (-1, None)
-        if checkpoint is not None:
-            check_checkpoint(checkpoint)
+        for _, path in saved:  # the best one is read at the end, which may be hours away
+            check_checkpoint(path)
         on_main(lambda: self._begin_record(step))
         self.prepare()
         trainer = self._trainer(fresh=checkpoint is None)

@@ -135,6 +135,16 @@ CASES: dict[str, tuple[Make, tuple[str, ...], tuple[str, ...]]] = {
     ),
     "broken TOML": (file("c.toml", "epochs = = 2\n"), (*TRAIN, "--config", "{data}"), ("c.toml",)),
     "output that holds something": (taken_output, TRAIN_DATA, ("out", "--output")),
+    "output that leads back": (
+        file("t.txt", SENTENCES),
+        (*TRAIN_DATA[:-1], "{bert}/../none.txt", "--output", "{out}/.."),
+        ("holds no run",),
+    ),
+    "numbers without end": (
+        lambda folder: {},
+        ("experiment", "few-shot", "--values", "9" * 400, "--explain"),
+        ("--values",),
+    ),
     "unwritable output": (file("t.txt", SENTENCES), (*TRAIN_DATA, "--output", "/proc/sentemb"), ("/proc",)),
     # models
     "unknown model": (

@@ -32,16 +32,23 @@ class Outcome:
         if "Traceback (most recent call last)" in self.printed:
             return "traceback"
         if self.code == 0:
-            return "a number that is none" if _BAD_NUMBER.search(self.printed) else None
+            return "a number that is none" if self._has_bad_number(culprits) else None
         if self.code != 2:
             return f"exit code {self.code}"
         if not lines[-1].startswith(_ERROR):
             return "exit code 2 without a line that says why"
         if sum(line.startswith(_ERROR) for line in lines) != 1:
             return "more than one error"
-        if not any(_shown(part) in lines[-1] for part in culprits):
+        if not any(_shown(one) in lines[-1] for part in culprits for one in (part, *part.split(","))):
             return f"none of {culprits} is named"
         return None
+
+    def _has_bad_number(self, given: list[str]) -> bool:
+        return not any(map(_BAD_NUMBER.search, given)) and bool(_BAD_NUMBER.search(self.printed))
+
+    def diverged(self) -> bool:
+        """Whether it is a training that went astray, which leaves a run to look into."""
+        return bool(re.search("loss is not finite at step", self.printed))
 
     def tail(self) -> str:
         """The end of what it printed."""

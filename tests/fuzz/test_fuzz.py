@@ -17,7 +17,7 @@ from tests import processes
 from tests.fuzz.damage import damaged
 from tests.fuzz.ground import FOLDERS, READERS, TRAININGS, fill, make_ground
 from tests.fuzz.options import COMMANDS, odd_command, odd_settings
-from tests.fuzz.outcome import contents, run, stamps
+from tests.fuzz.outcome import Outcome, contents, run, stamps
 
 pytestmark = pytest.mark.fuzz
 EXAMPLES = int(os.environ.get("SENTEMB_FUZZ", "8"))
@@ -67,21 +67,23 @@ class Trial:
         outcome = run(arguments, self.folder)
         fault = outcome.fault(culprits)
         if fault is None:
-            fault = self._touched(given, outcome.code)
+            fault = self._touched(given, outcome)
         if fault is not None:
             self.faults.append(f"{fault}\n  {damage!a}\n  sentemb {arguments!a}\n{outcome.tail()}")
 
-    def _touched(self, given: dict[str, bytes | None], code: int | None) -> str | None:
+    def _touched(self, given: dict[str, bytes | None], outcome: Outcome) -> str | None:
         now = stamps(self.ground)
         changed = [name for name, stamp in self.before.items() if now.get(name) != stamp]
         added = now.keys() - self.before.keys()
-        self.before = now
-        if changed or (added and code != 0):
+        for name in added:  # a command may add to a folder that it is told to write to
+            Path(name).unlink()
+        if changed or (added and outcome.code != 0):
             return f"the inputs: changed {changed[:5]}, added {sorted(added)[:5]}"
         after = contents(self.folder)
-        if code == 0:
+        if outcome.code == 0:
             return None
-        if added := after.keys() - given.keys():
+        added = after.keys() - given.keys()
+        if added and not outcome.diverged():
             return f"left behind: {sorted(added)[:5]}"
         changed = [
             name for name in given if after.get(name, b"") != given[name] and not name.endswith(_SESSIONS)

@@ -58,6 +58,7 @@ def test_remains_of_a_kill_go(folder: Path) -> None:
         ("model.safetensors", b"cut", "model.safetensors is not what was written"),
         ("trainer_state.json", b'{"global_step": 4}', "trainer_state.json is not what was written"),
         ("1_Pooling/config.json", None, "1_Pooling/config.json is missing"),
+        ("model.safetensors", b"\1" + bytes((2 << 20) - 1), "model.safetensors is not what was written"),
         ("files.json", None, "no such file: .*files.json"),
         ("files.json", b"[]", "lists no files"),
         ("files.json", b"{", "not valid JSON"),
