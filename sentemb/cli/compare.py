@@ -19,10 +19,13 @@ def compare(
         ),
     ],
     records: Records,
-    suite: Annotated[str | None, typer.Option(help="sts, multilingual or transfer; what is there.")] = None,
+    suite: Annotated[
+        str | None, typer.Option(help="sts, multilingual, transfer or retrieval; what is there.")
+    ] = None,
     measure: Annotated[str | None, typer.Option(help="The metric; the suite's by default.")] = None,
     preset: Annotated[
-        str | None, typer.Option(help="Preset of transfer records, where they have several.")
+        str | None,
+        typer.Option(help="Preset of transfer records, protocol of retrieval's, where they have several."),
     ] = None,
     draws: Annotated[
         int, typer.Option(help="Resamples and exchanges of items, up to 1,000,000 (sentemb --limit).")

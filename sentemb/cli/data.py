@@ -44,6 +44,7 @@ def info(name: Annotated[str, typer.Argument(help="A name that `sentemb data lis
         "classes": ", ".join(entry.labels),
         "without labels": ", ".join(entry.unlabelled),
         "rows": ", ".join(f"{split} {rows:,}" for split, rows in entry.rows.items()) or "not counted",
+        "documents": entry.documents and f"{entry.documents:,}",
         "parts of test": ", ".join(f"{part} {rows:,}" for part, rows in entry.parts.items()),
         "made from": entry.derived_from,
         "family": entry.family,

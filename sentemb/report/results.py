@@ -29,6 +29,7 @@ _LABELS = {
     "cisi": "CISI",
     "cacm": "CACM",
     "qnli-dev": "QNLI",
+    "xquad-r/en": "XQuAD-R",
 }
 _ORDER = (*STS.sets, "sickr-mteb", *MULTILINGUAL.sets, *TRANSFER.sets, *RETRIEVAL.sets)
 _RULES = {
@@ -240,6 +241,8 @@ def _search_notes(records: Sequence[Record], names: Sequence[str]) -> Iterator[s
             yield f"{name}: the rows were scored on different documents or queries, so do not compare them"
         elif own[0].split != "test":
             yield f"{name}: the split {own[0].split}"
+    if {*RETRIEVAL.sets} <= {*names}:
+        yield f"average: of {', '.join(_LABELS.get(name, name) for name in RETRIEVAL.sets)}"
 
 
 def geometry_table(records: Sequence[Record]) -> Table:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -23,6 +24,8 @@ from sentemb.evaluation.retrieval.searchers import DenseSearcher, Searcher, sear
 from sentemb.evaluation.retrieval.trec import run_file, write_run
 from sentemb.evaluation.schema import DataSet, Record, Score
 from sentemb.evaluation.suites import RETRIEVAL
+
+logger = logging.getLogger(__name__)
 
 DEPTH = 1000
 """Documents that are found for a query: what MAP looks at, as in BEIR."""
@@ -141,7 +144,24 @@ def search(
 ) -> Sequence[Hits]:
     """What a searcher finds for each query."""
     hits = searcher.search(data, DEPTH + exclude_same_ids, progress=progress)
-    return without_themselves(hits, data, DEPTH) if exclude_same_ids else hits
+    if exclude_same_ids:
+        return without_themselves(hits, data, DEPTH)
+    if copies := _copies(data):
+        logger.warning(
+            "%s: %d of %d queries are documents of the same id and text, and find themselves; leave these "
+            "out (exclude_same_ids=True, --exclude-same-ids), as BEIR does",
+            data.name,
+            copies,
+            len(data),
+        )
+    return hits
+
+
+def _copies(data: RetrievalSet) -> int:
+    """How many queries are a document of the same id, whose title may stand before the text."""
+    texts = dict(zip(data.document_ids, data.documents, strict=True))
+    both = zip(data.query_ids, data.queries, strict=True)
+    return sum(texts.get(name, "").endswith(query) for name, query in both)
 
 
 def dataset_of(data: RetrievalSet) -> DataSet:

@@ -97,13 +97,14 @@ def test_a_hybrid_finds_what_its_parts_find(judged_set: RetrievalSet) -> None:
     assert searcher.name.startswith("hybrid:")
 
 
-def test_a_document_that_is_the_query_itself_can_be_left_out() -> None:
+def test_a_document_that_is_the_query_itself_can_be_left_out(caplog: pytest.LogCaptureFixture) -> None:
     data = make_set()
     data = RetrievalSet(
         data.name, data.split, data.document_ids, data.documents, ["d0", *data.query_ids[1:]],
         [data.documents[0], *data.queries[1:]], data.judged,
     )  # fmt: skip
     whole = evaluate_retrieval("bm25", [data])
+    assert "1 of 12 queries are documents of the same id and text" in caplog.text
     without = evaluate_retrieval("bm25", [data], exclude_same_ids=True)
     assert (whole.protocol, without.protocol) == ("all-documents", "not-itself")
     assert whole.file_name != without.file_name

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
 import pytrec_eval
 
-from sentemb.data.retrieval import RetrievalSet, retrieval_set
+from sentemb.data.retrieval import RetrievalSet, load_retrieval, retrieval_set
 from sentemb.errors import InputError
 from sentemb.evaluation.retrieval import KeywordSearcher, query_scores, read_run, write_run
-from sentemb.evaluation.retrieval.ranking import judged_ranks
+from sentemb.evaluation.retrieval.ranking import Hits, judged_ranks
 
 
 def test_a_run_survives_its_file_and_means_the_same_to_trec_eval(
@@ -23,14 +24,29 @@ def test_a_run_survives_its_file_and_means_the_same_to_trec_eval(
     assert all(
         np.array_equal(*pair) for one in zip(hits, again, strict=True) for pair in zip(*one, strict=True)
     )
+    check_by_trec_eval(judged_set, hits, tmp_path / "runs" / "mine.trec")
+
+
+@pytest.mark.parametrize("name", ["cacm", "xquad-r/zh"])
+def test_real_sets_have_trec_evals_scores(name: str, shared_data: Path, tmp_path: Path) -> None:
+    data = load_retrieval(name, data_dir=shared_data)
+    hits = KeywordSearcher().search(data, 100)
+    write_run(tmp_path / "run.trec", data, hits, "bm25")
+    check_by_trec_eval(data, hits, tmp_path / "run.trec")
+
+
+def check_by_trec_eval(data: RetrievalSet, hits: Sequence[Hits], path: Path) -> None:
     judgements: dict[str, dict[str, int]] = {}
-    for query, document, grade in judged_set.judged.tolist():
-        judgements.setdefault(judged_set.query_ids[query], {})[judged_set.document_ids[document]] = grade
-    with (tmp_path / "runs" / "mine.trec").open() as file:
+    for query, document, grade in data.judged.tolist():
+        judgements.setdefault(data.query_ids[query], {})[data.document_ids[document]] = grade
+    with path.open() as file:
         run = pytrec_eval.parse_run(file)
-    referee = pytrec_eval.RelevanceEvaluator(judgements, {"ndcg_cut_10"}).evaluate(run)
-    scores = query_scores("ndcg@10", judged_ranks(hits, judged_set), judged_set.gold)
-    assert scores == pytest.approx([referee[name]["ndcg_cut_10"] for name in judged_set.query_ids], abs=1e-9)
+    measures = {"ndcg@10": "ndcg_cut_10", "map": "map", "recall@100": "recall_100", "precision@10": "P_10"}
+    referee = pytrec_eval.RelevanceEvaluator(judgements, {*measures.values()}).evaluate(run)
+    for metric, measure in measures.items():
+        expected = [referee.get(name, {}).get(measure, 0.0) for name in data.query_ids]
+        scores = query_scores(metric, judged_ranks(hits, data), data.gold)
+        assert scores == pytest.approx(expected, abs=1e-9), metric
 
 
 @pytest.mark.parametrize(

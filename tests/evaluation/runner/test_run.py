@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -23,6 +24,7 @@ from sentemb.evaluation.schema import Record
 from sentemb.evaluation.suites import STS
 from sentemb.evaluation.transfer.presets import PRESETS, LogisticPreset
 from tests.evaluation.conftest import make_pairs, sentences
+from tests.evaluation.retrieval.conftest import make_set
 
 
 class Letters:
@@ -262,3 +264,29 @@ def test_from_python_on_real_data(shared_data: Path, tmp_path: Path) -> None:
     assert (record.details["sentences"], record.details["independent"]) == (2910, 1413)
     uniformity = record.find("stsb", "uniformity")
     assert uniformity is not None and uniformity.low < uniformity.value < uniformity.high
+
+
+def test_retrieval_takes_the_sets_that_are_there(tmp_path: Path) -> None:
+    data = make_set("cacm", 30, 10)
+    folder = tmp_path / "data" / "cacm"
+    (folder / "qrels").mkdir(parents=True)
+    for name, ids, texts in (
+        ("corpus", data.document_ids, data.documents),
+        ("queries", data.query_ids, data.queries),
+    ):
+        rows = (json.dumps({"_id": one, "text": text}) for one, text in zip(ids, texts, strict=True))
+        (folder / f"{name}.jsonl").write_text("\n".join(rows))
+    (folder / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nq0\td1\t1\n")
+    options = Options(data_dir=tmp_path / "data", check_rows=False)
+    loaded = load_suites(["retrieval"], options)
+    assert [error.name for error in loaded.missing] == ["scifact", "cisi", "tldr", "qnli-dev", "xquad-r/en"]
+    letters = Letters()
+    result = run_suites(letters, loaded, output=tmp_path / "out")
+    assert [one.name for one in result.records["retrieval"].datasets] == ["cacm"]
+    assert len(letters.asked) == len({*data.documents}) + 1  # the one judged query
+    with pytest.raises(InputError, match="holds no sts12"):
+        load_suites(["sts", "retrieval"], options)
+    with pytest.raises(InputError, match=r"holds no scifact .*, nor cisi"):
+        load_suites(["retrieval"], Options(data_dir=tmp_path))
+    with pytest.raises(InputError, match=r"holds no cisi .*; add --allow-missing"):
+        load_suites(["retrieval"], replace(options, sets=["cacm", "cisi"]))
