@@ -29,7 +29,6 @@ _LABELS = {
     "cisi": "CISI",
     "cacm": "CACM",
     "qnli-dev": "QNLI",
-    "xquad-r/en": "XQuAD-R",
 }
 _ORDER = (*STS.sets, "sickr-mteb", *MULTILINGUAL.sets, *TRANSFER.sets, *RETRIEVAL.sets)
 _RULES = {
