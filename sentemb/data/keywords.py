@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from itertools import pairwise
 
 # Han, kana, Thai, Lao, Khmer and Burmese are written without spaces between words.
@@ -40,18 +39,3 @@ def with_bigrams(text: str) -> str:
         The text, with spaces around each pair: three characters become two pairs, one stays alone.
     """
     return _RUN.sub(lambda run: f" {' '.join(map(''.join, pairwise(run[0]))) or run[0]} ", text)
-
-
-def match_any(text: str) -> str:
-    """The expression of FTS5 that finds each document with a word of a query.
-
-    Args:
-        text: The query, after `with_bigrams`.
-
-    Returns:
-        The words joined by OR, a repeated one as often as it is there, as BM25 counts it; empty where there
-        is none.
-    """
-    # FTS5 would take a word with a hyphen for a phrase, so words are cut here as its tokenizer cuts them.
-    cut = "".join(char if unicodedata.category(char)[0] in "LNM" else " " for char in text)
-    return " OR ".join(f'"{word}"' for word in cut.split())

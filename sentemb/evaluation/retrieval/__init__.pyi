@@ -2,6 +2,7 @@ from .evaluate import evaluate_retrieval as evaluate_retrieval
 from .evaluator import RetrievalEvaluator as RetrievalEvaluator
 from .metrics import METRICS as METRICS
 from .metrics import query_scores as query_scores
+from .ranking import Hits as Hits
 from .searchers import DenseSearcher as DenseSearcher
 from .searchers import HybridSearcher as HybridSearcher
 from .searchers import KeywordSearcher as KeywordSearcher

@@ -62,14 +62,23 @@ def nearest(
     Yields:
         The hits of each query.
     """
-    depth = min(depth, len(rows))
-    size = max(1, _BLOCK // max(len(rows), 1))
+    size = rows_of_block(len(rows))
     for start in range(0, len(queries), size):
         similarities = queries[start : start + size] @ documents.T  # (block, unique)
         for own in similarities[:, rows]:  # (documents,)
-            least = np.partition(own, len(own) - depth)[len(own) - depth]
-            chosen = np.flatnonzero(own >= least)
-            yield ranked(chosen, own[chosen], places, depth)
+            yield best(own, places, depth)
+
+
+def rows_of_block(documents: int) -> int:
+    """How many queries are compared with all documents at a time."""
+    return max(1, _BLOCK // max(documents, 1))
+
+
+def best(scores: Single, places: Numbers, depth: int, *, above: float = -np.inf) -> Hits:
+    """The best documents, given the scores of all."""
+    least = np.partition(scores, len(scores) - depth)[len(scores) - depth] if depth < len(scores) else -np.inf
+    chosen = np.flatnonzero((scores >= least) & (scores > above))
+    return ranked(chosen, scores[chosen], places, depth)
 
 
 def fuse(runs: Sequence[Sequence[Hits]], places: Numbers, depth: int) -> list[Hits]:

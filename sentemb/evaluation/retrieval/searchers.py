@@ -5,26 +5,24 @@ from __future__ import annotations
 import hashlib
 import sqlite3
 from collections.abc import Callable, Sequence
-from contextlib import closing
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 
 from sentemb._files import sha256_of
-from sentemb.data.keywords import match_any, tokenizer, with_bigrams
 from sentemb.data.retrieval import RetrievalSet
 from sentemb.encoding import TextEncoder, for_role, similarity_of
 from sentemb.encoding.encoder import Vectors, unique_texts
 from sentemb.errors import InputError
-from sentemb.evaluation.retrieval.ranking import Hits, Numbers, fuse, id_places, nearest, ranked
+from sentemb.evaluation.retrieval.bm25 import bm25_scores, bm25_weights, count_terms
+from sentemb.evaluation.retrieval.ranking import Hits, best, fuse, id_places, nearest, rows_of_block
 from sentemb.evaluation.retrieval.trec import SUFFIX, read_run, run_file
 
 BM25 = "bm25"
 HYBRID = "hybrid:"
 RUN_SUFFIXES = (SUFFIX, ".run")
 _FUSED = 1000  # of each part
-_BEST = "SELECT rowid, rank FROM texts WHERE texts MATCH ? ORDER BY rank, rowid LIMIT ?"
 
 
 class Searcher(Protocol):
@@ -98,33 +96,20 @@ class KeywordSearcher:
 
     @property
     def fingerprint(self) -> str:
-        """The version of SQLite, which computes BM25."""
+        """The version of SQLite, which cuts texts to terms."""
         return f"sqlite-fts5-{sqlite3.sqlite_version}"
 
     def search(self, data: RetrievalSet, depth: int, *, progress: bool = False) -> list[Hits]:
         """See `Searcher.search`."""
+        counts, terms = count_terms(data.documents, data.language)
+        queries, _ = count_terms(data.queries, data.language, terms)
+        scores = bm25_scores(bm25_weights(counts), queries, rows_of_block(len(data.documents)))
         places = id_places(data)
-        with closing(sqlite3.connect("")) as database:  # on disk where it is large, and gone at the end
-            terms = f'tokenize="{tokenizer(data.language)}"'
-            database.execute(f"CREATE VIRTUAL TABLE texts USING fts5(text, content='', {terms})")
-            # Rows in the order in which ties are broken.
-            order = np.argsort(places).tolist()
-            rows = ((row, with_bigrams(data.documents[number])) for row, number in enumerate(order))
-            database.executemany("INSERT INTO texts(rowid, text) VALUES (?, ?)", rows)
-            numbers = np.array(order, dtype=np.int32)
-            return [self._search(database, query, numbers, places, depth) for query in data.queries]
+        return [best(own.astype(np.float32), places, depth, above=0.0) for some in scores for own in some]
 
     def describe(self) -> dict[str, Any]:
         """See `Searcher.describe`."""
         return {"encoder": "BM25", "backend": "SQLite FTS5", "versions": {"sqlite": sqlite3.sqlite_version}}
-
-    def _search(
-        self, database: sqlite3.Connection, query: str, numbers: Numbers, places: Numbers, depth: int
-    ) -> Hits:
-        expression = match_any(with_bigrams(query))
-        found = database.execute(_BEST, (expression, depth)).fetchall() if expression else []
-        rows, scores = np.array(found, dtype=np.float64).reshape(-1, 2).T
-        return ranked(numbers[rows.astype(np.int64)], -scores, places, depth)
 
 
 class HybridSearcher:

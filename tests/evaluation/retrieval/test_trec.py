@@ -27,7 +27,7 @@ def test_a_run_survives_its_file_and_means_the_same_to_trec_eval(
     check_by_trec_eval(judged_set, hits, tmp_path / "runs" / "mine.trec")
 
 
-@pytest.mark.parametrize("name", ["cacm", "xquad-r/zh"])
+@pytest.mark.parametrize("name", ["cisi", "cacm", "tldr", "xquad-r/zh"])
 def test_real_sets_have_trec_evals_scores(name: str, shared_data: Path, tmp_path: Path) -> None:
     data = load_retrieval(name, data_dir=shared_data)
     hits = KeywordSearcher().search(data, 100)
