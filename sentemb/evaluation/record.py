@@ -48,7 +48,7 @@ def check_writable(folder: Path) -> None:
         with tempfile.TemporaryFile(dir=place):
             pass
     except OSError as error:
-        raise OSError(error.errno, error.strerror, str(place)) from error
+        raise OSError(error.errno, error.strerror, str(folder)) from error
 
 
 def check_free(path: Path, fingerprint: str, *, overwrite: bool) -> None:

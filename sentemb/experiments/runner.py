@@ -23,7 +23,7 @@ from sentemb.experiments.eta import Eta, duration
 from sentemb.experiments.experiment import Experiment, PlannedTrial, default_options
 from sentemb.experiments.samplers import ImpossibleDraw
 from sentemb.experiments.workers import run_here, run_in_processes
-from sentemb.training.recipes import get_recipe, recipes_of
+from sentemb.training.recipes import RECIPES, recipes_of
 
 if TYPE_CHECKING:
     from sentemb.training.progress import ConsoleProgress
@@ -68,8 +68,8 @@ class TrialKind(ABC):
     recipes: ClassVar[tuple[str, ...]]  # kinds of the recipes that its methods may have; none: no recipes
 
     def __init__(self, experiment: Experiment, data: Any, place: Place) -> None:
-        for method in experiment.chosen:
-            if self.recipes and get_recipe(method.recipe).kind not in self.recipes:
+        for method in experiment.chosen if self.recipes else ():
+            if method.recipe in RECIPES and RECIPES[method.recipe].kind not in self.recipes:
                 raise InputError(
                     f"{method.recipe} is no recipe for {experiment.kind}",
                     f"take one of {', '.join(name for kind in self.recipes for name in recipes_of(kind))}",

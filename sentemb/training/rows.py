@@ -123,5 +123,5 @@ def dev_evaluator(config: TrainConfig) -> DevEvaluator | None:
     except InputError as error:
         hint = "give --data-dir, a file of scored pairs as --dev, or --dev none to keep the last weights"
         raise InputError(
-            f"dev set: {error.message}", f"{error.hint}, or {hint}" if error.hint else hint
+            f"dev set {config.dev}: {error.message}", f"{error.hint}, or {hint}" if error.hint else hint
         ) from None

@@ -14,7 +14,7 @@ from sentemb.encoding.cache import VectorStore
 from sentemb.evaluation.record import load_predictions, read_record
 from sentemb.search import SearchIndex
 from tests import processes
-from tests.evaluation.test_record import make_record, write
+from tests.evaluation.test_record import sts_record, write
 from tests.kills.test_kills import STOPS
 from tests.search.bag_of_words import BagOfWords
 
@@ -33,7 +33,7 @@ def read_index(folder: Path) -> None:
 
 
 def save_record(folder: Path, number: int) -> None:
-    write(make_record(count=9000, noise=0.3 + number / 10), folder, overwrite=True)
+    write(sts_record(count=9000, noise=0.3 + number / 10), folder, overwrite=True)
 
 
 def read_one_record(folder: Path) -> None:

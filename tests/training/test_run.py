@@ -306,8 +306,8 @@ def test_seeds_give_a_mean_a_deviation_and_a_range(configure: Configure, tmp_pat
         ({"batch_size": 1}, "with batch_size 1 no anchor has a negative"),
         ({"data": "absent.txt"}, "absent.txt"),
         ({"base": "absent-model"}, "absent-model"),
-        ({"dev": "absent.tsv"}, r"dev set: .*absent\.tsv.*--dev none"),
-        ({"dev": "stsc"}, r"dev set: .*stsc.*--dev none"),
+        ({"dev": "absent.tsv"}, r"dev set .*absent\.tsv.*--dev none"),
+        ({"dev": "stsc"}, r"dev set .*stsc.*--dev none"),
         ({"pooling": "clss"}, "unknown pooling 'clss'"),
         ({"loss": "SimCseLoss"}, "unknown loss: SimCseLoss; did you mean SimCSELoss"),
         (
