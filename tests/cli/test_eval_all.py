@@ -121,7 +121,7 @@ def test_geometry_of_a_file_of_pairs(sentemb: Command, model: Path, tmp_path: Pa
     [
         (["--suites", "sts,glue"], "no suite is called 'glue'"),
         (["--suites", "transfer", "--preset", "fast"], "no preset 'fast'"),
-        (["--suites", "transfer"], "other --suites"),
+        (["--suites", "transfer"], "--data-dir"),
         (["--output", "/proc/nowhere"], "/proc/nowhere"),
     ],
 )

@@ -200,7 +200,7 @@ def load_suites(names: Sequence[str], options: Options, *, allow_missing: bool =
     if not suites or not (allow_missing or all(one.optional for one in loaded if one.missing)):
         others = list(dict.fromkeys(error.name for error in missing if error.name != missing[0].name))
         message = f"{missing[0].message}{', nor ' if others else ''}{', '.join(others)}"
-        if not suites:
-            raise InputError(message, "name the folder of the data, or other --suites")
-        raise InputError(message, "add --allow-missing (allow_missing=True) to skip them")
+        if suites and len(names) > 1:
+            raise InputError(message, "add --allow-missing (allow_missing=True) to skip them")
+        raise InputError(message, "give the folder of the data with --data-dir, or name others")
     return Loaded(suites, missing)

@@ -245,7 +245,7 @@ def test_missing_data_is_named_at_once_and_skipped_only_when_allowed(
     some = load_suites(["transfer", "geometry", "sts"], options, allow_missing=True)
     assert [one.name for one in some.suites] == ["sts", "geometry"]
     assert len(some.missing) == 14
-    with pytest.raises(InputError, match="name the folder of the data, or other --suites"):
+    with pytest.raises(InputError, match="give the folder of the data with --data-dir"):
         load_suites(["transfer"], options, allow_missing=True)
     with pytest.raises(InputError, match="30 of 1,379 rows"):  # damaged is not missing
         load_suites(["sts"], Options(data_dir=tmp_path), allow_missing=True)
@@ -288,5 +288,5 @@ def test_retrieval_takes_the_sets_that_are_there(tmp_path: Path) -> None:
         load_suites(["sts", "retrieval"], options)
     with pytest.raises(InputError, match=r"holds no scifact .*, nor cisi"):
         load_suites(["retrieval"], Options(data_dir=tmp_path))
-    with pytest.raises(InputError, match=r"holds no cisi .*; add --allow-missing"):
+    with pytest.raises(InputError, match=r"holds no cisi .*; give the folder"):
         load_suites(["retrieval"], replace(options, sets=["cacm", "cisi"]))
