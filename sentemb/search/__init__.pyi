@@ -10,3 +10,4 @@ from .plan import IndexPlan as IndexPlan
 from .plan import estimate_bytes as estimate_bytes
 from .plan import plan_index as plan_index
 from .source import EncoderSource as EncoderSource
+from .writer import Changed as Changed

@@ -17,7 +17,7 @@ from sentemb.encoding.encoder import TextEncoder, Vectors
 from sentemb.errors import InputError
 from sentemb.search.documents import Document, as_documents
 from sentemb.search.manifest import EncoderFacts, Manifest, Recall
-from sentemb.search.plan import IndexPlan, Kind, Metric, format_bytes, plan_index
+from sentemb.search.plan import IndexPlan, Kind, Metric, format_bytes, plan_index, suits_ivfpq
 from sentemb.search.recall import ExactNeighbours, hold_out, tune_and_measure
 from sentemb.search.shards import EncodedTexts, Progress, encode_texts
 from sentemb.search.store import DocumentStore, write_store
@@ -39,13 +39,16 @@ def build_in(
     metric: Metric,
     memory_budget: int | None,
     progress: Progress,
+    compacting: bool = False,
 ) -> tuple[Manifest, VectorIndex, DocumentStore]:
-    """Build an index in a work folder that nobody else uses."""
+    """Build an index in a work folder that nobody else uses; where compacting, of no documents at all too."""
     path = folder / "documents.sqlite"
     counts = write_store(path, _counted(as_documents(documents), progress))
-    if counts.documents == 0:
+    if counts.documents == 0 and not compacting:
         blank = f"; {counts.left_out} are blank" if counts.left_out else ""
         raise InputError(f"there are no documents to index{blank}", "give at least one text")
+    if compacting and kind == "ivfpq" and not suits_ivfpq(counts.texts, encoder.dimension):
+        kind = "auto"  # what was built of more documents than are left
     plan = plan_index(counts.texts, encoder.dimension, kind=kind, memory_budget=memory_budget)
     _check_disk(folder, counts.texts * encoder.dimension * 4, plan.bytes + path.stat().st_size)
     logger.info("%s", plan.reason)

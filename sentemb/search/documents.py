@@ -31,8 +31,8 @@ class Document:
     location: str | None = None
 
 
-def as_documents(items: Iterable[Any]) -> Iterator[Document]:
-    """Bring every accepted form of a document into one, with an id and a location."""
+def as_documents(items: Iterable[Any], *, first: int = 0) -> Iterator[Document]:
+    """Bring every accepted form of a document into one, with an id, counted from `first`, and a location."""
     if isinstance(items, (str, bytes, Path)):
         raise InputError(
             f"documents must be a collection of texts, not the single value {str(items)[:60]!r}",
@@ -41,7 +41,7 @@ def as_documents(items: Iterable[Any]) -> Iterator[Document]:
     for position, item in enumerate(items):
         document = _as_document(item, position)
         location = document.location or f"document {position}"
-        identifier = position if document.id is None else document.id
+        identifier = first + position if document.id is None else document.id
         _check(document.text, identifier, location)
         yield replace(document, id=identifier, location=location)
 
@@ -99,13 +99,22 @@ def _as_document(item: Any, position: int) -> Document:
 def _check(text: Any, identifier: Any, location: str) -> None:
     if not isinstance(text, str):
         raise InputError(f"{location}: the text is a {type(text).__name__}, not a string")
+    check_id(identifier, location)
+    _check_letters("text", text, location)
+
+
+def check_id(identifier: Any, location: str) -> None:
+    """Refuse what cannot be the id of a document."""
     if not isinstance(identifier, (str, int)) or isinstance(identifier, bool):
         raise InputError(f"{location}: the id {identifier!r} is neither a string nor an integer")
     if isinstance(identifier, int) and not -(2**63) <= identifier < 2**63:
         raise InputError(f"{location}: the id {identifier} has more than 64 bits", "pass it as a string")
-    for what, value in (("text", text), ("id", str(identifier))):
-        if any("\ud800" <= letter <= "\udfff" for letter in value):
-            raise InputError(f"{location}: the {what} holds half a surrogate pair, which is no character")
+    _check_letters("id", str(identifier), location)
+
+
+def _check_letters(what: str, value: str, location: str) -> None:
+    if any("\ud800" <= letter <= "\udfff" for letter in value):
+        raise InputError(f"{location}: the {what} holds half a surrogate pair, which is no character")
 
 
 def _text_column(values: Mapping[str, Any], location: str) -> str:

@@ -1,15 +1,19 @@
 """The index folder on disk: the old index or the new one, whatever dies when.
 
-Files carry the beginning of their checksum in their name, so that two states never share one. The manifest is
-replaced last and in one step; what it does not mention was left by a death and is removed by the next save.
+Files carry the beginning of their checksum in their name, or a random number where they change, so that two
+states never share one. The manifest is replaced last and in one step; what it does not mention was left by a
+death and is removed by the next writer.
 """
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 import re
-from collections.abc import Callable
+import secrets
+import shutil
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TypeVar
 
@@ -20,10 +24,14 @@ from sentemb.errors import InputError
 from sentemb.search.manifest import NAME, Manifest, Role, StoredFile
 
 _LOCK = ".lock"
+WORK = ".compacting"
 _OURS = re.compile(
-    r"(vectors-[0-9a-f]{16}\.faiss|documents-[0-9a-f]{16}\.sqlite|\.(vectors|documents|manifest).*\.partial)"
+    r"(vectors-[0-9a-f]{16}\.faiss|(documents|living)-[0-9a-f]{16}\.sqlite(-wal|-shm|-journal)?"
+    r"|\.(vectors|documents|living|manifest).*\.partial(-wal|-shm|-journal)?|\.compacting)"
 )
-_SUFFIXES: dict[Role, str] = {"vectors": ".faiss", "documents": ".sqlite"}
+_LOGS = ("-wal", "-shm", "-journal")
+_SUFFIXES: dict[Role, str] = {"vectors": ".faiss", "documents": ".sqlite", "living": ".sqlite"}
+Writers = Mapping[Role, Callable[[Path], None]]
 Opened = TypeVar("Opened")
 
 
@@ -43,25 +51,42 @@ def check_output(path: Path, *, overwrite: bool) -> None:
         raise InputError(f"{existing} cannot be written to", "choose another output folder")
 
 
-def save_folder(
-    path: Path, manifest: Manifest, writers: dict[Role, Callable[[Path], None]], *, overwrite: bool
-) -> Manifest:
+def save_folder(path: Path, manifest: Manifest, writers: Writers, *, overwrite: bool) -> Manifest:
     """Write an index; of several processes that save to one folder, one does so at a time."""
     check_output(path, overwrite=overwrite)
     made = not path.exists()
     path.mkdir(parents=True, exist_ok=True)
+    try:
+        with changing(path):
+            check_output(path, overwrite=overwrite)  # another process may have saved meanwhile
+            return place(path, dataclasses.replace(manifest, files={}), writers)
+    except BaseException:
+        if made and not (path / NAME).exists():
+            with contextlib.suppress(OSError):  # another process has begun to save here
+                path.rmdir()
+        raise
+
+
+@contextlib.contextmanager
+def changing(path: Path) -> Iterator[None]:
+    """Be the only writer of a folder; afterwards nothing is left of what failed or was killed."""
+    if not os.access(path, os.W_OK | os.X_OK):
+        raise InputError(f"{path} cannot be written to", "change its permissions or copy it")
     with FileLock(path / _LOCK):
         try:
-            check_output(path, overwrite=overwrite)  # another process may have saved meanwhile
-            files = {role: _place(path, role, write) for role, write in writers.items()}
-            manifest = dataclasses.replace(manifest, files=files)
-            manifest.write(path)
-        except BaseException:
+            yield
+        finally:
             _sweep(path)
-            if made and not (path / NAME).exists():
-                path.rmdir()
-            raise
-        _sweep(path)
+
+
+def place(path: Path, manifest: Manifest, writers: Writers) -> Manifest:
+    """Write files and then the manifest, which keeps those that it names; the caller holds the lock."""
+    files = {role: _place(path, role, write) for role, write in writers.items()}
+    living = files.pop("living", None)
+    manifest = dataclasses.replace(
+        manifest, files={**manifest.files, **files}, living=living.name if living else None
+    )
+    manifest.write(path)
     return manifest
 
 
@@ -71,13 +96,19 @@ def open_folder(path: Path, open_files: Callable[[Manifest], Opened], *, verify:
         manifest = Manifest.read(path)
         try:
             _check_files(path, manifest, verify=verify)
-            return open_files(manifest)
+            opened = open_files(manifest)
         except (InputError, OSError):
             if Manifest.read(path) == manifest:
                 raise
+            continue
+        # A database that goes loses its log first: opened without it, it would be neither old nor new.
+        if manifest.living is None or Manifest.read(path) == manifest:
+            return opened
 
 
 def _check_files(path: Path, manifest: Manifest, *, verify: bool) -> None:
+    if manifest.living is not None and not (path / manifest.living).is_file():
+        raise InputError(f"{path / manifest.living} is missing", "build the index again")
     for stored in manifest.files.values():
         file = path / stored.name
         if not file.is_file():
@@ -93,7 +124,8 @@ def _place(folder: Path, role: Role, write: Callable[[Path], None]) -> StoredFil
     partial = folder / f".{role}.{os.getpid()}.partial"
     write(partial)
     checksum = sha256_of(partial)
-    stored = StoredFile(f"{role}-{checksum[:16]}{_SUFFIXES[role]}", partial.stat().st_size, checksum)
+    mark = secrets.token_hex(8) if role == "living" else checksum[:16]
+    stored = StoredFile(f"{role}-{mark}{_SUFFIXES[role]}", partial.stat().st_size, checksum)
     settle(partial, folder / stored.name)
     return stored
 
@@ -107,9 +139,14 @@ def _sweep(folder: Path) -> None:
     kept: set[str] = set()
     if (folder / NAME).exists():
         try:
-            kept = {stored.name for stored in Manifest.read(folder).files.values()}
+            names = Manifest.read(folder).names
+            kept = {name + log for name in names for log in ("", *_LOGS)}
         except InputError:  # damaged: what it needs cannot be known, so nothing is removed
             return
     for child in folder.iterdir():
-        if _is_ours(child) and child.name not in kept:
+        if not _is_ours(child) or child.name in kept:
+            continue
+        if child.is_dir():
+            shutil.rmtree(child, ignore_errors=True)
+        else:
             child.unlink(missing_ok=True)

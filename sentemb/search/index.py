@@ -4,26 +4,32 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+import threading
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
 from pathlib import Path
 from typing import Any, Literal, overload
 
 import numpy as np
 
-from sentemb.encoding.encoder import TextEncoder
+from sentemb.encoding.encoder import TextEncoder, Vectors
 from sentemb.errors import InputError
 from sentemb.search.build import build_in
-from sentemb.search.folder import open_folder, save_folder
-from sentemb.search.manifest import EncoderFacts, Manifest
+from sentemb.search.compaction import compact
+from sentemb.search.documents import Document, check_id
+from sentemb.search.encoders import matching, resolve
+from sentemb.search.folder import save_folder
+from sentemb.search.manifest import EncoderFacts, Manifest, Role
 from sentemb.search.plan import Kind, Metric
-from sentemb.search.shards import Progress
+from sentemb.search.ready import ReadyVectors
+from sentemb.search.segments import Segments
+from sentemb.search.shards import Progress, encode_checked
 from sentemb.search.source import EncoderSource
-from sentemb.search.store import DocumentStore
-from sentemb.search.vectors import VectorIndex, comparable
+from sentemb.search.vectors import comparable
+from sentemb.search.view import View, open_view
 from sentemb.search.work import SHARDS, locked
+from sentemb.search.writer import Changed, Writer, change
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,13 +63,20 @@ class SearchIndex:
         'a cat sat'
     """
 
-    def __init__(
-        self, manifest: Manifest, vectors: VectorIndex, documents: DocumentStore, encoder: TextEncoder
-    ) -> None:
-        self.manifest = manifest
-        self._vectors = vectors
-        self._documents = documents
+    def __init__(self, view: View, encoder: TextEncoder) -> None:
+        self._view = view
         self._encoder = encoder
+        self._lock = threading.Lock()
+
+    @property
+    def manifest(self) -> Manifest:
+        """What is known of the index, now."""
+        return self._current().manifest
+
+    def _current(self) -> View:
+        with self._lock:
+            self._view = self._view.newest()
+            return self._view
 
     @classmethod
     def build(
@@ -103,7 +116,7 @@ class SearchIndex:
         """
         if metric not in ("cosine", "dot"):
             raise InputError(f"unknown metric {metric!r}", "choose cosine or dot")
-        loaded = _resolve(encoder)
+        loaded = resolve(encoder)
         if source is None and isinstance(encoder, (str, Path)):
             source = EncoderSource(str(encoder))
         place = source.located() if source else None
@@ -125,7 +138,7 @@ class SearchIndex:
             if work_dir is None:
                 shutil.rmtree(folder, ignore_errors=True)
             raise
-        index = cls(manifest, vectors, store, loaded)
+        index = cls(View(manifest, Segments.of(vectors), store), loaded)
         if work_dir is None:
             for shard in folder.glob(SHARDS):
                 shard.unlink()
@@ -172,21 +185,15 @@ class SearchIndex:
                 )
         if not texts:
             return []
-        k = min(int(k), len(self))
-        vectors = comparable(self._encoder.encode(texts), self.manifest.metric)
-        scores, numbers = self._vectors.search(vectors, min(k, len(self._vectors)))
-        if min_score is not None:
-            numbers = np.where(scores >= min_score, numbers, -1)
-        documents = self._documents.documents_of(np.unique(numbers[numbers >= 0]).tolist(), k)
-        found = []
-        for row in zip(scores.tolist(), numbers.tolist(), strict=True):
-            hits = (
-                Hit(document.id, score, document.text, document.metadata)
-                for score, number in zip(*row, strict=True)
-                for document in documents.get(number, ())
-            )
-            found.append(list(islice(hits, k)))
-        return found[0] if isinstance(queries, str) else found
+        vectors = comparable(self._encoder.encode(texts), self._view.manifest.metric)
+        found = None
+        while found is None:  # the documents have changed between the vectors and the texts
+            found = self._current().find(vectors, int(k), min_score)
+        hits = [
+            [Hit(document.id, score, document.text, document.metadata) for score, document in row]
+            for row in found
+        ]
+        return hits[0] if isinstance(queries, str) else hits
 
     def save(self, path: str | Path, *, overwrite: bool = False) -> None:
         """Write the index folder: a manifest, the faiss index and the documents.
@@ -200,12 +207,139 @@ class SearchIndex:
             InputError: The place is taken or cannot be written to.
             OSError: The disk is full; what was there is unchanged.
         """
-        self.manifest = save_folder(
-            Path(path),
-            self.manifest,
-            {"vectors": self._vectors.write, "documents": self._documents.copy_to},
-            overwrite=overwrite,
-        )
+        with self._lock:
+            self._view = self._view.newest()
+            saved = _write(self._view, Path(path), overwrite=overwrite)
+            if self._view.folder is None:
+                self._view = replace(self._view, manifest=saved)
+
+    def add(
+        self,
+        documents: Iterable[Any],
+        vectors: Any | None = None,
+        *,
+        progress: Progress | None = None,
+    ) -> Changed:
+        """Add documents, which are found once this returns.
+
+        The documents of one call are added together or not at all. An index that was loaded changes in its
+        folder, where every process that has it open finds the new state; one that was built changes in memory
+        until it is saved. Another writer of the same folder waits.
+
+        Args:
+            documents: As for `build`; a document without an id gets the next integer.
+            vectors: Their vectors, float (n, dim), from the encoder of the index; by default they are
+                encoded. A text that the index has already keeps the vector it has.
+            progress: Called with `("encode", done, 0)`.
+
+        Returns:
+            The counts.
+
+        Raises:
+            InputError: An id is in the index already or occurs twice, a document or a vector is not valid, or
+                the folder holds another index by now.
+        """
+        return self._add(documents, vectors, progress, replacing=False)
+
+    def update(
+        self,
+        documents: Iterable[Any],
+        vectors: Any | None = None,
+        *,
+        progress: Progress | None = None,
+    ) -> Changed:
+        """Put documents in the place of those with their ids; documents with new ids are added.
+
+        Args:
+            documents: As for `add`. What is replaced moves to the end. A blank document removes the one that
+                has its id.
+            vectors: As for `add`.
+            progress: As for `add`.
+
+        Returns:
+            The counts.
+
+        Raises:
+            InputError: As for `add`, except that ids may be in the index.
+        """
+        return self._add(documents, vectors, progress, replacing=True)
+
+    def _add(
+        self, documents: Iterable[Any], vectors: Any | None, progress: Progress | None, *, replacing: bool
+    ) -> Changed:
+        ready = None if vectors is None else ReadyVectors(vectors, self._view.manifest.dimension)
+
+        def encode(positions: Sequence[int], texts: Sequence[str]) -> Vectors:
+            return encode_checked(self._encoder, texts) if ready is None else ready.at(positions)
+
+        def work(writer: Writer) -> Changed:
+            report = progress or (lambda stage, done, total: None)
+            done = writer.add(documents, encode, replacing=replacing, progress=report)
+            if ready is not None:
+                ready.check_count(sum(done))
+            return done
+
+        return change(self._folder(), self._view.manifest.line, work)
+
+    def delete(self, ids: Iterable[str | int]) -> int:
+        """Delete documents, which are not found any more once this returns.
+
+        Args:
+            ids: Their ids; ids that the index does not have are passed over. 1 and "1" are different ids.
+
+        Returns:
+            How many documents were deleted.
+
+        Raises:
+            InputError: What was given is no id, or the folder holds another index by now.
+        """
+        wanted = _ids(ids)
+        return change(self._folder(), self._view.manifest.line, lambda writer: writer.delete(wanted))
+
+    def get(self, ids: Iterable[str | int]) -> list[Document | None]:
+        """The documents with some ids, in their order; None for an id that the index does not have."""
+        wanted, store = _ids(ids), self._current().store
+        with store.reading():
+            return [store.get(identifier) for identifier in wanted]
+
+    def count(self) -> int:
+        """How many documents there are, as `len` does."""
+        return len(self)
+
+    def compact(
+        self,
+        *,
+        kind: Kind | Literal["auto"] | None = None,
+        memory_budget: int | None = None,
+        progress: Progress | None = None,
+    ) -> None:
+        """Make the index that `build` makes of the documents of now, with the vectors that it has.
+
+        Changes are kept beside the faiss index until then, where searching them is exact but takes time with
+        every vector; this merges them and gives the space of deleted documents back. Searches go on
+        meanwhile.
+
+        Args:
+            kind: As for `build`; by default the kind that the index has.
+            memory_budget: As for `build`; an IVF-PQ index keeps its size per vector by default.
+            progress: Called with `(stage, done, total)`.
+
+        Raises:
+            InputError: An IVF-PQ index without re-ranking codes, which keeps too little of its vectors, or
+                nothing fits the budget.
+        """
+        compact(self._folder(), kind=kind, memory_budget=memory_budget, progress=progress)
+
+    def _folder(self) -> Path:
+        """Where the index changes; one that was only built gets a folder for as long as it lives."""
+        with self._lock:
+            if self._view.folder is None:
+                folder = Path(tempfile.mkdtemp(prefix="sentemb-index-"))
+                weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+                _write(self._view, folder / "index", overwrite=False)
+                self._view = open_view(folder / "index", verify=False)
+            folder_of: Path = self._view.folder  # type: ignore[assignment]  # it was given one above
+            return folder_of
 
     @classmethod
     def load(cls, path: str | Path, encoder: Any | None = None, *, verify: bool = True) -> SearchIndex:
@@ -223,43 +357,20 @@ class SearchIndex:
         Raises:
             InputError: No index, a damaged one, or another encoder than the one it was built with.
         """
-        path = Path(path)
-
-        def open_files(manifest: Manifest) -> tuple[Manifest, VectorIndex, DocumentStore]:
-            vectors = VectorIndex.read(path / manifest.files["vectors"].name, manifest.kind, manifest.effort)
-            if (len(vectors), vectors.dimension) != (manifest.vectors, manifest.dimension):
-                raise InputError(f"the vectors of {path} are not those of its manifest", "build it again")
-            return manifest, vectors, DocumentStore(path / manifest.files["documents"].name)
-
-        manifest, vectors, documents = open_folder(path, open_files, verify=verify)
-        return cls(manifest, vectors, documents, _matching(encoder, manifest, path))
+        view = open_view(Path(path), verify=verify)
+        return cls(view, matching(encoder, view.manifest, Path(path)))
 
 
-def _resolve(encoder: Any) -> TextEncoder:
-    # On the class: an object's fingerprint may take a while. What is an encoder already needs no torch.
-    if hasattr(type(encoder), "fingerprint"):
-        ready: TextEncoder = encoder
-        return ready
-
-    from sentemb.encoding import load_encoder
-
-    return load_encoder(encoder)
+def _ids(ids: Iterable[str | int]) -> list[str | int]:
+    if isinstance(ids, (str, bytes, int)):
+        raise InputError(f"ids must be a collection, not the single value {ids!r}", "pass a list")
+    wanted = list(ids)
+    for position, identifier in enumerate(wanted):
+        check_id(identifier, f"id {position}")
+    return wanted
 
 
-def _matching(encoder: Any | None, manifest: Manifest, path: Path) -> TextEncoder:
-    wanted = manifest.encoder
-    if wanted.source is not None and (encoder is None or isinstance(encoder, (str, Path))):
-        # The model may have moved; pooling and the other options of the build still apply.
-        loaded = replace(wanted.source, model=str(encoder or wanted.source.model)).load()
-    elif encoder is not None:
-        loaded = _resolve(encoder)
-    else:
-        raise InputError(f"{path} does not say where its encoder {wanted.name} is", "pass the encoder")
-    fingerprint = loaded.fingerprint
-    if fingerprint != wanted.fingerprint:
-        raise InputError(
-            f"{path} was built with {wanted.name} ({wanted.fingerprint[:12]}), "
-            f"the encoder given is {loaded.name} ({fingerprint[:12]})",
-            "search with the encoder of the build, or build the index again",
-        )
-    return loaded
+def _write(view: View, path: Path, *, overwrite: bool) -> Manifest:
+    documents: Role = "documents" if view.manifest.living is None else "living"
+    writers = {"vectors": view.segments.base.write, documents: view.store.copy_to}
+    return save_folder(path, view.manifest, writers, overwrite=overwrite)

@@ -1,4 +1,8 @@
-"""`manifest.json`: what an index folder holds, and the proof that it is unchanged."""
+"""`manifest.json`: what an index folder holds, and the proof that it is unchanged.
+
+Format 1 names two files that never change. Format 2 is a living index: its documents, and what was changed
+since the vectors were indexed, are in a database whose transactions decide.
+"""
 
 from __future__ import annotations
 
@@ -18,9 +22,10 @@ from sentemb.search.plan import Kind, Metric
 from sentemb.search.source import EncoderSource
 
 FORMAT = 1
+LIVING_FORMAT = 2
 NAME = "manifest.json"
 
-Role = Literal["vectors", "documents"]
+Role = Literal["vectors", "documents", "living"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +83,10 @@ class Manifest:
         vectors: Number of unique texts, each of which has one vector.
         left_out: Number of blank documents that were left out.
         versions: Versions of sentemb, faiss and numpy.
-        files: `vectors` and `documents`; empty until the index is saved.
+        files: `vectors` and `documents`; empty until the index is saved. A living index has `vectors` alone.
+        living: The database of a living index.
+        lineage: The same for all states of one index, however often it was changed and compacted.
+        next_id: The id that the next document without one gets, where deleted documents had higher ones.
     """
 
     created: str
@@ -95,12 +103,25 @@ class Manifest:
     left_out: int
     versions: dict[str, str]
     files: dict[Role, StoredFile]
+    living: str | None = None
+    lineage: str = ""
+    next_id: int = 0
+
+    @property
+    def line(self) -> str:
+        """The lineage; that of a saved index that was never changed is its content."""
+        return self.lineage or "-".join(stored.sha256[:16] for _, stored in sorted(self.files.items()))
+
+    @property
+    def names(self) -> list[str]:
+        """The names of all files of a saved index."""
+        return [*(stored.name for stored in self.files.values()), *([self.living] if self.living else [])]
 
     @property
     def bytes_per_vector(self) -> float:
         """Size of the saved faiss index for each vector; 0 before it is saved."""
         stored = self.files.get("vectors")
-        return stored.bytes / self.vectors if stored else 0.0
+        return stored.bytes / max(1, self.vectors) if stored else 0.0
 
     def write(self, folder: Path) -> None:
         """Put the manifest in place, atomically: from this moment on the folder is this index."""
@@ -134,9 +155,10 @@ class Manifest:
             checksum = value.pop("checksum", None)
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             raise InputError(f"{path} is not the manifest of an index", "build the index again") from None
-        if found != FORMAT:
+        if found not in (FORMAT, LIVING_FORMAT):
             raise InputError(
-                f"{path} has format {found!r}, this sentemb reads {FORMAT}", "update sentemb or rebuild"
+                f"{path} has format {found!r}, this sentemb reads {FORMAT} and {LIVING_FORMAT}",
+                "update sentemb or rebuild",
             )
         if checksum is None or _sealed(value) != text:
             raise InputError(f"{path} does not match its checksum", "build the index again")
@@ -146,9 +168,9 @@ class Manifest:
             first = error.errors()[0]
             place = ".".join(map(str, first["loc"]))
             raise InputError(f"{path}, {place}: {first['msg']}", "build the index again") from None
-        if {*manifest.files} != {"vectors", "documents"}:
+        if {*manifest.files} != ({"vectors"} if manifest.living else {"vectors", "documents"}):
             raise InputError(f"{path} does not name its files", "build the index again")
-        if any(Path(file.name).name != file.name for file in manifest.files.values()):
+        if any(Path(name).name != name for name in manifest.names):
             raise InputError(f"{path} names a file outside its folder", "build the index again")
         return manifest._with_source(lambda source: source.located(folder))
 
@@ -158,7 +180,7 @@ _CHECK = TypeAdapter(Manifest)
 
 def _sealed(content: dict[str, Any]) -> str:
     """The file's text: the checksum covers everything before it, down to the spaces."""
-    value = {"format": FORMAT, **content}
+    value = {"format": LIVING_FORMAT if content.get("living") else FORMAT, **content}
     checksum = hashlib.sha256(_dump(value).encode()).hexdigest()
     return _dump(value | {"checksum": checksum})
 

@@ -130,16 +130,17 @@ def format_bytes(size: float) -> str:
 
 
 def _automatic(count: int, dimension: int) -> list[str]:
-    suits_ivfpq = _suits_ivfpq(count, dimension)
+    suited = suits_ivfpq(count, dimension)
     if count <= FLAT_LIMIT:
-        return ["Flat", *(_variants("ivfpq", count, dimension) if suits_ivfpq else [])]
+        return ["Flat", *(_variants("ivfpq", count, dimension) if suited else [])]
     return [
         *_variants("hnsw", count, dimension),
-        *(_variants("ivfpq", count, dimension) if suits_ivfpq else ["Flat"]),
+        *(_variants("ivfpq", count, dimension) if suited else ["Flat"]),
     ]
 
 
-def _suits_ivfpq(count: int, dimension: int) -> bool:
+def suits_ivfpq(count: int, dimension: int) -> bool:
+    """Whether IVF-PQ can be trained on so many vectors of this length."""
     return count >= IVFPQ_MINIMUM and dimension % 2 == 0
 
 
@@ -149,7 +150,7 @@ def _variants(kind: Kind, count: int, dimension: int) -> list[str]:
         return ["Flat"]
     if kind == "hnsw":
         return [f"HNSW{HNSW_NEIGHBOURS}"]
-    if not _suits_ivfpq(count, dimension):
+    if not suits_ivfpq(count, dimension):
         raise InputError(
             f"ivfpq needs {IVFPQ_MINIMUM} vectors of an even dimension, there are {count:,} of {dimension}",
             "use the kind flat or hnsw",

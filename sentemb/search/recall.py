@@ -30,24 +30,28 @@ def hold_out(count: int, *, seed: int = 0) -> Numbers:
 
 
 class ExactNeighbours:
-    """The exact 10 nearest of some queries among vectors that come in pieces."""
+    """The exact k nearest of some queries among vectors that come in pieces."""
 
-    def __init__(self, queries: Vectors) -> None:
+    def __init__(self, queries: Vectors, k: int = K) -> None:
         self._queries = queries
-        self._heap = faiss.ResultHeap(len(queries), K, keep_max=True)
+        self._k = k
+        self._heap = faiss.ResultHeap(len(queries), k, keep_max=True)
 
     def add(self, vectors: Vectors, numbers: Numbers) -> None:
         """Compare the queries with more vectors (n, dim) under their numbers (n,)."""
         scores, rows = faiss.knn(
-            self._queries, vectors, min(K, len(vectors)), metric=faiss.METRIC_INNER_PRODUCT
+            self._queries, vectors, min(self._k, len(vectors)), metric=faiss.METRIC_INNER_PRODUCT
         )
         self._heap.add_result(scores, numbers[rows])
 
     def numbers(self) -> Numbers:
-        """The neighbours' numbers, (q, 10), best first; call once, at the end."""
+        """The neighbours' numbers, (q, k), best first; call once, at the end."""
+        return self.found()[1]
+
+    def found(self) -> tuple[Vectors, Numbers]:
+        """Scores and numbers of the neighbours, (q, k) each, best first; call once, at the end."""
         self._heap.finalize()
-        found: Numbers = self._heap.I
-        return found
+        return self._heap.D, self._heap.I
 
 
 def tune_and_measure(index: VectorIndex, queries: Vectors, exact: Numbers) -> Recall:

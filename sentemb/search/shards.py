@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -68,14 +68,15 @@ def encode_texts(
         found = path.exists()
         if not found:
             with new_file(path) as file:
-                np.save(file, _encode(encoder, texts), allow_pickle=False)
+                np.save(file, encode_checked(encoder, texts), allow_pickle=False)
         encoded = encoded or not found
         paths.append(path)
         progress("encode" if encoded else "resume", start + len(texts), count)
     return EncodedTexts(tuple(paths), count, encoder.dimension, metric)
 
 
-def _encode(encoder: TextEncoder, texts: list[str]) -> Vectors:
+def encode_checked(encoder: TextEncoder, texts: Sequence[str]) -> Vectors:
+    """Encode texts and hold the encoder to its promise."""
     vectors = np.ascontiguousarray(encoder.encode(texts), dtype=np.float32)
     if vectors.shape != (len(texts), encoder.dimension):
         raise InputError(

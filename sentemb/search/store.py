@@ -9,7 +9,7 @@ import json
 import os
 import sqlite3
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -34,6 +34,15 @@ SELECT number, id, text, metadata FROM (
 ) WHERE place <= ? ORDER BY number, place
 """
 
+_ALL = """
+SELECT documents.id, texts.text, documents.metadata
+FROM documents JOIN texts ON texts.number = documents.text ORDER BY documents.number
+"""
+_BY_ID = """
+SELECT texts.text, documents.metadata
+FROM documents JOIN texts ON texts.number = documents.text WHERE documents.id = ?
+"""
+
 
 class StoredDocument(NamedTuple):
     """A document as it was given."""
@@ -54,7 +63,7 @@ class StoreCounts(NamedTuple):
 def write_store(path: Path, documents: Iterator[Document]) -> StoreCounts:
     """Stream documents into a new store file."""
     path.unlink(missing_ok=True)
-    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection, _disk_errors(path):
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection, disk_errors(path):
         # A scratch file until it is copied into an index folder: no journal, no waiting for the disk.
         connection.executescript(f"PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF; {_SCHEMA}")
         connection.execute("BEGIN")
@@ -69,26 +78,37 @@ def _fill(connection: sqlite3.Connection, documents: Iterator[Document]) -> Stor
         if not document.text.strip():
             left_out += 1
             continue
-        digest = hashlib.blake2b(document.text.encode(), digest_size=16).digest()
+        digest = digest_of(document.text)
         row = (texts, digest, document.text)
         texts += connection.execute("INSERT OR IGNORE INTO texts VALUES (?, ?, ?)", row).rowcount
         try:
             connection.execute(
                 "INSERT INTO documents VALUES (?, ?, (SELECT number FROM texts WHERE digest = ?), ?)",
-                (kept, document.id, digest, _metadata_json(document)),
+                (kept, document.id, digest, metadata_json(document)),
             )
         except sqlite3.IntegrityError:
             places = connection.execute("SELECT location FROM places WHERE id = ?", (document.id,))
-            raise InputError(
-                f"the id {document.id!r} occurs twice: {places.fetchone()[0]} and {document.location}",
-                "ids must be unique; choose another id column or none",
-            ) from None
+            raise given_twice(document, places.fetchone()[0]) from None
         connection.execute("INSERT INTO places VALUES (?, ?)", (document.id, document.location))
         kept += 1
     return StoreCounts(kept, texts, left_out)
 
 
-def _metadata_json(document: Document) -> str | None:
+def given_twice(document: Document, before: str) -> InputError:
+    """The error of an id that two documents have."""
+    return InputError(
+        f"the id {document.id!r} occurs twice: {before} and {document.location}",
+        "ids must be unique; choose another id column or none",
+    )
+
+
+def digest_of(text: str) -> bytes:
+    """What a text is found by."""
+    return hashlib.blake2b(text.encode(), digest_size=16).digest()
+
+
+def metadata_json(document: Document) -> str | None:
+    """A document's metadata as the store keeps it."""
     if not document.metadata:
         return None
     try:
@@ -98,7 +118,7 @@ def _metadata_json(document: Document) -> str | None:
 
 
 @contextlib.contextmanager
-def _disk_errors(path: Path) -> Iterator[None]:
+def disk_errors(path: Path) -> Iterator[None]:
     """Turn SQLite's own words for a full disk into the `OSError` that every other file gives."""
     try:
         yield
@@ -108,6 +128,15 @@ def _disk_errors(path: Path) -> Iterator[None]:
         raise OSError(code, f"{os.strerror(code)} ({error})", str(path)) from error
 
 
+@contextlib.contextmanager
+def readable(path: Path) -> Iterator[None]:
+    """Name the file that SQLite cannot make sense of."""
+    try:
+        yield
+    except sqlite3.DatabaseError as error:
+        raise InputError(f"{path} cannot be read as documents: {error}", "build the index again") from None
+
+
 class DocumentStore:
     """Read access to a finished store; safe to use from several threads.
 
@@ -115,37 +144,76 @@ class DocumentStore:
     replaced in the meantime.
     """
 
+    # No lock files beside the index, which may lie on a read-only medium.
+    mode = "ro&immutable=1"
+
     def __init__(self, path: Path) -> None:
-        self._lock = threading.Lock()
-        # `immutable`: no lock files beside the index, which may lie on a read-only medium.
-        uri = f"{path.absolute().as_uri()}?mode=ro&immutable=1"
-        try:
-            self._connection = sqlite3.connect(uri, uri=True, check_same_thread=False)
+        self.path = path
+        self._lock = threading.RLock()
+        with readable(path):
+            uri = f"{path.absolute().as_uri()}?mode={self.mode}"
+            self._connection = sqlite3.connect(uri, uri=True, check_same_thread=False, timeout=60)
             self._connection.execute("SELECT 1 FROM texts, documents LIMIT 1").fetchone()
-        except sqlite3.DatabaseError as error:
-            raise InputError(
-                f"{path} cannot be read as documents: {error}", "build the index again"
-            ) from None
+
+    @contextlib.contextmanager
+    def reading(self) -> Iterator[sqlite3.Connection]:
+        """See one state, whatever others write meanwhile."""
+        with readable(self.path), self._lock:
+            nested = self._connection.in_transaction
+            if not nested:
+                self._connection.execute("BEGIN")
+            try:
+                yield self._connection
+            finally:
+                if not nested:
+                    self._connection.execute("COMMIT")
+
+    def version(self) -> int:
+        """The number of changes; a finished store never has any."""
+        return 0
 
     def texts(self, start: int, stop: int) -> list[str]:
         """The unique texts by number."""
         query = "SELECT text FROM texts WHERE number >= ? AND number < ? ORDER BY number"
-        with self._lock:
-            return [text for (text,) in self._connection.execute(query, (start, stop))]
+        with self.reading() as connection:
+            return [text for (text,) in connection.execute(query, (start, stop))]
+
+    def numbers_of(self, texts: Sequence[str]) -> list[int]:
+        """The numbers of texts that are here."""
+        query = "SELECT number FROM texts WHERE digest = ?"
+        with self.reading() as connection:
+            return [connection.execute(query, (digest_of(text),)).fetchone()[0] for text in texts]
+
+    def documents(self) -> Iterator[Document]:
+        """All documents, in the order they were given."""
+        with self.reading() as connection:
+            for key, text, extra in connection.execute(_ALL):
+                yield Document(text, key, self._metadata(extra), f"document {key!r}")
+
+    def get(self, identifier: str | int) -> Document | None:
+        """The document with an id."""
+        with self.reading() as connection:
+            row = connection.execute(_BY_ID, (identifier,)).fetchone()
+        return None if row is None else Document(row[0], identifier, self._metadata(row[1]))
 
     def documents_of(self, numbers: Iterable[int], limit: int) -> dict[int, list[StoredDocument]]:
         """The documents that have some texts."""
         found: dict[int, list[StoredDocument]] = {}
-        with self._lock:
-            rows = self._connection.execute(_DOCUMENTS_OF, (json.dumps(list(numbers)), limit)).fetchall()
+        with self.reading() as connection:
+            rows = connection.execute(_DOCUMENTS_OF, (json.dumps(list(numbers)), limit)).fetchall()
         for number, key, text, extra in rows:
-            document = StoredDocument(key, text, json.loads(extra) if extra else {})
-            found.setdefault(number, []).append(document)
+            found.setdefault(number, []).append(StoredDocument(key, text, self._metadata(extra)))
         return found
+
+    def _metadata(self, extra: str | None) -> dict[str, Any]:
+        try:
+            return dict(json.loads(extra)) if extra else {}
+        except (ValueError, TypeError):
+            raise InputError(f"{self.path} has damaged metadata", "build the index again") from None
 
     def copy_to(self, path: Path) -> None:
         """Copy the store to a new file, also when its own has been removed in the meantime."""
-        with contextlib.closing(sqlite3.connect(path)) as copy, _disk_errors(path), self._lock:
+        with contextlib.closing(sqlite3.connect(path)) as copy, disk_errors(path), self._lock:
             # A journal beside the copy would be left there by a kill.
             copy.execute("PRAGMA journal_mode=OFF")
             self._connection.backup(copy)

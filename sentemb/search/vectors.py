@@ -30,6 +30,7 @@ class VectorIndex:
 
     def __init__(self, index: Any, kind: Kind, effort: int = 0) -> None:
         self._index = index
+        self._places: Numbers | None = None
         self.kind = kind
         self.effort = effort
 
@@ -81,6 +82,18 @@ class VectorIndex:
             if (numbers >= 0).all() or effort >= most:
                 return scores, numbers
             effort = min(most, 4 * effort)
+
+    @property
+    def keeps_vectors(self) -> bool:
+        """False for IVF-PQ without re-ranking codes, which cannot give its vectors back."""
+        return self.kind != "ivfpq" or isinstance(faiss.downcast_index(self._index.index), faiss.IndexRefine)
+
+    def rows(self, numbers: Numbers) -> Vectors:
+        """The vectors (n, dim) of some numbers, which count from 0; those of IVF-PQ are rounded."""
+        if self._places is None:
+            self._places = np.argsort(faiss.vector_to_array(self._index.id_map))
+        found: Vectors = faiss.downcast_index(self._index.index).reconstruct_batch(self._places[numbers])
+        return found
 
     def _parameters(self, effort: int) -> Any:
         # Parameters go with the call rather than into the index, which other threads are searching.

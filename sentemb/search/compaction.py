@@ -1,0 +1,105 @@
+"""Compaction: the index that a fresh build of the live documents makes, without encoding them again."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Literal
+
+from sentemb.encoding.encoder import Vectors
+from sentemb.errors import InputError
+from sentemb.search.build import build_in
+from sentemb.search.folder import WORK, changing, place
+from sentemb.search.living import LivingStore
+from sentemb.search.manifest import Manifest
+from sentemb.search.plan import Kind, estimate_bytes
+from sentemb.search.shards import Progress
+from sentemb.search.view import View, open_view
+
+
+class _Stored:
+    """An encoder that looks its vectors up."""
+
+    def __init__(self, view: View) -> None:
+        self._view = view
+        self.name = view.manifest.encoder.name
+        self.fingerprint = view.manifest.encoder.fingerprint
+        self.dimension = view.manifest.dimension
+
+    def encode(self, texts: Sequence[str], *, progress: bool = False) -> Vectors:
+        return self._view.vectors_of(texts)
+
+    def describe(self) -> dict[str, Any]:
+        return self._view.manifest.encoder.details
+
+
+def compact(
+    path: Path,
+    *,
+    kind: Kind | Literal["auto"] | None = None,
+    memory_budget: int | None = None,
+    progress: Progress | None = None,
+) -> Manifest:
+    """Merge what was written into one faiss segment and give the space of what was deleted back.
+
+    Readers go on with the old files, which are gone when the last of them has turned to the new ones.
+
+    Args:
+        path: The index folder.
+        kind: `flat`, `hnsw`, `ivfpq` or `auto`; by default the kind that the index has.
+        memory_budget: Bytes the index may take in memory; an IVF-PQ index keeps its size per vector by
+            default.
+        progress: Called with `(stage, done, total)`.
+
+    Returns:
+        The manifest of the compacted index.
+
+    Raises:
+        InputError: No index, a damaged one, or an IVF-PQ index without re-ranking codes, which cannot be made
+            into another.
+    """
+    Manifest.read(path)  # a place without an index gets no lock
+    with changing(path):
+        manifest = Manifest.read(path)
+        if manifest.living is None and kind in (None, manifest.kind) and memory_budget is None:
+            return manifest
+        view = open_view(path, verify=False)
+        if not view.segments.base.keeps_vectors:
+            raise InputError(
+                f"{path} is {manifest.factory}, which keeps too little of its vectors to be compacted",
+                "build the index again",
+            )
+        folder = path / WORK
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir()
+        built, vectors, store = build_in(
+            folder,
+            view.store.documents(),
+            _Stored(view),
+            manifest.encoder,
+            kind=kind or manifest.kind,
+            metric=manifest.metric,
+            memory_budget=memory_budget or _same_size(view) if kind is None else memory_budget,
+            progress=progress or (lambda stage, done, total: None),
+            compacting=True,
+        )
+        kept = replace(
+            built,
+            left_out=view.manifest.left_out,
+            lineage=manifest.line,
+            next_id=view.store.next_id() if isinstance(view.store, LivingStore) else manifest.next_id,
+        )
+        try:
+            return place(path, kept, {"vectors": vectors.write, "documents": store.copy_to})
+        finally:
+            store.close()
+
+
+def _same_size(view: View) -> int | None:
+    """Memory for IVF-PQ codes as fine as those of now."""
+    facts = view.manifest
+    if facts.kind != "ivfpq":
+        return None
+    return estimate_bytes(facts.factory, max(1, facts.vectors), facts.dimension) * 105 // 100

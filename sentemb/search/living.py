@@ -1,0 +1,112 @@
+"""The documents of an index that changes, with the vectors that are not in its faiss file yet."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from sentemb.encoding.encoder import Vectors
+from sentemb.errors import InputError
+from sentemb.search.manifest import Manifest
+from sentemb.search.store import DocumentStore, digest_of, disk_errors
+from sentemb.search.vectors import Numbers
+
+# A text that no document has any more is gone from `texts`, and its number is in `dead`: a tombstone, where
+# the faiss file has it. Numbers are never used again and places among the dead only rise, so that a reader
+# fetches what is new.
+_SCHEMA = """
+CREATE TABLE vectors (number INTEGER PRIMARY KEY, vector BLOB NOT NULL);
+CREATE TABLE dead (place INTEGER PRIMARY KEY, number INTEGER NOT NULL);
+CREATE TABLE state (version INTEGER, next_text INTEGER, next_id INTEGER, left_out INTEGER);
+"""
+_LARGEST_ID = "SELECT MAX(id) FROM documents WHERE typeof(id) = 'integer'"
+FLOAT = np.dtype("<f4")
+
+
+class Changes(NamedTuple):
+    """What a living store has come to, and what is new in it."""
+
+    version: int
+    documents: int
+    texts: int
+    left_out: int
+    place: int
+    dead: Numbers
+    numbers: Numbers
+    vectors: Vectors
+
+
+def write_living(path: Path, manifest: Manifest, copy_to: Callable[[Path], None]) -> None:
+    """Make a living store of a finished one."""
+    copy_to(path)
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection, disk_errors(path):
+        connection.execute("PRAGMA synchronous=OFF")  # it is written out before it gets its name
+        connection.executescript(_SCHEMA)
+        largest = connection.execute(_LARGEST_ID).fetchone()[0]
+        next_id = max(manifest.next_id, -1 if largest is None else largest) + (largest is not None)
+        state = (1, manifest.vectors, min(next_id, 2**63 - 1), manifest.left_out)
+        connection.execute("INSERT INTO state VALUES (?, ?, ?, ?)", state)
+
+
+class LivingStore(DocumentStore):
+    """Read access to documents while another connection changes them."""
+
+    def __init__(self, path: Path) -> None:
+        # SQLite keeps a log beside what changes, and wants to write there to read it.
+        if os.access(path, os.W_OK) and os.access(path.parent, os.W_OK):
+            self.mode = "rw"
+        elif path.with_name(f"{path.name}-wal").exists():
+            self.mode = "ro"
+        super().__init__(path)
+        with self.reading() as connection:
+            connection.execute("PRAGMA query_only=1")
+            if connection.execute("SELECT COUNT(*) FROM state").fetchone() != (1,):
+                raise InputError(f"{path} is not the store of an index", "build the index again")
+
+    def version(self) -> int:
+        """The number of changes so far."""
+        with self.reading() as connection:
+            return int(connection.execute("SELECT version FROM state").fetchone()[0])
+
+    def next_id(self) -> int:
+        """The id of the next document that is given without one."""
+        with self.reading() as connection:
+            return int(connection.execute("SELECT next_id FROM state").fetchone()[0])
+
+    def changes(self, *, number: int, place: int, dimension: int) -> Changes:
+        """What was changed after a place among the dead, and the vectors from a number on."""
+        with self.reading() as connection:
+            version, left_out = connection.execute("SELECT version, left_out FROM state").fetchone()
+            documents, texts = (
+                connection.execute(f"SELECT COUNT(*) FROM {table}").fetchone()[0]
+                for table in ("documents", "texts")
+            )
+            dead = connection.execute("SELECT place, number FROM dead WHERE place > ?", (place,)).fetchall()
+            query = "SELECT number, vector FROM vectors WHERE number >= ? ORDER BY number"
+            rows = connection.execute(query, (number,)).fetchall()
+        if any(len(vector) != FLOAT.itemsize * dimension for _, vector in rows):
+            raise InputError(f"{self.path} has damaged vectors", "build the index again")
+        return Changes(
+            version,
+            documents,
+            texts,
+            left_out,
+            dead[-1][0] if dead else place,
+            np.array([row[1] for row in dead], dtype=np.int64),
+            np.array([row[0] for row in rows], dtype=np.int64),
+            np.frombuffer(b"".join(row[1] for row in rows), dtype=FLOAT).reshape(-1, dimension),
+        )
+
+    def verify(self) -> None:
+        """Compare every text with its digest, and what SQLite knows of the file with itself."""
+        with self.reading() as connection:
+            sound = connection.execute("PRAGMA quick_check").fetchone() == ("ok",)
+            texts = connection.execute("SELECT digest, text FROM texts")
+            if not sound or any(digest_of(text) != digest for digest, text in texts):
+                raise InputError(f"{self.path} is damaged", "build the index again")

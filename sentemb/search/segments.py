@@ -1,0 +1,112 @@
+"""The vectors of an index: one immutable faiss segment, its tombstones, and what was written since."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sentemb.encoding.encoder import Vectors
+from sentemb.search.recall import ExactNeighbours
+from sentemb.search.vectors import Numbers, VectorIndex
+
+# A search that tombstones still leave short after so many candidates compares with every vector instead.
+_MOST_CANDIDATES = 2_048
+_PIECE = 8_192
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Segments:
+    """Vectors by number, at one moment.
+
+    Args:
+        base: The faiss segment; its numbers count from 0.
+        dead: Which of its vectors are tombstones, (len(base),).
+        numbers: Numbers of the vectors written since, rising, (n,).
+        written: These vectors, (n, dim).
+    """
+
+    base: VectorIndex
+    dead: NDArray[np.bool_]
+    numbers: Numbers
+    written: Vectors
+
+    @classmethod
+    def of(cls, base: VectorIndex) -> Segments:
+        """A segment to which nothing has happened."""
+        none = np.empty((0, base.dimension), dtype=np.float32)
+        return cls(base, np.zeros(len(base), dtype=np.bool_), np.empty(0, dtype=np.int64), none)
+
+    def __len__(self) -> int:
+        return self._base_alive + len(self.numbers)
+
+    @property
+    def _base_alive(self) -> int:
+        return len(self.base) - int(np.count_nonzero(self.dead))
+
+    def changed(self, dead: Numbers, numbers: Numbers, vectors: Vectors) -> Segments:
+        """The same with more tombstones and more vectors."""
+        tombs = self.dead.copy()
+        tombs[dead[dead < len(tombs)]] = True
+        numbers = np.concatenate([self.numbers, numbers])
+        kept = ~np.isin(numbers, dead)
+        written = np.concatenate([self.written, vectors])
+        return replace(self, dead=tombs, numbers=numbers[kept], written=written[kept])
+
+    def rows(self, numbers: Numbers) -> Vectors:
+        """The vectors (n, dim) of some numbers that are alive."""
+        found = np.empty((len(numbers), self.base.dimension), dtype=np.float32)
+        old = numbers < len(self.base)
+        if old.any():
+            found[old] = self.base.rows(numbers[old])
+        found[~old] = self.written[np.searchsorted(self.numbers, numbers[~old])]
+        return found
+
+    def search(self, queries: Vectors, k: int) -> tuple[Vectors, Numbers]:
+        """The nearest vectors of each query; `k` is at most the length."""
+        found = []
+        if alive := self._base_alive:
+            found.append(self._search_base(queries, min(k, alive), alive))
+        if len(self.numbers):
+            exact = ExactNeighbours(queries, min(k, len(self.numbers)))
+            exact.add(self.written, self.numbers)
+            found.append(exact.found())
+        if len(found) == 1:
+            return found[0]
+        scores, numbers = (np.concatenate(parts, axis=1) for parts in zip(*found, strict=True))
+        best = np.argsort(-scores, axis=1, kind="stable")[:, :k]
+        return np.take_along_axis(scores, best, 1), np.take_along_axis(numbers, best, 1)
+
+    def _search_base(self, queries: Vectors, k: int, alive: int) -> tuple[Vectors, Numbers]:
+        hidden = len(self.base) - alive
+        if not hidden:
+            return self.base.search(queries, k)
+        scores = np.empty((len(queries), k), dtype=np.float32)
+        numbers = np.empty((len(queries), k), dtype=np.int64)
+        rows = np.arange(len(queries))
+        # Twice as many more as tombstones hide on average.
+        wanted = k + 2 * (k * hidden // alive) + 8
+        while len(rows):
+            if wanted >= min(_MOST_CANDIDATES + k, len(self.base)):
+                if self.base.keeps_vectors:
+                    scores[rows], numbers[rows] = self._scan_base(queries[rows], k)
+                    break
+                wanted = len(self.base)
+            near, found = self.base.search(queries[rows], wanted)
+            lives = (found >= 0) & ~self.dead[found]
+            enough = lives.sum(axis=1) >= k
+            first = np.argsort(~lives[enough], axis=1, kind="stable")[:, :k]
+            scores[rows[enough]] = np.take_along_axis(near[enough], first, 1)
+            numbers[rows[enough]] = np.take_along_axis(found[enough], first, 1)
+            rows, wanted = rows[~enough], 4 * wanted
+        return scores, numbers
+
+    def _scan_base(self, queries: Vectors, k: int) -> tuple[Vectors, Numbers]:
+        """The exact nearest of the live vectors in the segment."""
+        exact = ExactNeighbours(queries, k)
+        living = np.flatnonzero(~self.dead)
+        for start in range(0, len(living), _PIECE):
+            numbers = living[start : start + _PIECE]
+            exact.add(self.base.rows(numbers), numbers)
+        return exact.found()

@@ -1,0 +1,134 @@
+"""One state of an index, and the way to the next: what a search sees is the old index or the new one."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from sentemb.encoding.encoder import Vectors
+from sentemb.errors import InputError
+from sentemb.search.folder import open_folder
+from sentemb.search.living import LivingStore
+from sentemb.search.manifest import NAME, Manifest
+from sentemb.search.segments import Segments
+from sentemb.search.store import DocumentStore, StoredDocument
+from sentemb.search.vectors import VectorIndex
+
+
+class Found(NamedTuple):
+    """A document and its score."""
+
+    score: float
+    document: StoredDocument
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class View:
+    """An index at one moment.
+
+    Args:
+        manifest: Its facts, with the counts of this moment.
+        segments: Its vectors.
+        store: Its documents.
+        version: How often a living index was changed.
+        place: Up to where the tombstones are known.
+        folder: The folder it is read from; None for an index that was never saved.
+        stamp: When the folder's manifest was written.
+    """
+
+    manifest: Manifest
+    segments: Segments
+    store: DocumentStore
+    version: int = 0
+    place: int = 0
+    folder: Path | None = None
+    stamp: Any = None
+
+    def newest(self) -> View:
+        """The state of now; a folder that holds another index, or none, does not concern this one."""
+        if self.folder is None:
+            return self
+        view, stamp = self, _stamp(self.folder)
+        if stamp != self.stamp:
+            with contextlib.suppress(InputError):
+                manifest = Manifest.read(self.folder)
+                if manifest.line == self.manifest.line:
+                    return open_view(self.folder, verify=False)
+            view = replace(self, stamp=stamp)
+        return view._caught_up() if isinstance(self.store, LivingStore) else view
+
+    def _caught_up(self) -> View:
+        store = self.store
+        if not isinstance(store, LivingStore) or store.version() == self.version:
+            return self
+        known = self.segments.numbers
+        number = int(known[-1]) + 1 if len(known) else len(self.segments.base)
+        new = store.changes(number=number, place=self.place, dimension=self.manifest.dimension)
+        segments = self.segments.changed(new.dead, new.numbers, new.vectors)
+        if len(segments) != new.texts:
+            raise InputError(f"{store.path} has not one vector for each text", "build the index again")
+        manifest = replace(self.manifest, documents=new.documents, vectors=new.texts, left_out=new.left_out)
+        return replace(self, manifest=manifest, segments=segments, version=new.version, place=new.place)
+
+    def find(self, queries: Vectors, k: int, min_score: float | None) -> list[list[Found]] | None:
+        """The documents nearest to each query; None where they have changed since this view was taken."""
+        k = min(k, self.manifest.documents)
+        if k == 0:
+            return [[] for _ in queries]
+        scores, numbers = self.segments.search(queries, min(k, len(self.segments)))
+        if min_score is not None:
+            numbers = np.where(scores >= min_score, numbers, -1)
+        with self.store.reading():
+            if self.store.version() != self.version:
+                return None
+            documents = self.store.documents_of(np.unique(numbers[numbers >= 0]).tolist(), k)
+        found = []
+        for row in zip(scores.tolist(), numbers.tolist(), strict=True):
+            hits = (
+                Found(score, document)
+                for score, number in zip(*row, strict=True)
+                for document in documents.get(number, ())
+            )
+            found.append(list(islice(hits, k)))
+        return found
+
+    def vectors_of(self, texts: Sequence[str]) -> Vectors:
+        """The vectors (n, dim) of texts that are here."""
+        return self.segments.rows(np.array(self.store.numbers_of(texts), dtype=np.int64))
+
+
+def open_view(path: Path, *, verify: bool) -> View:
+    """Open an index folder."""
+
+    def open_files(manifest: Manifest) -> View:
+        vectors = VectorIndex.read(path / manifest.files["vectors"].name, manifest.kind, manifest.effort)
+        segments = Segments.of(vectors)
+        fits = vectors.dimension == manifest.dimension
+        if manifest.living is None:
+            store = DocumentStore(path / manifest.files["documents"].name)
+            fits = fits and len(vectors) == manifest.vectors
+        else:
+            store = LivingStore(path / manifest.living)
+            if verify:
+                store.verify()
+        if not fits:
+            raise InputError(f"the vectors of {path} are not those of its manifest", "build it again")
+        return View(manifest, segments, store, folder=path, stamp=stamp)._caught_up()
+
+    # Before anything is read: a manifest that is replaced meanwhile is seen by the next search.
+    stamp = _stamp(path)
+    return open_folder(path, open_files, verify=verify)
+
+
+def _stamp(folder: Path) -> Any:
+    try:
+        status = (folder / NAME).stat()
+    except OSError:
+        return None
+    return status.st_ino, status.st_mtime_ns, status.st_size

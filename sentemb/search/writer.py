@@ -1,0 +1,176 @@
+"""Changing the documents of an index: one transaction, which alone decides what is alive."""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+from sentemb.encoding.encoder import Vectors
+from sentemb.errors import InputError
+from sentemb.search.documents import Document, as_documents
+from sentemb.search.folder import changing, place
+from sentemb.search.living import FLOAT, write_living
+from sentemb.search.manifest import Manifest, Role, StoredFile
+from sentemb.search.shards import SHARD_TEXTS, Progress
+from sentemb.search.store import DocumentStore, digest_of, disk_errors, given_twice, metadata_json, readable
+from sentemb.search.vectors import comparable
+
+# Ids given in this call, and texts that a document has lost in it.
+_SCRATCH = """
+CREATE TEMP TABLE places (id NOT NULL UNIQUE, location TEXT NOT NULL);
+CREATE TEMP TABLE lost (number INTEGER PRIMARY KEY);
+"""
+# What is lost and has no other document is dead.
+_BURY = """
+DELETE FROM lost WHERE EXISTS (SELECT 1 FROM documents WHERE documents.text = lost.number);
+DELETE FROM texts WHERE number IN (SELECT number FROM lost);
+DELETE FROM vectors WHERE number IN (SELECT number FROM lost);
+INSERT INTO dead (number) SELECT number FROM lost;
+"""
+
+Encode = Callable[[Sequence[int], Sequence[str]], Vectors]
+"""Vectors (n, dim) of some new texts; the numbers say at which place each was given."""
+Done = TypeVar("Done")
+
+
+class Changed(NamedTuple):
+    """What a call has done to the documents of an index.
+
+    Args:
+        added: Documents with a new id.
+        replaced: Documents that took the place of the one with their id.
+        left_out: Blank documents; one that had an id of the index has removed that document.
+    """
+
+    added: int
+    replaced: int
+    left_out: int
+
+
+def change(path: Path, line: str | None, work: Callable[[Writer], Done]) -> Done:
+    """Run `work` in one transaction on an index folder, and make it a living one if it is not yet."""
+    Manifest.read(path)  # a place without an index gets no lock
+    with changing(path):
+        manifest = Manifest.read(path)
+        if line is not None and manifest.line != line:
+            raise InputError(f"{path} holds another index than the one that was opened", "open it again")
+        if manifest.living is not None:
+            return _transact(path / manifest.living, manifest, work)
+        done = []
+
+        def write(partial: Path) -> None:
+            with contextlib.closing(DocumentStore(path / manifest.files["documents"].name)) as store:
+                write_living(partial, manifest, store.copy_to)
+            done.append(_transact(partial, manifest, work))
+
+        files: dict[Role, StoredFile] = {"vectors": manifest.files["vectors"]}
+        place(path, replace(manifest, files=files, lineage=manifest.line), {"living": write})
+        return done[0]
+
+
+def _transact(path: Path, manifest: Manifest, work: Callable[[Writer], Done]) -> Done:
+    connection = sqlite3.connect(path, isolation_level=None, timeout=60)
+    with contextlib.closing(connection), readable(path), disk_errors(path):
+        connection.executescript(f"PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; {_SCRATCH}")
+        connection.execute("BEGIN IMMEDIATE")
+        writer = Writer(connection, manifest)
+        done = work(writer)
+        writer.finish()
+        connection.execute("COMMIT")
+        # Readers are not waited for; what they keep in the log goes with a later change.
+        connection.executescript("PRAGMA busy_timeout=0; PRAGMA wal_checkpoint(TRUNCATE)")
+    return done
+
+
+class Writer:
+    """The changes of one transaction."""
+
+    def __init__(self, connection: sqlite3.Connection, manifest: Manifest) -> None:
+        self._run = connection.execute
+        self._manifest = manifest
+        row = self._run("SELECT version, next_text, next_id, left_out FROM state").fetchone()
+        self._version, self._next_text, self._next_id, self._left_out = row
+        self._next_document = self._run("SELECT MAX(number) FROM documents").fetchone()[0] or 0
+
+    def add(self, items: Iterable[Any], encode: Encode, *, replacing: bool, progress: Progress) -> Changed:
+        """Add documents; where `replacing`, instead of those that have their ids."""
+        added = replaced = left_out = 0
+        documents = enumerate(as_documents(items, first=self._next_id))
+        while chunk := list(islice(documents, SHARD_TEXTS)):
+            fresh: list[tuple[int, str]] = []
+            for position, document in chunk:
+                self._claim(document)
+                known = replacing and self._remove(document.id)
+                if not document.text.strip():
+                    left_out += 1
+                    continue
+                if self._insert(document):
+                    fresh.append((position, document.text))
+                added, replaced = added + (not known), replaced + known
+            if fresh:
+                positions, texts = zip(*fresh, strict=True)
+                self._keep(encode(positions, texts))
+            progress("encode", chunk[-1][0] + 1, 0)
+        self._left_out += left_out
+        return Changed(added, replaced, left_out)
+
+    def delete(self, ids: Iterable[str | int]) -> int:
+        """Delete documents; returns how many of the ids there were."""
+        return sum(self._remove(identifier) for identifier in ids)
+
+    def finish(self) -> None:
+        """Bury the texts that no document has any more, and let readers know."""
+        for statement in _BURY.strip().split("\n"):
+            self._run(statement)
+        self._run(
+            "UPDATE state SET version = ?, next_text = ?, next_id = ?, left_out = ?",
+            (self._version + 1, self._next_text, self._next_id, self._left_out),
+        )
+
+    def _claim(self, document: Document) -> None:
+        try:
+            self._run("INSERT INTO places VALUES (?, ?)", (document.id, document.location))
+        except sqlite3.IntegrityError:
+            before = self._run("SELECT location FROM places WHERE id = ?", (document.id,)).fetchone()[0]
+            raise given_twice(document, before) from None
+        if isinstance(document.id, int):
+            self._next_id = min(max(self._next_id, document.id + 1), 2**63 - 1)
+
+    def _insert(self, document: Document) -> bool:
+        """Insert a document; True where its text is new and needs a vector."""
+        digest = digest_of(document.text)
+        row = (self._next_text, digest, document.text)
+        new = self._run("INSERT OR IGNORE INTO texts VALUES (?, ?, ?)", row).rowcount == 1
+        self._next_text += new
+        self._next_document += 1
+        try:
+            self._run(
+                "INSERT INTO documents VALUES (?, ?, (SELECT number FROM texts WHERE digest = ?), ?)",
+                (self._next_document, document.id, digest, metadata_json(document)),
+            )
+        except sqlite3.IntegrityError:
+            raise InputError(
+                f"{document.location}: the id {document.id!r} is already in the index",
+                "update the document instead of adding it",
+            ) from None
+        return new
+
+    def _keep(self, vectors: Vectors) -> None:
+        """Store the vectors of the texts that came last."""
+        rows = comparable(vectors, self._manifest.metric).astype(FLOAT)
+        first = self._next_text - len(rows)
+        for number, row in enumerate(rows, first):
+            self._run("INSERT INTO vectors VALUES (?, ?)", (number, row.tobytes()))
+
+    def _remove(self, identifier: str | int | None) -> bool:
+        row = self._run("SELECT text FROM documents WHERE id = ?", (identifier,)).fetchone()
+        if row is None:
+            return False
+        self._run("DELETE FROM documents WHERE id = ?", (identifier,))
+        self._run("INSERT OR IGNORE INTO lost VALUES (?)", row)
+        return True
