@@ -49,7 +49,7 @@ def write_living(path: Path, manifest: Manifest, copy_to: Callable[[Path], None]
         connection.execute("PRAGMA synchronous=OFF")  # it is written out before it gets its name
         connection.executescript(_SCHEMA)
         largest = connection.execute(_LARGEST_ID).fetchone()[0]
-        next_id = max(manifest.next_id, -1 if largest is None else largest) + (largest is not None)
+        next_id = max(manifest.next_id, 0 if largest is None else largest + 1)
         state = (1, manifest.vectors, min(next_id, 2**63 - 1), manifest.left_out)
         connection.execute("INSERT INTO state VALUES (?, ?, ?, ?)", state)
 

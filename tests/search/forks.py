@@ -1,0 +1,93 @@
+"""A process that begins changes of an index in processes of their own, so that a test can kill them.
+
+It has opened no database and imported no torch, so that a fork is safe and takes a few milliseconds.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import traceback
+from pathlib import Path
+from typing import Any
+
+from sentemb.search.index import SearchIndex
+from tests.search.bag_of_words import BagOfWords
+
+
+class Forks:
+    """Begins changes and kills them."""
+
+    def __init__(self) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "tests.search.forks"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd=Path(__file__).parents[2],
+        )
+        self.kill("nothing", Path(), [], 1)
+
+    def kill(self, how: str, folder: Path, what: list[Any], seconds: float) -> bool:
+        """Begin a change and kill it after some seconds; whether it was killed before its end."""
+        process = int(self._ask(json.dumps([how, str(folder), what])))
+        time.sleep(seconds)
+        os.kill(process, signal.SIGKILL)  # its number is its own until it is waited for
+        status = int(self._ask(""))
+        assert status in (0, signal.SIGKILL), status
+        return status != 0
+
+    def close(self) -> None:
+        """End the process."""
+        assert self._process.stdin is not None and self._process.stdout is not None
+        self._process.stdin.close()
+        self._process.wait(60)
+        self._process.stdout.close()
+
+    def _ask(self, line: str) -> str:
+        assert self._process.stdin is not None and self._process.stdout is not None
+        self._process.stdin.write(line + "\n")
+        self._process.stdin.flush()
+        return self._process.stdout.readline()
+
+
+def change(how: str, folder: str, what: list[Any]) -> None:
+    """What the process does that is killed."""
+    if how == "nothing":
+        return
+    index = SearchIndex.load(folder, BagOfWords())
+    if how == "update":
+        index.update(tuple(row) for row in what)
+    elif how == "delete":
+        index.delete(what)
+    else:
+        index.compact()
+
+
+def main() -> None:
+    """Fork for each line, and wait for the child once the next line says so."""
+    for line in sys.stdin:
+        process = os.fork()
+        if process == 0:
+            try:
+                change(*json.loads(line))
+            except BaseException:
+                traceback.print_exc()
+                os._exit(1)
+            os._exit(0)
+        _answer(process)
+        sys.stdin.readline()
+        _answer(os.waitpid(process, 0)[1])
+
+
+def _answer(number: int) -> None:
+    sys.stdout.write(f"{number}\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()

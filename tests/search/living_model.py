@@ -1,0 +1,78 @@
+"""What a living index must answer: the documents in plain Python, compared with every vector."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from copy import deepcopy
+from typing import Any
+
+import numpy as np
+
+from sentemb.search import Hit, SearchIndex
+from tests.search.bag_of_words import BagOfWords
+
+Id = str | int
+
+
+class Model:
+    """Documents in the order in which they were last given, and one vector for each text."""
+
+    def __init__(self) -> None:
+        self.documents: dict[Id, tuple[str, dict[str, Any]]] = {}
+        self.vectors: dict[str, np.ndarray] = {}
+        self.next_id = 0
+
+    def put(self, rows: Iterable[tuple[Id, str, dict[str, Any]]], vectors: np.ndarray | None = None) -> None:
+        for place, (key, text, metadata) in enumerate(rows):
+            self.documents.pop(key, None)
+            if isinstance(key, int):
+                self.next_id = max(self.next_id, key + 1)
+            if not text.strip():
+                continue
+            self.documents[key] = (text, metadata)
+            if text not in self.vectors:
+                vector = BagOfWords().encode([text])[0] if vectors is None else vectors[place]
+                self.vectors[text] = vector / np.linalg.norm(vector)
+        self._forget()
+
+    def drop(self, ids: Iterable[Id]) -> int:
+        before = len(self.documents)
+        for key in ids:
+            self.documents.pop(key, None)
+        self._forget()
+        return before - len(self.documents)
+
+    def copy(self) -> Model:
+        return deepcopy(self)
+
+    def _forget(self) -> None:
+        alive = {text for text, _ in self.documents.values()}
+        self.vectors = {text: vector for text, vector in self.vectors.items() if text in alive}
+
+    def is_that_of(self, index: SearchIndex) -> bool:
+        """Whether the index has these documents, by their ids, texts and metadata."""
+        found = index.get(self.documents)
+        return len(index) == len(self.documents) and all(
+            document is not None and (document.text, dict(document.metadata)) == self.documents[document.id]
+            for document in found
+        )
+
+    def check(self, index: SearchIndex, query: str, k: int) -> None:
+        """Compare a search with the exact answer."""
+        vector = BagOfWords().encode([query])[0]
+        vector /= np.linalg.norm(vector)
+        scores = {key: float(self.vectors[text] @ vector) for key, (text, _) in self.documents.items()}
+        hits = index.search(query, k)
+        best = sorted(scores.values(), reverse=True)[:k]
+        assert np.allclose([hit.score for hit in hits], best, rtol=0, atol=1e-6)
+        assert len({(type(hit.id), hit.id) for hit in hits}) == len(hits) == min(k, len(scores))
+        for hit in hits:
+            assert abs(hit.score - scores[hit.id]) <= 1e-6
+            assert (hit.text, hit.metadata) == self.documents[hit.id]
+        self._check_order(hits)
+
+    def _check_order(self, hits: list[Hit]) -> None:
+        """Documents with the same text come in the order they were given, none of them passed over."""
+        for text in {hit.text for hit in hits}:
+            ids = [hit.id for hit in hits if hit.text == text]
+            assert ids == [key for key, row in self.documents.items() if row[0] == text][: len(ids)]

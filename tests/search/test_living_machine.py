@@ -1,0 +1,172 @@
+"""Any sequence of changes, kills and reopenings answers as brute force does.
+
+`SENTEMB_SEQUENCES` sequences are tried, 20 by default and always the same; with the variable they are random.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from sentemb.errors import InputError
+from sentemb.search import SearchIndex
+from tests.search.bag_of_words import BagOfWords
+from tests.search.forks import Forks
+from tests.search.living_model import Model
+
+SEQUENCES = int(os.environ.get("SENTEMB_SEQUENCES", "20"))
+# Every change waits for the disk, which is not what is tested.
+MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+DIMENSION = BagOfWords().dimension
+
+words = st.integers(0, 30).map(lambda number: f"w{number}")
+texts = st.lists(words, min_size=1, max_size=3).map(" ".join) | st.sampled_from(["w1", "w1 w2", " "])
+ids = st.integers(0, 12) | st.sampled_from(["1", "a", "b", "ÿ", ""])
+rows = st.lists(
+    st.tuples(ids, texts, st.sampled_from([{}, {"year": 1999}])),
+    max_size=6,
+    unique_by=lambda row: (type(row[0]), row[0]),
+)
+some_ids = st.lists(ids, max_size=8)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _forks() -> Iterator[None]:
+    Living.forks = Forks()
+    yield
+    Living.forks.close()
+
+
+class Living(RuleBasedStateMachine):
+    """A writer, a reader that stays open, and other writers that are killed."""
+
+    forks: Forks
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.root = Path(tempfile.mkdtemp(prefix="sentemb-living-", dir=MEMORY))
+        self.folder = self.root / "index"
+        self.model = Model()
+
+    @initialize(
+        given=st.lists(texts.filter(str.strip), min_size=1, max_size=12),
+        kind=st.sampled_from(["flat", "hnsw"]),
+        in_memory=st.booleans(),
+    )
+    def build(self, given: list[str], kind: str, in_memory: bool) -> None:
+        index = SearchIndex.build(given, BagOfWords(), kind=kind)
+        self.model.put((number, text, {}) for number, text in enumerate(given))
+        if in_memory:  # it is changed before it is saved
+            index.delete([0])
+            self.model.drop([0])
+        index.save(self.folder)
+        self.index = self.open()
+        self.reader = self.open()
+
+    def open(self) -> SearchIndex:
+        return SearchIndex.load(self.folder, BagOfWords())
+
+    @rule(rows=rows, ready=st.none() | st.integers(0, 99))
+    def update(self, rows: list, ready: int | None) -> None:
+        vectors = None
+        if ready is not None:
+            vectors = np.random.default_rng(ready).standard_normal((len(rows), DIMENSION))
+        known = {key for key, text, _ in rows if key in self.model.documents and text.strip()}
+        done = self.index.update(rows, vectors)
+        assert done.replaced == len(known) and sum(done) == len(rows)
+        self.model.put(rows, vectors)
+        self.check_files()
+
+    @rule(rows=rows)
+    def add(self, rows: list) -> None:
+        if any(key in self.model.documents and text.strip() for key, text, _ in rows):
+            with pytest.raises(InputError, match="already in the index"):
+                self.index.add(rows)
+            return
+        rows = [row for row in rows if row[1].strip()]
+        assert self.index.add(rows) == (len(rows), 0, 0)
+        self.model.put(rows)
+
+    @rule(given=st.lists(texts.filter(str.strip), min_size=1, max_size=4))
+    def add_without_ids(self, given: list[str]) -> None:
+        self.index.add(given)
+        first = self.model.next_id
+        self.model.put((number, text, {}) for number, text in enumerate(given, first))
+
+    @rule(ids=some_ids)
+    def delete(self, ids: list) -> None:
+        assert self.index.delete(ids) == self.model.drop(ids)
+        self.check_files()
+
+    @rule(kind=st.sampled_from([None, None, "flat", "hnsw"]))
+    def compact(self, kind: str | None) -> None:
+        self.index.compact(kind=kind)
+        assert len(list(self.folder.iterdir())) == 3
+
+    @rule()
+    def reopen(self) -> None:
+        self.index = self.open()
+
+    @rule()
+    def reopen_reader(self) -> None:
+        self.reader = self.open()
+
+    @rule()
+    def save_elsewhere(self) -> None:
+        self.index.save(self.root / "copy", overwrite=True)
+        assert self.model.is_that_of(SearchIndex.load(self.root / "copy", BagOfWords()))
+
+    @rule(
+        how=st.sampled_from(["update", "delete", "compact"]),
+        rows=rows,
+        ids=some_ids,
+        seed=st.integers(0, 999),
+    )
+    def kill(self, how: str, rows: list, ids: list, seed: int) -> None:
+        new = self.model.copy()
+        if how == "update":
+            new.put(rows)
+        elif how == "delete":
+            new.drop(ids)
+        what = rows if how == "update" else ids
+        self.forks.kill(how, self.folder, what, random.Random(seed).uniform(0, 0.03))
+        seen = self.open()
+        self.model = next(model for model in (new, self.model) if model.is_that_of(seen))
+
+    @precondition(lambda self: hasattr(self, "index"))
+    @invariant()
+    def answers(self) -> None:
+        for index in (self.index, self.reader):
+            assert index.count() == len(self.model.documents)
+            for query, k in (("w1 w2", 3), ("w7", 1), ("w3 w11", 50)):
+                self.model.check(index, query, k)
+        assert self.model.is_that_of(self.reader)
+
+    def check_files(self) -> None:
+        """Nothing is left of writers that were killed."""
+        names = [path.name for path in self.folder.iterdir() if not path.name.endswith(("-wal", "-shm"))]
+        assert sorted(name.split("-")[0] for name in names) == ["living", "manifest.json", "vectors"]
+
+    def teardown(self) -> None:
+        shutil.rmtree(self.root, ignore_errors=True)
+
+
+Living.TestCase.settings = settings(
+    max_examples=SEQUENCES,
+    derandomize="SENTEMB_SEQUENCES" not in os.environ,
+    database=None,
+    deadline=None,
+    stateful_step_count=20,
+    suppress_health_check=list(HealthCheck),
+)
+TestLiving = Living.TestCase
