@@ -5,13 +5,13 @@ from __future__ import annotations
 import itertools
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from sentemb._files import refuse_output_over_input
+from sentemb._files import read_json, refuse_output_over_input
 from sentemb.cli.console import next_step, progress_bar, say, show
 from sentemb.cli.options import AsJson, EncoderOptions, OutputFolder, Overwrite, grouped
 from sentemb.errors import InputError
@@ -20,13 +20,14 @@ if TYPE_CHECKING:
     from sentemb.search import Hit, Manifest
 
 IndexFolder = Annotated[Path, typer.Argument(help="Index folder.")]
-_STAGES = {
+STAGES = {
     "read": "reading documents",
     "resume": "finding encoded texts",
     "encode": "encoding",
     "train": "learning codes",
     "index": "indexing",
 }
+COMPACTING = STAGES | {"encode": "copying vectors", "resume": "copying vectors"}
 _EFFORT = {"flat": "", "hnsw": ", efSearch {}", "ivfpq": ", nprobe {}"}
 
 
@@ -74,10 +75,10 @@ def build(
                 metric=metric,
                 memory_budget=budget,
                 work_dir=work_dir,
-                progress=_by_stage(bar),
+                progress=by_stage(bar),
             )
         index.save(output, overwrite=overwrite)
-    _show_facts(output, index.manifest)
+    show_facts(output, index.manifest)
     next_step(f'sentemb index search {output} "..."')
 
 
@@ -109,22 +110,29 @@ def search(
 
 def info(folder: IndexFolder, as_json: AsJson = False) -> None:
     """Show what an index holds, after comparing every byte with its checksums."""
-    from sentemb.search.folder import open_folder
+    from sentemb.search.view import open_view
 
-    manifest = open_folder(folder, lambda manifest: manifest, verify=True)
-    if as_json:
+    view = open_view(folder, verify=True)
+    counts = {"written": len(view.segments.numbers), "tombstones": int(view.segments.dead.sum())}
+    if not as_json:
+        show_facts(folder, view.manifest, **counts)
+    elif view.manifest.living is None:
         typer.echo((folder / "manifest.json").read_text(encoding="utf-8"), nl=False)
     else:
-        _show_facts(folder, manifest)
+        now = {name: getattr(view.manifest, name) for name in ("documents", "vectors", "left_out")}
+        typer.echo(json.dumps(read_json(folder / "manifest.json") | now | counts, indent=2))
 
 
 def _queries(query: str | None, file: Path | None) -> list[str]:
     if query is not None and file is not None:
         raise InputError("a query and --queries were given", "give one of them")
-    if query is not None:
-        return [query]
+    return [query] if query is not None else read_lines(file, "query", "--queries")
+
+
+def read_lines(file: Path | None, what: str, option: str) -> list[str]:
+    """The lines of a file or of what is piped in, without blank ones."""
     if file is None and (sys.stdin is None or sys.stdin.isatty()):
-        raise InputError("no query was given", "pass one, name a file with --queries, or pipe queries in")
+        raise InputError(f"no {what} was given", f"pass one, name a file with {option}, or pipe lines in")
     try:
         content = sys.stdin.buffer.read() if file is None else file.read_bytes()
         lines = content.decode("utf-8-sig").split("\n")
@@ -132,11 +140,13 @@ def _queries(query: str | None, file: Path | None) -> list[str]:
         raise InputError(f"{file or 'standard input'} is not UTF-8: {error}") from None
     texts = [line.strip() for line in lines if line.strip()]
     if not texts:
-        raise InputError(f"{file or 'standard input'} holds no query")
+        raise InputError(f"{file or 'standard input'} holds no {what}")
     return texts
 
 
-def _by_stage(bar: Callable[[str, int, int], None]) -> Callable[[str, int, int], None]:
+def by_stage(
+    bar: Callable[[str, int, int], None], names: Mapping[str, str] = STAGES
+) -> Callable[[str, int, int], None]:
     """Call stages by their names on a bar, and say what was resumed, on a terminal or not."""
     resumed = ""
 
@@ -147,13 +157,15 @@ def _by_stage(bar: Callable[[str, int, int], None]) -> Callable[[str, int, int],
         elif resumed:
             say(resumed)
             resumed = ""
-        bar(_STAGES[stage], done, total)
+        bar(names[stage], done, total)
 
     return report
 
 
-def _show_facts(folder: Path, manifest: Manifest) -> None:
+def show_facts(folder: Path, manifest: Manifest, *, written: int = 0, tombstones: int = 0) -> None:
+    """Print what is known of an index."""
     from sentemb.report.table import Table
+    from sentemb.search.folder import bytes_on_disk
     from sentemb.search.plan import format_bytes
 
     recall = manifest.recall
@@ -164,7 +176,9 @@ def _show_facts(folder: Path, manifest: Manifest) -> None:
         found += (
             f" on {recall.queries:,} held-out queries, {recall.queries_per_second:,.0f} queries/s in a batch"
         )
-    size = sum(stored.bytes for stored in manifest.files.values())
+    if written or tombstones:
+        found += f"; since then {written:,} vectors were written and {tombstones:,} died"
+    size = bytes_on_disk(folder, manifest)
     facts = {
         "documents": f"{manifest.documents:,}, {manifest.left_out:,} blank ones left out",
         "vectors": f"{manifest.vectors:,} of {manifest.dimension} dimensions, one for each unique text",

@@ -82,9 +82,13 @@ VERBS: dict[str, Verb | Group] = {
         },
     ),
     "index": Group(
-        "Build and search a semantic index.",
+        "Build, change and search a semantic index.",
         {
             "build": Verb("index:build", "Encode documents and index them."),
+            "add": Verb("index_changes:add", "Encode more documents and add them."),
+            "update": Verb("index_changes:update", "Replace documents by their ids, or add them."),
+            "delete": Verb("index_changes:delete", "Delete documents by their ids."),
+            "compact": Verb("index_changes:compact", "Merge changes and give space back."),
             "search": Verb("index:search", "Find the documents nearest to a query."),
             "info": Verb("index:info", "Show what an index holds, after checking every byte."),
         },

@@ -17,7 +17,7 @@ from sentemb.encoding.encoder import TextEncoder, Vectors
 from sentemb.errors import InputError
 from sentemb.search.documents import Document, as_documents
 from sentemb.search.manifest import EncoderFacts, Manifest, Recall
-from sentemb.search.plan import IndexPlan, Kind, Metric, format_bytes, plan_index, suits_ivfpq
+from sentemb.search.plan import IndexPlan, Kind, Metric, format_bytes, plan_index
 from sentemb.search.recall import ExactNeighbours, hold_out, tune_and_measure
 from sentemb.search.shards import EncodedTexts, Progress, encode_texts
 from sentemb.search.store import DocumentStore, write_store
@@ -47,8 +47,6 @@ def build_in(
     if counts.documents == 0 and not compacting:
         blank = f"; {counts.left_out} are blank" if counts.left_out else ""
         raise InputError(f"there are no documents to index{blank}", "give at least one text")
-    if compacting and kind == "ivfpq" and not suits_ivfpq(counts.texts, encoder.dimension):
-        kind = "auto"  # what was built of more documents than are left
     plan = plan_index(counts.texts, encoder.dimension, kind=kind, memory_budget=memory_budget)
     _check_disk(folder, counts.texts * encoder.dimension * 4, plan.bytes + path.stat().st_size)
     logger.info("%s", plan.reason)
@@ -78,6 +76,7 @@ def build_in(
         left_out=counts.left_out,
         versions={"sentemb": __version__, "faiss": faiss.__version__, "numpy": np.__version__},
         files={},
+        asked=kind != "auto",
     )
     return manifest, vectors, store
 

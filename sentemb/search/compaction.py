@@ -14,7 +14,7 @@ from sentemb.search.build import build_in
 from sentemb.search.folder import WORK, changing, place
 from sentemb.search.living import LivingStore
 from sentemb.search.manifest import Manifest
-from sentemb.search.plan import Kind, estimate_bytes
+from sentemb.search.plan import Kind, estimate_bytes, suits_ivfpq
 from sentemb.search.shards import Progress
 from sentemb.search.view import View, open_view
 
@@ -48,7 +48,8 @@ def compact(
 
     Args:
         path: The index folder.
-        kind: `flat`, `hnsw`, `ivfpq` or `auto`; by default the kind that the index has.
+        kind: `flat`, `hnsw`, `ivfpq` or `auto`; by default the kind that was asked for, if any. One that was
+            chosen by size is chosen again, unless it is `ivfpq`.
         memory_budget: Bytes the index may take in memory; an IVF-PQ index keeps its size per vector by
             default.
         progress: Called with `(stage, done, total)`.
@@ -71,6 +72,7 @@ def compact(
                 f"{path} is {manifest.factory}, which keeps too little of its vectors to be compacted",
                 "build the index again",
             )
+        same = kind is None and _keeps_kind(view.manifest)
         folder = path / WORK
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir()
@@ -79,9 +81,9 @@ def compact(
             view.store.documents(),
             _Stored(view),
             manifest.encoder,
-            kind=kind or manifest.kind,
+            kind=manifest.kind if same else kind or "auto",
             metric=manifest.metric,
-            memory_budget=memory_budget or _same_size(view) if kind is None else memory_budget,
+            memory_budget=_same_size(view.manifest) if same and memory_budget is None else memory_budget,
             progress=progress or (lambda stage, done, total: None),
             compacting=True,
         )
@@ -89,6 +91,8 @@ def compact(
             built,
             left_out=view.manifest.left_out,
             lineage=manifest.line,
+            asked=manifest.asked if kind is None else built.asked,
+            reason=manifest.reason if same else built.reason,
             next_id=view.store.next_id() if isinstance(view.store, LivingStore) else manifest.next_id,
         )
         try:
@@ -97,9 +101,15 @@ def compact(
             store.close()
 
 
-def _same_size(view: View) -> int | None:
+def _keeps_kind(facts: Manifest) -> bool:
+    """Whether the kind stays when none is asked for."""
+    if facts.kind == "ivfpq":  # it may have been chosen for a budget that is not known any more
+        return suits_ivfpq(facts.vectors, facts.dimension)
+    return facts.asked
+
+
+def _same_size(facts: Manifest) -> int | None:
     """Memory for IVF-PQ codes as fine as those of now."""
-    facts = view.manifest
     if facts.kind != "ivfpq":
         return None
-    return estimate_bytes(facts.factory, max(1, facts.vectors), facts.dimension) * 105 // 100
+    return estimate_bytes(facts.factory, facts.vectors, facts.dimension) * 105 // 100

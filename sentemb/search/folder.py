@@ -106,6 +106,12 @@ def open_folder(path: Path, open_files: Callable[[Manifest], Opened], *, verify:
             return opened
 
 
+def bytes_on_disk(path: Path, manifest: Manifest) -> int:
+    """The size of an index, of what was written and not merged too."""
+    files = (path / (name + log) for name in manifest.names for log in ("", *_LOGS))
+    return sum(file.stat().st_size for file in files if file.exists())
+
+
 def _check_files(path: Path, manifest: Manifest, *, verify: bool) -> None:
     if manifest.living is not None and not (path / manifest.living).is_file():
         raise InputError(f"{path / manifest.living} is missing", "build the index again")

@@ -320,7 +320,8 @@ class SearchIndex:
         meanwhile.
 
         Args:
-            kind: As for `build`; by default the kind that the index has.
+            kind: As for `build`; by default the kind that was asked for, if any. One that was chosen by size
+                is chosen again, unless it is `ivfpq`, which is made of the rounded vectors that it keeps.
             memory_budget: As for `build`; an IVF-PQ index keeps its size per vector by default.
             progress: Called with `(stage, done, total)`.
 

@@ -86,6 +86,7 @@ class Manifest:
         files: `vectors` and `documents`; empty until the index is saved. A living index has `vectors` alone.
         living: The database of a living index.
         lineage: The same for all states of one index, however often it was changed and compacted.
+        asked: Whether the kind was asked for, so that compaction keeps it.
         next_id: The id that the next document without one gets, where deleted documents had higher ones.
     """
 
@@ -105,6 +106,7 @@ class Manifest:
     files: dict[Role, StoredFile]
     living: str | None = None
     lineage: str = ""
+    asked: bool = False
     next_id: int = 0
 
     @property
@@ -160,7 +162,7 @@ class Manifest:
                 f"{path} has format {found!r}, this sentemb reads {FORMAT} and {LIVING_FORMAT}",
                 "update sentemb or rebuild",
             )
-        if checksum is None or _sealed(value) != text:
+        if checksum is None or not _is_sealed(value, text):
             raise InputError(f"{path} does not match its checksum", "build the index again")
         try:
             manifest = _CHECK.validate_python(value)
@@ -183,6 +185,13 @@ def _sealed(content: dict[str, Any]) -> str:
     value = {"format": LIVING_FORMAT if content.get("living") else FORMAT, **content}
     checksum = hashlib.sha256(_dump(value).encode()).hexdigest()
     return _dump(value | {"checksum": checksum})
+
+
+def _is_sealed(content: dict[str, Any], text: str) -> bool:
+    try:
+        return _sealed(content) == text
+    except ValueError:  # infinities, which no manifest has
+        return False
 
 
 def _dump(value: dict[str, Any]) -> str:

@@ -96,9 +96,63 @@ def test_overwrite_replaces(sentemb: Command, tiny_bert: Path, tmp_path: Path) -
     assert json.loads(sentemb("index", "info", tmp_path / "index", "--json")[1])["documents"] == 2
 
 
+def test_documents_are_added_updated_deleted_and_compacted(
+    sentemb: Command, tiny_bert: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "c.csv").write_text("key,text\nk1,a cat sat\nk2,two birds\n7,the dog ran\n")
+    (tmp_path / "more.csv").write_text("key,text\nk3,red apple\nk4, \n")
+    (tmp_path / "new.csv").write_text("key,text\nk1,a woman is sleeping\nk5,a man\n")
+    (tmp_path / "ids.txt").write_text("k3\n\nk9\n")
+    folder, ids = tmp_path / "index", ("--id-column", "key", "--text-column", "text")
+
+    def said(*arguments: object) -> str:
+        code, out, err = sentemb("index", *arguments)
+        assert code == 0, err
+        return out
+
+    sentemb(*build(tmp_path / "c.csv", tiny_bert), *ids)
+    assert (
+        said("add", folder, tmp_path / "more.csv", *ids) == "added 1, left out 1 blank; 4 documents in all\n"
+    )
+    assert said("update", folder, tmp_path / "new.csv", *ids) == "added 1, replaced 1; 5 documents in all\n"
+    assert "| 1.0000 | k1 |" in said("search", folder, "a woman is sleeping", "-k", 1)
+    assert said("delete", folder, "--ids", tmp_path / "ids.txt") == (
+        "deleted 1, 1 not there; 4 documents are left\n"
+    )
+    assert said("delete", folder, "7", "7") == "deleted 1; 3 documents are left\n"
+    assert "since then 2 vectors were written and 2 died" in said("info", folder)
+    facts = json.loads(said("info", folder, "--json"))
+    assert (facts["documents"], facts["written"], facts["tombstones"]) == (3, 2, 2)
+    assert "flat because exact search is fast" in said("compact", folder)
+    assert json.loads(said("info", folder, "--json"))["documents"] == 3
+    assert len(list(folder.iterdir())) == 3
+
+
+def test_integers_are_deleted_too(sentemb: Command, tiny_bert: Path, tmp_path: Path) -> None:
+    (tmp_path / "c.txt").write_text("\n".join(SENTENCES))
+    sentemb(*build(tmp_path / "c.txt", tiny_bert))
+    code, out, _ = sentemb("index", "delete", tmp_path / "index", "3", "03", "x")
+    assert code == 0 and out == "deleted 1, 2 not there; 4 documents are left\n"
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        (["add", "{tmp}/none", "{tmp}/c.txt"], "no index at {tmp}/none"),
+        (["add", "{index}", "{tmp}/none.txt"], "no such file: {tmp}/none.txt"),
+        (["add", "{index}", "{tmp}/c.csv"], "which of the columns a, b holds the text?"),
+        (["add", "{index}", "{tmp}/blank.txt"], "it holds no text"),
+        (["add", "{index}", "{index}"], "would replace the input"),
+        (["add", "{index}", "{tmp}/c.txt", "-m", "{tmp}/none"], "{tmp}/none"),
+        (["add", "{index}", "{tmp}/twice.csv", "--id-column", "b"], "'2' occurs twice"),
+        (["update", "{index}", "{tmp}/c.csv", "--text-column", "a", "--id-column", "x"], "no column 'x'"),
+        (["delete", "{tmp}/none", "1"], "no index at {tmp}/none"),
+        (["delete", "{index}", "1", "--ids", "{tmp}/c.txt"], "ids and --ids were given"),
+        (["delete", "{index}", "--ids", "{tmp}/blank.txt"], "holds no id"),
+        (["delete", "{index}", "--ids", "{tmp}/none.txt"], "{tmp}/none.txt: No such file"),
+        (["compact", "{tmp}/none"], "no index at {tmp}/none"),
+        (["compact", "{index}", "--kind", "ivfpq"], "use the kind flat or hnsw"),
+        (["compact", "{index}", "--memory-budget", "lots"], "'lots' is no size"),
         (["search", "{tmp}/none", "x"], "no index at {tmp}/none"),
         (["info", "{tmp}/none"], "no index at {tmp}/none"),
         (["info", "{tmp}/c.txt"], "is a file, not an index folder"),

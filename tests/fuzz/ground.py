@@ -136,6 +136,7 @@ FOLDERS: dict[str, str] = {
     "records": "report {f} --baseline bert-cls",
     "compared": "compare bert-cls bert-mean -r {f} --draws 200",
     "index": "index search {f} dog -k 3 -m {g}/bert",
+    "living": "index search {f} dog -k 3 -m {g}/bert",
     "run": f"train simcse {TRAIN.replace('-o out', '-o {f}')} --data {{g}}/sentences.txt --dev none --resume",
     "stopped": f"{_STOPPED} --resume",
     "classifier": "classify {f} {g}/labelled.csv -o out.csv --column text",
@@ -187,6 +188,9 @@ def make_ground(folder: Path, run: Callable[[list[str]], None]) -> None:
         )
     sentemb(FOLDERS["vectors"], str(folder / "vectors"))
     sentemb("index build {g}/documents.jsonl -m {g}/bert --pooling mean --text-column text -o {g}/index")
+    shutil.copytree(folder / "index", folder / "living")
+    sentemb("index add {g}/living {g}/corpus.txt -m {g}/bert")
+    sentemb("index delete {g}/living 0 1 2")
     for name, recipe in (("run", "simcse"), ("encoder", "simcse")):
         sentemb(
             f"train {recipe} {TRAIN.replace('-o out', '-o {f}')} --data {{g}}/sentences.txt --dev none",

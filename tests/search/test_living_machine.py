@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
@@ -57,6 +57,7 @@ class Living(RuleBasedStateMachine):
         self.root = Path(tempfile.mkdtemp(prefix="sentemb-living-", dir=MEMORY))
         self.folder = self.root / "index"
         self.model = Model()
+        self.kills = 0
 
     @initialize(
         given=st.lists(texts.filter(str.strip), min_size=1, max_size=12),
@@ -134,7 +135,9 @@ class Living(RuleBasedStateMachine):
     )
     def kill(self, how: str, rows: list, ids: list, seed: int) -> None:
         new = self.model.copy()
-        if how == "update":
+        if how == "update":  # with metadata that say whether it was done
+            self.kills += 1
+            rows = [(key, text, {"kill": self.kills}) for key, text, _ in rows]
             new.put(rows)
         elif how == "delete":
             new.drop(ids)
@@ -167,6 +170,7 @@ Living.TestCase.settings = settings(
     database=None,
     deadline=None,
     stateful_step_count=20,
+    phases=[Phase.generate],  # kills are not repeated at the same moment
     suppress_health_check=list(HealthCheck),
 )
 TestLiving = Living.TestCase

@@ -1,0 +1,136 @@
+"""`sentemb index add`, `update`, `delete` and `compact`: changing an index that is there."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from sentemb._files import refuse_output_over_input
+from sentemb.cli.console import progress_bar
+from sentemb.cli.index import COMPACTING, IndexFolder, by_stage, read_lines, show_facts
+from sentemb.cli.options import DataDir
+from sentemb.errors import InputError
+
+if TYPE_CHECKING:
+    from sentemb.search import Changed, SearchIndex
+
+Data = Annotated[str, typer.Argument(help="File, folder, hub id or catalogue name.")]
+Moved = Annotated[str | None, typer.Option("--model", "-m", help="Where the encoder is now.")]
+TextColumn = Annotated[str | None, typer.Option(help="Column to encode.")]
+
+
+def add(
+    folder: IndexFolder,
+    data: Data,
+    text_column: TextColumn = None,
+    id_column: Annotated[
+        str | None, typer.Option(help="Column with ids that are new; else the next integers.")
+    ] = None,
+    model: Moved = None,
+    data_dir: DataDir = None,
+) -> None:
+    """Encode more documents and add them, all or none; an id that is in the index already is refused."""
+    _change(folder, data, text_column, id_column, model, data_dir, replacing=False)
+
+
+def update(
+    folder: IndexFolder,
+    data: Data,
+    id_column: Annotated[str, typer.Option(help="Column with the ids.")],
+    text_column: TextColumn = None,
+    model: Moved = None,
+    data_dir: DataDir = None,
+) -> None:
+    """Put documents in the place of those with their ids, all or none; those with new ids are added."""
+    _change(folder, data, text_column, id_column, model, data_dir, replacing=True)
+
+
+def delete(
+    folder: IndexFolder,
+    ids: Annotated[list[str] | None, typer.Argument(help="Ids; else one a line from standard input.")] = None,
+    ids_file: Annotated[Path | None, typer.Option("--ids", help="File with one id a line.")] = None,
+) -> None:
+    """Delete documents by their ids, all at once; ids that the index does not have are counted."""
+    from sentemb.search.documents import check_id
+    from sentemb.search.view import open_view
+    from sentemb.search.writer import Writer, change
+
+    if ids and ids_file is not None:
+        raise InputError("ids and --ids were given", "give one of them")
+    wanted = list(dict.fromkeys(ids or read_lines(ids_file, "id", "--ids")))
+    for position, text in enumerate(wanted):
+        check_id(text, f"id {position}")
+
+    def work(writer: Writer) -> int:
+        return sum(writer.delete([text]) or writer.delete(_as_integer(text)) for text in wanted)
+
+    deleted = change(folder, None, work)
+    missing = len(wanted) - deleted
+    left = open_view(folder, verify=False).manifest.documents
+    not_there = f", {missing:,} not there" if missing else ""
+    typer.echo(f"deleted {deleted:,}{not_there}; {left:,} documents are left")
+
+
+def compact(
+    folder: IndexFolder,
+    kind: Annotated[
+        Literal["auto", "flat", "hnsw", "ivfpq"] | None,
+        typer.Option(help="Another kind; auto chooses by size."),
+    ] = None,
+    memory_budget: Annotated[
+        str | None, typer.Option(help="Memory the index may take, such as 500MB.")
+    ] = None,
+) -> None:
+    """Merge changes into the vectors' index and give the space of deleted documents back."""
+    from sentemb.search.compaction import compact as compacted
+    from sentemb.search.plan import parse_bytes
+
+    budget = None if memory_budget is None else parse_bytes(memory_budget)
+    with progress_bar() as bar:
+        manifest = compacted(folder, kind=kind, memory_budget=budget, progress=by_stage(bar, COMPACTING))
+    show_facts(folder, manifest)
+
+
+def _change(
+    folder: Path,
+    data: str,
+    text_column: str | None,
+    id_column: str | None,
+    model: str | None,
+    data_dir: Path | None,
+    *,
+    replacing: bool,
+) -> None:
+    from sentemb.search import SearchIndex, read_documents
+
+    refuse_output_over_input(folder, [data])
+    documents = read_documents(data, text_column=text_column, id_column=id_column, data_dir=data_dir)
+    # Before the model is loaded: a missing file or column must not cost a minute.
+    first = list(itertools.islice(documents, 1))
+    index = SearchIndex.load(folder, model)
+    with progress_bar() as bar:
+        method: Callable[..., Changed] = index.update if replacing else index.add
+        done = method(itertools.chain(first, documents), progress=by_stage(bar))
+    _say_changed(index, done)
+
+
+def _say_changed(index: SearchIndex, done: Changed) -> None:
+    parts = [f"added {done.added:,}"]
+    if done.replaced:
+        parts.append(f"replaced {done.replaced:,}")
+    if done.left_out:
+        parts.append(f"left out {done.left_out:,} blank")
+    typer.echo(f"{', '.join(parts)}; {index.count():,} documents in all")
+
+
+def _as_integer(text: str) -> list[int]:
+    """The integer that a text is, in a list, or none."""
+    try:
+        number = int(text)
+    except ValueError:
+        return []
+    return [number] if str(number) == text and -(2**63) <= number < 2**63 else []

@@ -1,0 +1,289 @@
+from __future__ import annotations
+
+import dataclasses
+import shutil
+import sqlite3
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sentemb.errors import InputError
+from sentemb.search import Document, SearchIndex
+from sentemb.search.folder import changing
+from sentemb.search.manifest import Manifest
+from sentemb.search.plan import estimate_bytes
+from sentemb.search.writer import Changed
+from tests.search.bag_of_words import BagOfWords, Table, clustered
+
+
+@pytest.fixture
+def index(tmp_path: Path, words: BagOfWords) -> SearchIndex:
+    SearchIndex.build([f"w{n}" for n in range(20)], words).save(tmp_path / "index")
+    return SearchIndex.load(tmp_path / "index", words)
+
+
+def ids(index: SearchIndex, query: str, k: int = 10) -> list[str | int]:
+    return [hit.id for hit in index.search(query, k)]
+
+
+def test_changes_answer_at_once_and_everywhere(index: SearchIndex, tmp_path: Path) -> None:
+    reader = SearchIndex.load(tmp_path / "index", BagOfWords())
+    assert index.add([("new", "w50", {"year": 1999}), ("blank", " ")]) == Changed(1, 0, 1)
+    for opened in (index, reader, SearchIndex.load(tmp_path / "index", BagOfWords())):
+        assert ids(opened, "w50", 1) == ["new"] and opened.count() == 21
+    assert index.get(["new", "no", 3]) == [Document("w50", "new", {"year": 1999}), None, Document("w3", 3)]
+    assert index.update([("new", "w51"), (3, "w3 w4"), ("x", "w52")]) == Changed(1, 2, 0)
+    assert [hit.text for hit in reader.search("w3", 1)] == ["w3 w4"]
+    assert index.delete(["new", 3, "3", 99]) == 2
+    assert "new" not in ids(reader, "w51", 100) and len(reader) == 20
+    index.compact()
+    assert len(list((tmp_path / "index").iterdir())) == 3
+    assert ids(reader, "w52", 1) == ["x"] and reader.manifest == index.manifest
+    index.delete(["x"])
+    assert "x" not in ids(reader, "w52", 100)
+
+
+def test_a_text_keeps_its_vector_while_a_document_has_it(index: SearchIndex, words: BagOfWords) -> None:
+    words.encoded.clear()
+    index.add([("a", "w1"), ("b", "w60"), ("c", "w60")])
+    index.delete(["b", 1])
+    index.add([("d", "w60")])
+    assert words.encoded == ["w60"]
+    assert ids(index, "w60", 2) == ["c", "d"] and ids(index, "w1", 1) == ["a"]
+    words.encoded.clear()
+    index.delete(["c", "d"])
+    index.add([("e", "w60")])
+    assert words.encoded == ["w60"]
+
+
+def test_documents_without_ids_get_new_integers(index: SearchIndex) -> None:
+    index.delete([19])
+    index.add(["w30", "w31"])
+    assert index.get([20, 21])[1] == Document("w31", 21)
+    index.delete([20, 21])
+    index.compact()
+    index.add(["w32"])
+    assert ids(index, "w32", 1) == [22]
+
+
+def test_an_index_in_memory_lives_too(tmp_path: Path, words: BagOfWords) -> None:
+    index = SearchIndex.build(["w1", "w2"], words)
+    index.add([("a", "w3")])
+    index.delete([0])
+    assert ids(index, "w1", 9) == ids(SearchIndex.build([(1, "w2"), ("a", "w3")], words), "w1", 9)
+    index.save(tmp_path / "index")
+    index.delete(["a"])
+    saved = SearchIndex.load(tmp_path / "index", words)
+    assert len(index) == 1 and len(saved) == 2 and ids(saved, "w3", 1) == ["a"]
+    index.compact()
+    assert len(index) == 1
+
+
+def test_everything_can_be_deleted(index: SearchIndex) -> None:
+    assert index.delete(range(20)) == 20
+    assert index.search(["w1", "w2"]) == [[], []] and index.count() == 0
+    index.compact()
+    assert index.search("w1") == [] and index.manifest.bytes_per_vector > 0
+    index.add(["w1"])
+    assert ids(index, "w1") == [20]
+
+
+def test_ready_vectors_are_taken_as_they_are(index: SearchIndex, words: BagOfWords) -> None:
+    words.encoded.clear()
+    vectors = words.encode(["w70", "w71", "w72"])
+    words.encoded.clear()
+    index.add([("a", "one"), ("b", " "), ("c", "two")], vectors)
+    assert words.encoded == []
+    assert index.search("w72", 1)[0].text == "two"
+    index.compact()
+    assert index.search("w72", 1)[0].score == pytest.approx(1, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda index: index.add([(3, "w99")]), r"document 0: the id 3 is already in the index; update"),
+        (lambda index: index.add([("a", "x"), ("a", "y")]), "'a' occurs twice: document 0 and document 1"),
+        (lambda index: index.update([("a", "x"), ("a", "y")]), "'a' occurs twice"),
+        (lambda index: index.update([("a", "x"), (2.5, "y")]), "the id 2.5 is neither"),
+        (lambda index: index.add([("a", "x", {"b": {1}})]), "metadata that JSON cannot hold"),
+        (lambda index: index.add("text"), "collection of texts"),
+        (lambda index: index.delete("text"), "ids must be a collection"),
+        (lambda index: index.delete([None]), "id 0: the id None is neither"),
+        (lambda index: index.get([2**64]), "more than 64 bits"),
+        (lambda index: index.add(["x"], np.ones((1, 7))), r"shape \(1, 7\), the index has 32 dimensions"),
+        (lambda index: index.add(["x"], np.ones(32)), r"shape \(32,\)"),
+        (lambda index: index.add(["x"], "vectors"), "no matrix of numbers"),
+        (lambda index: index.add(["x"], np.full((1, 32), np.nan)), "vector 0 holds NaN"),
+        (lambda index: index.add(["x"], np.ones((2, 32))), "2 vectors and 1 documents"),
+        (lambda index: index.add(["x", "y"], np.ones((1, 32))), "1 vectors and 2 or more documents"),
+        (lambda index: index.compact(kind="ivfpq"), "ivfpq needs"),
+    ],
+)
+def test_what_is_refused_changes_nothing(
+    index: SearchIndex, tmp_path: Path, change: Callable[[SearchIndex], object], message: str
+) -> None:
+    def state() -> dict[str, bytes]:
+        return {path.name: path.read_bytes() for path in (tmp_path / "index").iterdir()}
+
+    for _ in range(2):  # as it was saved, and living
+        before, answers = state(), index.search("w1", 50)
+        with pytest.raises(InputError, match=message):
+            change(index)
+        assert index.search("w1", 50) == answers
+        if index.manifest.living is None:
+            assert state() == before
+        index.delete([7])
+
+
+def test_a_failing_encoder_changes_nothing(index: SearchIndex, words: BagOfWords) -> None:
+    words.encode = lambda texts, **_: np.full((len(texts), 32), np.inf)  # type: ignore[method-assign]
+    with pytest.raises(InputError, match="NaN or infinity"):
+        index.update([(1, "other")])
+    assert index.get([1])[0] == Document("w1", 1)
+
+
+def test_another_index_in_the_folder_is_not_changed(index: SearchIndex, tmp_path: Path) -> None:
+    expected = index.search("w1")
+    SearchIndex.build(["w1"], BagOfWords()).save(tmp_path / "index", overwrite=True)
+    for change in (lambda: index.add(["w3"]), lambda: index.delete([0])):
+        with pytest.raises(InputError, match="holds another index than the one that was opened"):
+            change()
+    assert index.search("w1") == expected
+    shutil.rmtree(tmp_path / "index")
+    with pytest.raises(InputError, match="no index at"):
+        index.add(["w3"])
+    assert index.search("w1") == expected and not (tmp_path / "index").exists()
+
+
+def test_another_writer_waits(index: SearchIndex, tmp_path: Path) -> None:
+    thread = threading.Thread(target=index.add, args=(["w30"],))
+    with changing(tmp_path / "index"):
+        thread.start()
+        time.sleep(0.1)
+        assert thread.is_alive() and index.count() == 20
+    thread.join()
+    assert index.count() == 21
+
+
+def test_threads_that_write_and_search_see_whole_states(index: SearchIndex, tmp_path: Path) -> None:
+    """Every call replaces two documents at once; a search that found one of each would be torn."""
+    reader = SearchIndex.load(tmp_path / "index", BagOfWords())
+    failures: list[object] = []
+    stop = threading.Event()
+    index.update([("a", "w80 v0"), ("b", "w80 v0")])
+
+    def search() -> None:
+        while not stop.is_set():
+            hits = [hit.text for hit in reader.search("w80", 2)]
+            if len(set(hits)) != 1 or len(hits) != 2:
+                failures.append(hits)
+
+    threads = [threading.Thread(target=search) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for number in range(1, 25):
+        index.update([("a", f"w80 v{number}"), ("b", f"w80 v{number}")])
+        if number % 8 == 0:
+            index.compact()
+    stop.set()
+    for thread in threads:
+        thread.join()
+    assert not failures
+
+
+@pytest.mark.parametrize("kind", ["flat", "hnsw", "ivfpq"])
+def test_always_k_results_and_nearly_the_best(tmp_path: Path, kind: str) -> None:
+    """Three tenths are deleted at random, and everything near one query."""
+    vectors = clustered(7000, 32)
+    texts = [str(number) for number in range(6900)]
+    index = SearchIndex.build(texts[:6500], Table(vectors), kind=kind)
+    index.add(texts[6500:])
+    queries = [str(number) for number in range(6900, 7000)]
+    near = [hit.id for hit in index.search(queries[0], 3000)]
+    random = np.random.default_rng(1).choice(6900, 2000, replace=False).tolist()
+    assert index.delete([*near, *random]) == len({*near, *random})
+    left = [text for number, text in enumerate(texts) if number not in {*near, *random}]
+    exact = SearchIndex.build([(int(text), text) for text in left], Table(vectors), kind="flat")
+
+    def recall() -> float:
+        found = index.search(queries, 10)
+        assert all(len(hits) == 10 for hits in found)
+        true = exact.search(queries, 10)
+        pairs = zip(found, true, strict=True)
+        return float(np.mean([len({h.id for h in a} & {h.id for h in b}) / 10 for a, b in pairs]))
+
+    before = recall()
+    assert before >= (1 if kind == "flat" else 0.95)
+    assert len(index.search(queries[0], 10**6)) == len(left) == len(index)
+    index.save(tmp_path / "index")
+    size = sum(path.stat().st_size for path in (tmp_path / "index").iterdir())
+    index.compact()
+    assert recall() >= before - (0.06 if kind == "ivfpq" else 0.01)  # of rounded vectors
+    assert index.manifest.kind == kind
+    index.save(tmp_path / "index", overwrite=True)
+    assert sum(path.stat().st_size for path in (tmp_path / "index").iterdir()) < 0.7 * size
+
+
+def test_codes_without_vectors_cannot_be_compacted(tmp_path: Path) -> None:
+    vectors = clustered(6600, 32)
+    texts = [str(number) for number in range(6600)]
+    smallest = estimate_bytes("IVF81,PQ16x4fs", 6600, 32)
+    index = SearchIndex.build(texts, Table(vectors), kind="ivfpq", memory_budget=smallest)
+    assert "Refine" not in index.manifest.factory
+    index.delete(range(0, 6600, 2))
+    assert len(index.search("1", 3300)) == 3300
+    with pytest.raises(InputError, match="keeps too little of its vectors to be compacted; build"):
+        index.compact()
+    assert len(index.search("1", 10)) == 10
+
+
+def test_folders_of_before_are_read_and_changed(tmp_path: Path, words: BagOfWords) -> None:
+    """A manifest that says nothing of living indexes."""
+    folder = tmp_path / "index"
+    SearchIndex.build(["w1", "w2"], words).save(folder)
+    from sentemb.search import manifest
+
+    value = dataclasses.asdict(Manifest.read(folder))
+    for name in ("living", "lineage", "asked", "next_id"):
+        del value[name]
+    (folder / "manifest.json").write_text(manifest._sealed(value))
+    assert '"lineage"' not in (folder / "manifest.json").read_text()
+    index = SearchIndex.load(folder, words)
+    index.add(["w3"])
+    assert ids(SearchIndex.load(folder, words), "w3", 1) == [2] and len(index) == 3
+
+
+def test_a_damaged_database_is_named(index: SearchIndex, tmp_path: Path, words: BagOfWords) -> None:
+    index.add([("a", "w30 w31 w32")])
+    living = tmp_path / "index" / str(index.manifest.living)
+    good = living.read_bytes()
+    for damaged in (
+        good.replace(b"w30 w31 w32", b"w30 w31 w33"),
+        good[: len(good) // 2],
+        b"not a database" * 500,
+        b"",
+    ):
+        for log in tmp_path.glob("index/*-*m"):
+            log.unlink()
+        living.unlink()
+        living.write_bytes(damaged)
+        with pytest.raises(InputError, match=living.name):
+            SearchIndex.load(tmp_path / "index", words)
+    living.unlink()
+    with pytest.raises(InputError, match=f"{living.name} is missing"):
+        SearchIndex.load(tmp_path / "index", words)
+
+
+def test_a_missing_vector_is_found(index: SearchIndex, tmp_path: Path, words: BagOfWords) -> None:
+    index.add([("a", "w30")])
+    connection = sqlite3.connect(tmp_path / "index" / str(index.manifest.living))
+    with connection:
+        connection.execute("DELETE FROM vectors")
+    connection.close()
+    with pytest.raises(InputError, match="has not one vector for each text"):
+        SearchIndex.load(tmp_path / "index", words)
