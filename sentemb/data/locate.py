@@ -78,7 +78,7 @@ class MissingDataError(InputError):
 
 def missing(entry: Entry, data_dir: Path) -> MissingDataError:
     """The error for a set that is not in the data folder."""
-    looked = candidates(entry)
+    looked = tuple(dict.fromkeys(candidates(entry)))
     shown = ", ".join(looked[:3]) + (f" and {len(looked) - 3} more" if len(looked) > 3 else "")
     fetch = f"sentemb data fetch {entry.base.name} --data-dir {data_dir}"
     return MissingDataError(

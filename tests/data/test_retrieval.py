@@ -103,7 +103,7 @@ def test_an_unknown_name_or_split_is_refused(folder: Path) -> None:
         load_retrieval("stsb")
 
 
-@pytest.mark.parametrize("name", [entry.name for entry in entries("retrieval")])
+@pytest.mark.parametrize("name", [entry.name for entry in entries("retrieval") if entry.rows])
 def test_the_catalogues_sets_are_complete(name: str, shared_data: Path) -> None:
     entry = next(one for one in entries("retrieval") if one.name == name)
     assert [one.problem for one in count(entry, shared_data)] == [None] * len(entry.splits)

@@ -86,6 +86,7 @@ def _parquet(rows: list[dict[str, object]]) -> bytes:
 
 
 _LINES = "".join(f"{text}\n" for text in _TEXTS).encode()
+_RUN = "".join(f"q{n % 3} Q0 d{n} {n + 1} {9 - n / 4} mine\n" for n in range(12)).encode()
 _BUILD = "index build {f} -m {g}/bert --pooling mean -o out"
 _SETS = "eval sts {g}/bert --pooling mean --sets {f} -o out"
 _TRAIN_CLASSES = f"train ce {TRAIN} --train {{f}} --validation {{g}}/labelled.csv"
@@ -115,6 +116,7 @@ READERS: dict[str, tuple[bytes, str]] = {
         "data mine-negatives {f} -m {g}/bert --pooling mean -o out.csv --column sentence1 --column sentence2",
     ),
     "queries.txt": (_LINES, "index search {g}/index --queries {f}"),
+    "found.trec": (_RUN, "eval retrieval {f} --sets {g}/judged"),
     "recipe.toml": (
         _RECIPE.encode(),
         f"train sg-opt {TRAIN} --config {{f}} --data {{g}}/sentences.txt --dev none",
@@ -141,6 +143,8 @@ FOLDERS: dict[str, str] = {
     "stopped": f"{_STOPPED} --resume",
     "classifier": "classify {f} {g}/labelled.csv -o out.csv --column text",
     "encoder": "eval sts {f} --sets {g}/pairs.tsv",
+    "updated": "index update {f} {g}/documents.jsonl --text-column text --id-column year -m {g}/bert",
+    "judged": "eval retrieval bm25 {g}/bert --pooling mean --sets {f}",
     "vectors": "eval sts {g}/bert --pooling mean --sets {g}/pairs.tsv --cache-dir {f}",
     "sets": "eval sts {g}/bert --pooling mean --sets stsb,sts12 --data-dir {f} --allow-count-mismatch",
     "tasks": f"{TRANSFER} --data-dir {{f}}",
@@ -176,6 +180,7 @@ def make_ground(folder: Path, run: Callable[[list[str]], None]) -> None:
     (folder / "corpus.txt").write_text("\n".join(make_sentences(400, seed=5)))
     _make_sets(folder / "sets")
     shutil.copytree(folder / "sets", folder / "tasks")
+    _make_judged(folder / "judged")
 
     def sentemb(command: str, file: str = "") -> None:
         run(fill(command, folder, file))
@@ -191,6 +196,7 @@ def make_ground(folder: Path, run: Callable[[list[str]], None]) -> None:
     shutil.copytree(folder / "index", folder / "living")
     sentemb("index add {g}/living {g}/corpus.txt -m {g}/bert")
     sentemb("index delete {g}/living 0 1 2")
+    shutil.copytree(folder / "living", folder / "updated")
     for name, recipe in (("run", "simcse"), ("encoder", "simcse")):
         sentemb(
             f"train {recipe} {TRAIN.replace('-o out', '-o {f}')} --data {{g}}/sentences.txt --dev none",
@@ -216,6 +222,18 @@ def _make_sets(folder: Path) -> None:
         (sts12 / f"STS.input.{part}.txt").write_text("".join(pairs))
         (sts12 / f"STS.gs.{part}.txt").write_text("".join(f"{row['score']}\n" for row in _PAIRS[:6]))
     _make_tasks(root.parent)
+
+
+def _make_judged(folder: Path) -> None:
+    (folder / "qrels").mkdir(parents=True)
+    (folder / "corpus.jsonl").write_bytes(
+        _json_lines([{"_id": row["id"], "title": "", "text": row["text"]} for row in _ROWS])
+    )
+    (folder / "queries.jsonl").write_bytes(
+        _json_lines([{"_id": f"q{number}", "text": _TEXTS[-number]} for number in range(3)])
+    )
+    lines = (f"q{number % 3}\td{number}\t{number % 2 + 1}\n" for number in range(9))
+    (folder / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\n" + "".join(lines))
 
 
 def _make_tasks(root: Path) -> None:

@@ -17,6 +17,7 @@ COMMANDS = (
     "eval sts {g}/bert --pooling mean --sets {g}/pairs.tsv -o out",
     "eval geometry {g}/bert --pooling mean --data {g}/pairs.tsv -o out",
     f"{TRANSFER} --data-dir {{g}}/sets -o out",
+    "eval retrieval bm25 hybrid:{g}/bert --pooling mean --sets {g}/judged -o out",
     "eval all {g}/bert --pooling mean --data-dir {g}/sets --allow-missing --allow-count-mismatch -o out",
     f"train sg-opt {TRAIN} --data {{g}}/sentences.txt --dev none",
     f"train supcl-seq {TRAIN} --train {{g}}/labelled.csv --validation {{g}}/labelled.csv",
