@@ -224,10 +224,12 @@ def all_suites(
 
 
 def _prepare(models: Sequence[str], options: EvaluationOptions, *folders: Path | None) -> None:
-    """Find the models and make the folders, before minutes are spent on data."""
+    """Check what is known of models and folders, before minutes are spent on data and on the first model."""
     from sentemb.encoding.resolve import check_address
     from sentemb.evaluation.record import check_writable
+    from sentemb.modules.loading import check_options
 
+    check_options(options.pooling, options.device)
     for model in models:
         check_address(model, data_dir=options.data_dir)
     for folder in filter(None, folders):

@@ -65,9 +65,7 @@ def load(
     Example:
         >>> model = sentemb.load("bert-mini", pooling="cls", max_length=32)  # doctest: +SKIP
     """
-    if pooling is not None and pooling not in get_args(Poolings):
-        raise InputError(f"unknown pooling {pooling!r}", f"choose one of {', '.join(get_args(Poolings))}")
-    check_device(device)
+    check_options(pooling, device)
     source = find_source(str(name_or_path), revision=revision)
     if pooling is None and not source.has_modules:
         pooling = published_pooling(source)
@@ -86,6 +84,13 @@ def load(
     limit_length(model, max_length, address=source.address)
     check_model(model, source)
     return model
+
+
+def check_options(pooling: str | None, device: str | None) -> None:
+    """Refuse a pooling that there is not and a device that is not here, before anything is loaded."""
+    if pooling is not None and pooling not in get_args(Poolings):
+        raise InputError(f"unknown pooling {pooling!r}", f"choose one of {', '.join(get_args(Poolings))}")
+    check_device(device)
 
 
 def is_finished_encoder(base: str | Path, *, revision: str | None = None) -> bool:
