@@ -90,15 +90,21 @@ def search(
     k: Annotated[int, typer.Option("-k", help="Hits for each query.")] = 10,
     queries: Annotated[Path | None, typer.Option(help="File with one query a line.")] = None,
     min_score: Annotated[float | None, typer.Option(help="Leave out hits that score less.")] = None,
+    where: Annotated[
+        list[str] | None,
+        typer.Option(help="Only documents with such metadata: year>=2020, lang=en; repeat it."),
+    ] = None,
     model: Annotated[str | None, typer.Option("--model", "-m", help="Where the encoder is now.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Find the documents nearest to a query."""
     from sentemb.search import SearchIndex
+    from sentemb.search.where import read_where
 
     texts = _queries(query, queries)
+    conditions = read_where(where) if where else None
     index = SearchIndex.load(folder, model)
-    for text, hits in zip(texts, index.search(texts, k, min_score=min_score), strict=True):
+    for text, hits in zip(texts, index.search(texts, k, min_score=min_score, where=conditions), strict=True):
         if as_json:
             found = [
                 {"id": hit.id, "score": hit.score, "text": hit.text, "metadata": hit.metadata} for hit in hits

@@ -10,4 +10,5 @@ from .plan import IndexPlan as IndexPlan
 from .plan import estimate_bytes as estimate_bytes
 from .plan import plan_index as plan_index
 from .source import EncoderSource as EncoderSource
+from .where import Where as Where
 from .writer import Changed as Changed

@@ -28,6 +28,7 @@ from sentemb.search.shards import Progress, encode_checked
 from sentemb.search.source import EncoderSource
 from sentemb.search.vectors import comparable
 from sentemb.search.view import View, open_view
+from sentemb.search.where import Where
 from sentemb.search.work import SHARDS, locked
 from sentemb.search.writer import Changed, Writer, change
 
@@ -150,16 +151,31 @@ class SearchIndex:
 
     @overload
     def search(  # type: ignore[overload-overlap]  # a string is a sequence of strings too
-        self, queries: str, k: int = 10, *, min_score: float | None = None
+        self,
+        queries: str,
+        k: int = 10,
+        *,
+        min_score: float | None = None,
+        where: Mapping[str, Any] | None = None,
     ) -> list[Hit]: ...
 
     @overload
     def search(
-        self, queries: Sequence[str], k: int = 10, *, min_score: float | None = None
+        self,
+        queries: Sequence[str],
+        k: int = 10,
+        *,
+        min_score: float | None = None,
+        where: Mapping[str, Any] | None = None,
     ) -> list[list[Hit]]: ...
 
     def search(
-        self, queries: str | Sequence[str], k: int = 10, *, min_score: float | None = None
+        self,
+        queries: str | Sequence[str],
+        k: int = 10,
+        *,
+        min_score: float | None = None,
+        where: Mapping[str, Any] | None = None,
     ) -> list[Hit] | list[list[Hit]]:
         """Find the documents nearest to each query.
 
@@ -167,16 +183,19 @@ class SearchIndex:
             queries: One query or several.
             k: How many documents for each; all of them where there are fewer.
             min_score: Leave out documents that score less; by default nothing is left out.
+            where: Find only documents whose metadata meet all of these conditions, such as
+                `{"year": {">=": 2020}, "lang": "en"}`; see `Where`. There are `k` hits if so many do.
 
         Returns:
             The hits, best first, documents with the same text in the order they were given; for several
             queries a list of them for each.
 
         Raises:
-            InputError: `k` is not positive, or a query is blank or no string.
+            InputError: `k` is not positive, a query is blank or no string, or a condition is none.
         """
         if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or k < 1:
             raise InputError(f"k must be a positive integer, not {k!r}", "ask for at least one hit")
+        conditions = None if where is None else Where(where)
         texts = [queries] if isinstance(queries, str) else list(queries)
         for position, text in enumerate(texts):
             if not isinstance(text, str) or not text.strip():
@@ -188,7 +207,7 @@ class SearchIndex:
         vectors = comparable(self._encoder.encode(texts), self._view.manifest.metric)
         found = None
         while found is None:  # the documents have changed between the vectors and the texts
-            found = self._current().find(vectors, int(k), min_score)
+            found = self._current().find(vectors, int(k), min_score, conditions)
         hits = [
             [Hit(document.id, score, document.text, document.metadata) for score, document in row]
             for row in found

@@ -54,6 +54,13 @@ class Segments:
         written = np.concatenate([self.written, vectors])
         return replace(self, dead=tombs, numbers=numbers[kept], written=written[kept])
 
+    def only(self, numbers: Numbers) -> Segments:
+        """The same with nothing but some of its vectors alive."""
+        dead = np.ones_like(self.dead)
+        dead[numbers[numbers < len(dead)]] = False
+        kept = np.isin(self.numbers, numbers)
+        return replace(self, dead=dead, numbers=self.numbers[kept], written=self.written[kept])
+
     def rows(self, numbers: Numbers) -> Vectors:
         """The vectors (n, dim) of some numbers that are alive."""
         found = np.empty((len(numbers), self.base.dimension), dtype=np.float32)

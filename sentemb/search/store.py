@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from sentemb.errors import InputError
 from sentemb.search.documents import Document
+from sentemb.search.where import Where
 
 # A text is kept once and owns one vector, whose number is the text's; documents point to it. The ids' column
 # has no type, so that SQLite keeps the integer 1 and the string "1" apart.
@@ -30,7 +31,7 @@ SELECT number, id, text, metadata FROM (
     SELECT texts.number, documents.id, texts.text, documents.metadata,
         ROW_NUMBER() OVER (PARTITION BY documents.text ORDER BY documents.number) AS place
     FROM documents JOIN texts ON texts.number = documents.text
-    WHERE documents.text IN (SELECT value FROM json_each(?))
+    WHERE documents.text IN (SELECT value FROM json_each(?)) {}
 ) WHERE place <= ? ORDER BY number, place
 """
 
@@ -196,14 +197,31 @@ class DocumentStore:
             row = connection.execute(_BY_ID, (identifier,)).fetchone()
         return None if row is None else Document(row[0], identifier, self._metadata(row[1]))
 
-    def documents_of(self, numbers: Iterable[int], limit: int) -> dict[int, list[StoredDocument]]:
+    def documents_of(
+        self, numbers: Iterable[int], limit: int, where: Where | None = None
+    ) -> dict[int, list[StoredDocument]]:
         """The documents that have some texts."""
         found: dict[int, list[StoredDocument]] = {}
-        with self.reading() as connection:
-            rows = connection.execute(_DOCUMENTS_OF, (json.dumps(list(numbers)), limit)).fetchall()
+        query = _DOCUMENTS_OF.format("" if where is None else "AND meets(documents.metadata)")
+        with self._asking(where) as connection:
+            rows = connection.execute(query, (json.dumps(list(numbers)), limit)).fetchall()
         for number, key, text, extra in rows:
             found.setdefault(number, []).append(StoredDocument(key, text, self._metadata(extra)))
         return found
+
+    def texts_where(self, where: Where) -> tuple[list[int], int]:
+        """The numbers of the texts of the documents that meet conditions, and how many documents."""
+        query = "SELECT text, COUNT(*) FROM documents WHERE meets(metadata) GROUP BY text"
+        with self._asking(where) as connection:
+            rows = connection.execute(query).fetchall()
+        return [number for number, _ in rows], sum(count for _, count in rows)
+
+    @contextlib.contextmanager
+    def _asking(self, where: Where | None) -> Iterator[sqlite3.Connection]:
+        with self.reading() as connection:
+            if where is not None:
+                connection.create_function("meets", 1, where.matches, deterministic=True)
+            yield connection
 
     def _metadata(self, extra: str | None) -> dict[str, Any]:
         try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,6 +19,17 @@ from sentemb.search.manifest import NAME, Manifest
 from sentemb.search.segments import Segments
 from sentemb.search.store import DocumentStore, StoredDocument
 from sentemb.search.vectors import VectorIndex
+from sentemb.search.where import Where
+
+# Filters whose matches are kept, a bit for each vector.
+_FILTERS = 16
+
+
+class Part(NamedTuple):
+    """What a filter leaves of an index."""
+
+    segments: Segments
+    documents: int
 
 
 class Found(NamedTuple):
@@ -40,6 +51,7 @@ class View:
         place: Up to where the tombstones are known.
         folder: The folder it is read from; None for an index that was never saved.
         stamp: When the folder's manifest was written.
+        parts: What the latest filters have left.
     """
 
     manifest: Manifest
@@ -49,6 +61,7 @@ class View:
     place: int = 0
     folder: Path | None = None
     stamp: Any = None
+    parts: dict[str, Part] = field(default_factory=dict)
 
     def newest(self) -> View:
         """The state of now; a folder that holds another index, or none, does not concern this one."""
@@ -74,20 +87,43 @@ class View:
         if len(segments) != new.texts:
             raise InputError(f"{store.path} has not one vector for each text", "build the index again")
         manifest = replace(self.manifest, documents=new.documents, vectors=new.texts, left_out=new.left_out)
-        return replace(self, manifest=manifest, segments=segments, version=new.version, place=new.place)
+        return replace(
+            self, manifest=manifest, segments=segments, version=new.version, place=new.place, parts={}
+        )
 
-    def find(self, queries: Vectors, k: int, min_score: float | None) -> list[list[Found]] | None:
+    def _part(self, where: Where | None) -> Part | None:
+        """The vectors and the number of documents that meet conditions; None where they have changed."""
+        if where is None:
+            return Part(self.segments, self.manifest.documents)
+        part = self.parts.get(where.key)
+        if part is None:
+            with self.store.reading():
+                if self.store.version() != self.version:
+                    return None
+                numbers, documents = self.store.texts_where(where)
+            part = Part(self.segments.only(np.array(numbers, dtype=np.int64)), documents)
+            if len(self.parts) >= _FILTERS:
+                self.parts.clear()
+            self.parts[where.key] = part
+        return part
+
+    def find(
+        self, queries: Vectors, k: int, min_score: float | None, where: Where | None
+    ) -> list[list[Found]] | None:
         """The documents nearest to each query; None where they have changed since this view was taken."""
-        k = min(k, self.manifest.documents)
+        part = self._part(where)
+        if part is None:
+            return None
+        k = min(k, part.documents)
         if k == 0:
             return [[] for _ in queries]
-        scores, numbers = self.segments.search(queries, min(k, len(self.segments)))
+        scores, numbers = part.segments.search(queries, min(k, len(part.segments)))
         if min_score is not None:
             numbers = np.where(scores >= min_score, numbers, -1)
         with self.store.reading():
             if self.store.version() != self.version:
                 return None
-            documents = self.store.documents_of(np.unique(numbers[numbers >= 0]).tolist(), k)
+            documents = self.store.documents_of(np.unique(numbers[numbers >= 0]).tolist(), k, where)
         found = []
         for row in zip(scores.tolist(), numbers.tolist(), strict=True):
             hits = (

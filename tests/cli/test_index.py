@@ -128,6 +128,15 @@ def test_documents_are_added_updated_deleted_and_compacted(
     assert len(list(folder.iterdir())) == 3
 
 
+def test_a_filter_leaves_out_what_does_not_meet_it(sentemb: Command, tiny_bert: Path, tmp_path: Path) -> None:
+    rows = [{"text": text, "year": 2018 + n, "lang": "en"} for n, text in enumerate(SENTENCES)]
+    (tmp_path / "c.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    sentemb(*build(tmp_path / "c.jsonl", tiny_bert), "--text-column", "text")
+    where = ("--where", "year>=2020", "--where", "lang=en", "--where", "year!=2021")
+    code, out, _ = sentemb("index", "search", tmp_path / "index", "a cat", *where, "--json")
+    assert code == 0 and {hit["id"] for hit in json.loads(out)["hits"]} == {2, 4}
+
+
 def test_integers_are_deleted_too(sentemb: Command, tiny_bert: Path, tmp_path: Path) -> None:
     (tmp_path / "c.txt").write_text("\n".join(SENTENCES))
     sentemb(*build(tmp_path / "c.txt", tiny_bert))
@@ -157,6 +166,8 @@ def test_integers_are_deleted_too(sentemb: Command, tiny_bert: Path, tmp_path: P
         (["info", "{tmp}/none"], "no index at {tmp}/none"),
         (["info", "{tmp}/c.txt"], "is a file, not an index folder"),
         (["search", "{index}", " "], "query 0 is blank"),
+        (["search", "{index}", "x", "--where", "year"], "--where year is no condition; write it like"),
+        (["search", "{index}", "x", "--where", "a<true"], "where, a: < True compares nothing"),
         (["search", "{index}", "x", "-k", "0"], "k must be a positive integer, not 0"),
         (["search", "{index}", "x", "--queries", "{tmp}/c.txt"], "a query and --queries were given"),
         (["search", "{index}", "--queries", "{tmp}/blank.txt"], "holds no query"),

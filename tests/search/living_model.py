@@ -58,21 +58,23 @@ class Model:
         )
 
     def check(self, index: SearchIndex, query: str, k: int) -> None:
-        """Compare a search with the exact answer."""
+        """Compare a search with the exact answer, and one among the documents of a year."""
+        self._check(index.search(query, k), self.documents, query, k)
+        year = {key: row for key, row in self.documents.items() if row[1].get("year") == 1999}
+        self._check(index.search(query, k, where={"year": 1999}), year, query, k)
+
+    def _check(
+        self, hits: list[Hit], documents: dict[Id, tuple[str, dict[str, Any]]], query: str, k: int
+    ) -> None:
         vector = BagOfWords().encode([query])[0]
         vector /= np.linalg.norm(vector)
-        scores = {key: float(self.vectors[text] @ vector) for key, (text, _) in self.documents.items()}
-        hits = index.search(query, k)
+        scores = {key: float(self.vectors[text] @ vector) for key, (text, _) in documents.items()}
         best = sorted(scores.values(), reverse=True)[:k]
         assert np.allclose([hit.score for hit in hits], best, rtol=0, atol=1e-6)
         assert len({(type(hit.id), hit.id) for hit in hits}) == len(hits) == min(k, len(scores))
         for hit in hits:
             assert abs(hit.score - scores[hit.id]) <= 1e-6
-            assert (hit.text, hit.metadata) == self.documents[hit.id]
-        self._check_order(hits)
-
-    def _check_order(self, hits: list[Hit]) -> None:
-        """Documents with the same text come in the order they were given, none of them passed over."""
-        for text in {hit.text for hit in hits}:
+            assert (hit.text, hit.metadata) == documents[hit.id]
+        for text in {hit.text for hit in hits}:  # in the order they were given, none of them passed over
             ids = [hit.id for hit in hits if hit.text == text]
-            assert ids == [key for key, row in self.documents.items() if row[0] == text][: len(ids)]
+            assert ids == [key for key, row in documents.items() if row[0] == text][: len(ids)]

@@ -1,0 +1,150 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from sentemb.errors import InputError
+from sentemb.search import SearchIndex
+from sentemb.search.where import Where, read_where
+from tests.search.bag_of_words import BagOfWords, Table, clustered
+
+DOCUMENT = {"year": 2020, "part": 1.5, "lang": "en", "open": True, "none": None, "tags": ["a"], "ÿ": "2020"}
+
+
+@pytest.mark.parametrize(
+    ("conditions", "met"),
+    [
+        ({"year": 2020}, True),
+        ({"year": 2020.0}, True),
+        ({"year": {">=": 2020, "<": 2021}}, True),
+        ({"year": {">": 2020}}, False),
+        ({"year": {"!=": 2020}}, False),
+        ({"year": "2020"}, False),
+        ({"year": {"!=": "2020"}}, False),
+        ({"ÿ": "2020"}, True),
+        ({"ÿ": {">=": "2019-12-31"}}, True),
+        ({"part": {"in": [1, 1.5]}}, True),
+        ({"lang": {"in": ["de", "fr"]}}, False),
+        ({"lang": {"in": []}}, False),
+        ({"open": True, "lang": "en"}, True),
+        ({"open": 1}, False),
+        ({"year": True}, False),
+        ({"open": True, "lang": "de"}, False),
+        ({"none": "x"}, False),
+        ({"none": {"!=": "x"}}, False),
+        ({"tags": "a"}, False),
+        ({"other": {"!=": 1}}, False),
+    ],
+)
+def test_conditions_compare_values_of_one_type(conditions: dict[str, Any], met: bool) -> None:
+    assert Where(conditions).matches(json.dumps(DOCUMENT)) is met
+    assert not Where(conditions).matches(None)
+
+
+@pytest.mark.parametrize(
+    ("conditions", "message"),
+    [
+        ({}, "where is {}"),
+        ("year>2020", "pass conditions such as"),
+        ({"year": {"~": 1}}, "where, year: there is no operator '~'"),
+        ({"year": {"in": "abc"}}, "is no list"),
+        ({"year": None}, "compares nothing"),
+        ({"year": [1]}, "compares nothing"),
+        ({"year": {"<": True}}, "compares nothing"),
+        ({"year": float("nan")}, "compares nothing"),
+        ({3: 1}, "the field 3 is no text"),
+    ],
+)
+def test_what_is_no_condition_is_named(conditions: Any, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        Where(conditions)
+
+
+def test_conditions_are_read_from_the_command_line() -> None:
+    given = [
+        "year>=2020",
+        "year<2024",
+        "lang=en",
+        'code="7"',
+        "open=true",
+        "part!=-1.5",
+        "a b= x=y ",
+        "n=NaN",
+    ]
+    assert read_where(given) == {
+        "year": {">=": 2020, "<": 2024},
+        "lang": {"=": "en"},
+        "code": {"=": "7"},
+        "open": {"=": True},
+        "part": {"!=": -1.5},
+        "a b": {"=": " x=y "},
+        "n": {"=": "NaN"},
+    }
+
+
+@pytest.mark.parametrize("given", [["year"], ["=3"], [""], ["year=1", "year=2"]])
+def test_what_cannot_be_read_is_named(given: list[str]) -> None:
+    with pytest.raises(InputError, match="--where"):
+        read_where(given)
+
+
+@pytest.mark.parametrize("kind", ["flat", "hnsw", "ivfpq"])
+def test_filters_find_k_at_every_selectivity(tmp_path: Path, kind: str) -> None:
+    """Before a change, after, and with three tenths deleted."""
+    vectors = clustered(6600, 32)
+    documents = [(number, str(number), {"n": number}) for number in range(6500)]
+    index = SearchIndex.build(documents, Table(vectors), kind=kind)
+    queries = [str(number) for number in range(6500, 6600)]
+    alive = set(range(6500))
+    for change in ("none", "add", "delete"):
+        if change == "add":
+            index.update([(number, str(number), {"n": number}) for number in range(0, 6500, 9)])
+        elif change == "delete":
+            dead = set(np.random.default_rng(0).choice(6500, 1950, replace=False).tolist())
+            index.delete(dead)
+            alive -= dead
+        for most in (6500, 650, 65, 7):
+            matching = [number for number in sorted(alive) if number < most]
+            found = index.search(queries, 10, where={"n": {"<": most}})
+            exact = SearchIndex.build([(n, str(n)) for n in matching], Table(vectors), kind="flat")
+            shares = []
+            for hits, true in zip(found, exact.search(queries, 10), strict=True):
+                assert len(hits) == min(10, len(matching)) and all(hit.id < most for hit in hits)
+                shares.append(len({h.id for h in hits} & {h.id for h in true}) / len(true))
+            assert np.mean(shares) >= (1 if kind == "flat" else 0.95), (change, most)
+
+
+def test_documents_with_one_text_are_told_apart(tmp_path: Path) -> None:
+    index = SearchIndex.build([(n, "w1", {"even": n % 2 == 0}) for n in range(10)], BagOfWords())
+    assert [hit.id for hit in index.search("w1", 3, where={"even": False})] == [1, 3, 5]
+    assert len(index.search("w1", 99, where={"even": False})) == 5
+    assert index.search(["w1", "w2"], where={"even": "no"}) == [[], []]
+
+
+def test_a_filter_sees_every_change(tmp_path: Path) -> None:
+    SearchIndex.build([("a", "w1", {"n": 1}), ("b", "w2")], BagOfWords()).save(tmp_path / "index")
+    index, reader = (SearchIndex.load(tmp_path / "index", BagOfWords()) for _ in range(2))
+
+    def found() -> list[object]:
+        assert index.search("w1", where={"n": 1}) == reader.search("w1", where={"n": 1})
+        return [hit.id for hit in reader.search("w1", where={"n": 1})]
+
+    assert found() == ["a"]
+    index.update([("a", "w1", {"n": 2}), ("b", "w2", {"n": 1})])
+    assert found() == ["b"]
+    index.delete(["b"])
+    assert found() == []
+    index.compact()
+    index.add([("c", "w1", {"n": 1})])
+    assert found() == ["c"]
+
+
+def test_many_filters_are_forgotten(tmp_path: Path) -> None:
+    index = SearchIndex.build([(n, f"w{n}", {"n": n}) for n in range(40)], BagOfWords())
+    for n in range(40):
+        assert [hit.id for hit in index.search("w1", where={"n": n})] == [n]
+    assert len(index._view.parts) <= 16
