@@ -13,6 +13,9 @@ from sentemb.search.vectors import Numbers, VectorIndex
 
 # A search that tombstones still leave short after so many candidates compares with every vector instead.
 _MOST_CANDIDATES = 2_048
+# An approximate search among few that are alive loses many of them and takes longer than comparing with each.
+# Of 60,000 vectors of 384 dimensions on one core, 18,000 took 7 ms; a graph took 12 to find .6 among 6,000.
+_EXACT = 8_000_000  # vectors times dimensions
 _PIECE = 8_192
 
 
@@ -95,12 +98,15 @@ class Segments:
         # Twice as many more as tombstones hide on average.
         wanted = k + 2 * (k * hidden // alive) + 8
         while len(rows):
-            if wanted >= min(_MOST_CANDIDATES + k, len(self.base)):
+            few = self.base.kind != "flat" and alive * self.base.dimension <= _EXACT
+            if few or wanted >= min(_MOST_CANDIDATES + k, len(self.base)):
                 if self.base.keeps_vectors:
                     scores[rows], numbers[rows] = self._scan_base(queries[rows], k)
                     break
                 wanted = len(self.base)
-            near, found = self.base.search(queries[rows], wanted)
+            # What is alive lies farther apart, so that a search must look farther for it.
+            harder = -(-len(self.base) // alive)
+            near, found = self.base.search(queries[rows], wanted, harder=harder)
             lives = (found >= 0) & ~self.dead[found]
             enough = lives.sum(axis=1) >= k
             first = np.argsort(~lives[enough], axis=1, kind="stable")[:, :k]
@@ -111,8 +117,10 @@ class Segments:
 
     def _scan_base(self, queries: Vectors, k: int) -> tuple[Vectors, Numbers]:
         """The exact nearest of the live vectors in the segment."""
-        exact = ExactNeighbours(queries, k)
         living = np.flatnonzero(~self.dead)
+        if self.base.kind != "ivfpq" and len(living) > _PIECE // 4:
+            return self.base.scan(queries, k, ~self.dead)
+        exact = ExactNeighbours(queries, k)
         for start in range(0, len(living), _PIECE):
             numbers = living[start : start + _PIECE]
             exact.add(self.base.rows(numbers), numbers)

@@ -73,10 +73,10 @@ class VectorIndex:
             return [probes for probes in (4, 8, 16, 32, 64, 128, 256) if probes < lists] or [lists]
         return [0]
 
-    def search(self, queries: Vectors, k: int) -> tuple[Vectors, Numbers]:
-        """The nearest vectors of each query."""
+    def search(self, queries: Vectors, k: int, *, harder: int = 1) -> tuple[Vectors, Numbers]:
+        """The nearest vectors of each query, with so many times the effort."""
         most = _ivf(self._index).nlist if self.kind == "ivfpq" else len(self)
-        effort = self.effort
+        effort = harder * self.effort
         while True:
             scores, numbers = self._index.search(queries, k, params=self._parameters(effort))
             if (numbers >= 0).all() or effort >= most:
@@ -94,6 +94,15 @@ class VectorIndex:
             self._places = np.argsort(faiss.vector_to_array(self._index.id_map))
         found: Vectors = faiss.downcast_index(self._index.index).reconstruct_batch(self._places[numbers])
         return found
+
+    def scan(self, queries: Vectors, k: int, alive: NDArray[np.bool_]) -> tuple[Vectors, Numbers]:
+        """The exact nearest of the vectors that are alive, of a flat or HNSW index; there are k of them."""
+        inner = faiss.downcast_index(self._index.index)
+        numbers = faiss.vector_to_array(self._index.id_map)
+        chosen = faiss.IDSelectorBitmap(np.packbits(alive[numbers], bitorder="little"))
+        flat = faiss.downcast_index(inner.storage) if self.kind == "hnsw" else inner
+        scores, places = flat.search(queries, k, params=faiss.SearchParameters(sel=chosen))
+        return scores, numbers[places]
 
     def _parameters(self, effort: int) -> Any:
         # Parameters go with the call rather than into the index, which other threads are searching.

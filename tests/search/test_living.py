@@ -217,13 +217,12 @@ def test_always_k_results_and_nearly_the_best(tmp_path: Path, kind: str) -> None
         pairs = zip(found, true, strict=True)
         return float(np.mean([len({h.id for h in a} & {h.id for h in b}) / 10 for a, b in pairs]))
 
-    before = recall()
-    assert before >= (1 if kind == "flat" else 0.95)
+    assert recall() >= (1 if kind == "flat" else 0.95)
     assert len(index.search(queries[0], 10**6)) == len(left) == len(index)
     index.save(tmp_path / "index")
     size = sum(path.stat().st_size for path in (tmp_path / "index").iterdir())
     index.compact()
-    assert recall() >= before - (0.06 if kind == "ivfpq" else 0.01)  # of rounded vectors
+    assert recall() >= {"flat": 1, "hnsw": 0.97, "ivfpq": 0.9}[kind]  # the last of rounded vectors
     assert index.manifest.kind == kind
     index.save(tmp_path / "index", overwrite=True)
     assert sum(path.stat().st_size for path in (tmp_path / "index").iterdir()) < 0.7 * size
