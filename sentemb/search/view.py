@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -20,6 +21,8 @@ from sentemb.search.segments import Segments
 from sentemb.search.store import DocumentStore, StoredDocument
 from sentemb.search.vectors import VectorIndex
 from sentemb.search.where import Where
+
+logger = logging.getLogger(__name__)
 
 # Filters whose matches are kept, a bit for each vector.
 _FILTERS = 16
@@ -101,6 +104,8 @@ class View:
                 if self.store.version() != self.version:
                     return None
                 numbers, documents = self.store.texts_where(where)
+            if not documents and (reason := where.cannot_hold()):
+                logger.warning("where: %s", reason)
             part = Part(self.segments.only(np.array(numbers, dtype=np.int64)), documents)
             if len(self.parts) >= _FILTERS:
                 self.parts.clear()

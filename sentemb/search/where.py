@@ -19,6 +19,12 @@ _COMPARE: dict[str, Callable[[Any, Any], bool]] = {
     ">": operator.gt,
     ">=": operator.ge,
 }
+_NAMES: dict[type | None, str] = {
+    str: "a text",
+    float: "a number",
+    bool: "a truth value",
+    None: "nothing to compare",
+}
 _OPERATORS = (*_COMPARE, "in")
 _HINT = f"a condition is a value or one of {', '.join(_OPERATORS)} with a value"
 
@@ -47,15 +53,30 @@ class Where:
         ]
         self.key = json.dumps(self._tests)
         """The same for the same conditions."""
+        self._met: dict[str, set[type | None]] = {field: set() for field, _, _ in self._tests}
 
     def matches(self, metadata: str | None) -> bool:
         """Whether a document with this metadata, as JSON, meets all conditions."""
         if metadata is None:
             return False
         fields = json.loads(metadata)
+        for field, types in self._met.items():
+            if field in fields:
+                types.add(_type(fields[field]))
         return all(
             field in fields and _holds(name, fields[field], value) for field, name, value in self._tests
         )
+
+    def cannot_hold(self) -> str | None:
+        """Why none of the documents that were asked can meet the conditions, where it is not their values."""
+        for field, name, value in self._tests:
+            met, wanted = self._met[field], {_type(one) for one in (value if name == "in" else [value])}
+            if not met:
+                return f"no document has the field {field!r}"
+            if wanted and not met & wanted:
+                kinds, needed = (" or ".join(sorted(_NAMES[one] for one in some)) for some in (met, wanted))
+                return f"{field} is {kinds} in every document, and the condition asks for {needed}"
+        return None
 
 
 def read_where(conditions: Sequence[str]) -> dict[str, dict[str, Any]]:

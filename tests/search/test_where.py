@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -84,6 +85,22 @@ def test_conditions_are_read_from_the_command_line() -> None:
         "a b": {"=": " x=y "},
         "n": {"=": "NaN"},
     }
+
+
+def test_a_condition_that_nothing_can_meet_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    documents = [(n, str(n), {"n": n, "code": str(n)}) for n in range(3)]
+    index = SearchIndex.build(documents, Table(clustered(4, 8)))
+    for where, told in (
+        ({"n": 9}, None),
+        ({"m": 1}, "no document has the field 'm'"),
+        ({"code": {">": 1}}, "code is a text in every document, and the condition asks for a number"),
+        ({"n": {"in": ["1", True]}}, "n is a number in every document, .* asks for a text or a truth value"),
+    ):
+        caplog.clear()
+        assert index.search("3", where=where) == []
+        assert (
+            [bool(re.search(told, one)) for one in caplog.messages] == [True] if told else not caplog.messages
+        )
 
 
 @pytest.mark.parametrize("given", [["year"], ["=3"], [""], ["year=1", "year=2"]])
