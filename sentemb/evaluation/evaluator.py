@@ -8,13 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sentemb._compat import BaseEvaluator, get_rank
-from sentemb.data.sts import ScoredPairs, Subset
+from sentemb.data.sts import ScoredPairs
 from sentemb.encoding import load_encoder
 from sentemb.errors import InputError
-from sentemb.evaluation.correlation import CorrelationError, spearman
 from sentemb.evaluation.geometry import measure_geometry
 from sentemb.evaluation.results_csv import append_row, csv_name
-from sentemb.evaluation.scoring import Similarities, UndefinedScoreError, score_pairs
+from sentemb.evaluation.scoring import Similarities, UndefinedScoreError, check_gold, score_pairs
 from sentemb.evaluation.sts import EncodedSets, cosines_of, encode_sets, load_sets
 
 if TYPE_CHECKING:
@@ -77,7 +76,7 @@ class STSEvaluator(BaseEvaluator):
         if not self.pairs:
             raise InputError("pairs is empty", "give at least one ScoredPairs")
         for one in self.pairs:
-            _check_gold(one)
+            check_gold(one)
         self.name = name if name is not None else f"sts-{self.pairs[0].split}"
         self.geometry = geometry
         self.write_csv = write_csv
@@ -150,17 +149,3 @@ class STSEvaluator(BaseEvaluator):
 def _headline(pairs: ScoredPairs, similarities: Similarities) -> dict[str, float]:
     """Correlations x 100 under the protocol `all`."""
     return {one.metric: one.value for one in score_pairs(pairs, similarities) if one.protocol == "all"}
-
-
-def _check_gold(pairs: ScoredPairs) -> None:
-    """A set whose gold scores cannot be ranked would score 0.0 for ever, as if the encoder had collapsed."""
-    whole = Subset(pairs.name, 0, len(pairs))
-    for part in (whole, *pairs.subsets):
-        gold = pairs.gold[part.start : part.stop]
-        try:
-            spearman(gold, gold)
-        except CorrelationError:
-            raise InputError(
-                f"{pairs.name} {pairs.split}: the {len(gold)} gold scores of {part.name} do not differ",
-                "give pairs with at least two different scores",
-            ) from None

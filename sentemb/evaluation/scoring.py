@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sentemb._files import shareable
-from sentemb.data.sts import ScoredPairs
+from sentemb.data.sts import ScoredPairs, Subset
 from sentemb.errors import InputError
 from sentemb.evaluation.correlation import CorrelationError, pearson, spearman
 from sentemb.evaluation.measures import PROTOCOLS, Protocol, combine
@@ -26,6 +26,21 @@ _BELOW_ONE = np.nextafter(1.0, 0.0)
 
 class UndefinedScoreError(InputError):
     """A set has no score: its similarities are constant or not finite."""
+
+
+def check_gold(pairs: ScoredPairs) -> None:
+    """Refuse a set whose gold scores cannot be ranked, before anything is encoded for it."""
+    whole = Subset(pairs.name, 0, len(pairs))
+    for part in (whole, *pairs.subsets):
+        gold = pairs.gold[part.start : part.stop]
+        try:
+            spearman(gold, gold)
+        except CorrelationError:
+            place = f"{pairs.name} {pairs.split}" + (f" ({pairs.source})" if pairs.source else "")
+            raise InputError(
+                f"{place}: the {len(gold)} gold scores of {part.name} do not differ",
+                "give pairs with at least two different scores",
+            ) from None
 
 
 def pair_cosines(

@@ -24,6 +24,7 @@ from sentemb.evaluation.schema import Record
 from sentemb.evaluation.scoring import (
     Similarities,
     UndefinedScoreError,
+    check_gold,
     dataset_of,
     pair_cosines,
     score_pairs,
@@ -63,6 +64,8 @@ def load_sets(
         for name in _once(expand(sets))
     ]
     _once([one.name for one in pairs])
+    for one in pairs:
+        check_gold(one)
     return pairs
 
 

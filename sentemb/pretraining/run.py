@@ -41,6 +41,8 @@ def pretrain(config: PretrainConfig, *, resume: bool = False, progress: ConsoleP
     if torch.cuda.device_count() > 1:
         raise InputError("more than one GPU is visible", "set CUDA_VISIBLE_DEVICES to one of them")
     folder = Path(config.output)
+    if config.cache is not None and Path(config.cache).exists() and not Path(config.cache).is_dir():
+        raise InputError(f"--cache {config.cache} is no folder", "name one, or one to make")
     RunFolder(folder).check(config, resume=resume)
     with _cleanup_on_error(folder), without_upstream_bars():
         return PretrainSession(config, progress=progress).run(resume=resume)

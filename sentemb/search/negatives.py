@@ -78,12 +78,15 @@ def mine_negatives(
     """
     _check(pairs, count=count, margin=margin, skip=skip)
     unique = list(dict.fromkeys(pairs))
+    candidates = list(dict.fromkeys([*(positive for _, positive in unique), *corpus]))
+    if skip >= len(candidates):
+        raise InputError(f"skip is {skip:,}, and there are {len(candidates):,} candidates", "lower it")
     component = _Components(unique)
     spare = min(max(0, component.largest - 2), _SPARE)  # an anchor and its own positive are no candidates
     mined = mine_hard_negatives(
         Dataset.from_dict(dict(zip(TRIPLE_COLUMNS, zip(*unique, strict=True), strict=False))),
         _Ranker(encoder),  # it has what the function asks for
-        corpus=list(dict.fromkeys([*(positive for _, positive in unique), *corpus])),
+        corpus=candidates,
         range_min=skip,
         relative_margin=margin,
         num_negatives=count + spare,

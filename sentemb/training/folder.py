@@ -39,6 +39,7 @@ class RunFolder:
 
     def check(self, config: RunConfig, *, resume: bool) -> None:
         """Refuse a folder that this run may not have. Nothing is written."""
+        to_toml(config.values())  # refuses what it could not write later
         if not self.config.exists():
             if self.path.exists() and (not self.path.is_dir() or _holds_more_than_a_lock(self.path)):
                 raise InputError(f"{self.path} already exists and holds no run", "choose another --output")

@@ -77,6 +77,10 @@ def _toml(value: Any) -> str:
     if isinstance(value, Mapping):
         return f"{{ {', '.join(f'{_key(key)} = {_toml(item)}' for key, item in value.items())} }}"
     if isinstance(value, str):
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            raise InputError(f"{value!a} is no UTF-8 text", "rename it, or name another") from None
         # A basic string of TOML is a string of JSON, but for DEL.
         return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007F")
     return repr(value)

@@ -39,7 +39,7 @@ class Outcome:
             return "exit code 2 without a line that says why"
         if sum(line.startswith(_ERROR) for line in lines) != 1:
             return "more than one error"
-        if not any(_shown(one) in lines[-1] for part in culprits for one in (part, *part.split(","))):
+        if not any(_shown(one).lower() in lines[-1].lower() for part in culprits for one in _parts(part)):
             return f"none of {culprits} is named"
         return None
 
@@ -53,6 +53,12 @@ class Outcome:
     def tail(self) -> str:
         """The end of what it printed."""
         return self.printed[-_TAIL:]
+
+
+def _parts(culprit: str) -> list[str]:
+    """A culprit, and what an error may call it: the parts of a list, the words of an option."""
+    parts = [*re.split("[,=]", culprit), *culprit.strip("-").split("-"), culprit.replace("_", " ")]
+    return [culprit, *(part for part in parts if len(_shown(part)) > 1)]
 
 
 def _shown(text: str) -> str:

@@ -55,3 +55,9 @@ def test_every_different_text_is_encoded_and_pairs_count_once() -> None:
 def test_user_errors_are_named(pairs, options, message) -> None:
     with pytest.raises(InputError, match=message):
         mine_negatives(pairs, TABLE, **options)
+
+
+def test_more_to_skip_than_there_are_candidates_is_refused() -> None:
+    pairs = [("a cat", "the cat"), ("a dog", "the dog")]
+    with pytest.raises(InputError, match="skip is 1,000,000,000, and there are 2 candidates"):
+        mine_negatives(pairs, BagOfWords(), skip=10**9)

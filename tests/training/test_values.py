@@ -91,3 +91,8 @@ scalars = st.one_of(
 def test_toml_comes_back(values: dict[str, Any]) -> None:
     nested = values | {"table": values | {"a table of α": values}}
     assert tomllib.loads(to_toml(nested)) == nested
+
+
+def test_a_name_that_toml_cannot_hold_is_refused() -> None:
+    with pytest.raises(InputError, match=r"udc80' is no UTF-8 text"):
+        to_toml({"cache": "\udc80"})
