@@ -39,7 +39,9 @@ class Outcome:
             return "exit code 2 without a line that says why"
         if sum(line.startswith(_ERROR) for line in lines) != 1:
             return "more than one error"
-        if not any(_shown(one).lower() in lines[-1].lower() for part in culprits for one in _parts(part)):
+        if not self.diverged() and not any(
+            _shown(one).lower() in lines[-1].lower() for part in culprits for one in _parts(part)
+        ):
             return f"none of {culprits} is named"
         return None
 
@@ -48,7 +50,7 @@ class Outcome:
 
     def diverged(self) -> bool:
         """Whether it is a training that went astray, which leaves a run to look into."""
-        return bool(re.search("loss is not finite at step", self.printed))
+        return bool(re.search("loss is not finite at step|gives NaN or infinity", self.printed))
 
     def tail(self) -> str:
         """The end of what it printed."""

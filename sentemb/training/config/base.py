@@ -98,7 +98,8 @@ class RunConfig(CheckedModel):
         ge=0, description="Decoupled decay of all weights but biases and normalisation."
     )
     betas: tuple[Beta, Beta] = Field(description="Decay rates of AdamW's moments.")
-    epsilon: float = Field(ge=0, description="AdamW's epsilon.")
+    # Without it a weight that no row reaches would be moved by 0 / 0.
+    epsilon: float = Field(gt=0, description="AdamW's epsilon.")
     warmup: float = Field(ge=0, le=0.99, description="Share of the steps over which the learning rate rises.")
     clip: float = Field(ge=0, description="Largest global gradient norm; 0 does not clip.")
     seeds: Seeds = Field((1,), description="One run per seed: 1,2,3.")
