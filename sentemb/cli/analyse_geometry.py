@@ -17,10 +17,10 @@ def geometry(
     output: OutputFolder,
     run: Annotated[
         list[Path] | None,
-        typer.Option("--run", help="Folder of a run, or of its seeds, whose way is drawn; repeat it."),
+        typer.Option("--run", help="Draw the training path of a run, or the mean of its seeds; repeat it."),
     ] = None,
 ) -> None:
-    """Draw alignment against uniformity, with the way that training took, and the spectra of encoders.
+    """Draw alignment against uniformity, with training paths, and the spectra of encoders.
 
     Two pictures for each set that the records are of. A run needs a record of its model on its dev set.
     """

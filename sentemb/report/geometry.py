@@ -41,7 +41,7 @@ class TrainingPath(NamedTuple):
 
 
 def read_training_path(folder: Path) -> TrainingPath | None:
-    """Read the way of a run, or of its seeds; None where the folder holds no run."""
+    """Read the training path of a run, or the mean over its seeds; None where the folder holds no run."""
     from sentemb.training.learning_curves import read_learning_curves
 
     members = sorted(folder.glob("seed-*")) or [folder]
@@ -91,7 +91,7 @@ def shown_name(model: str, labels: Mapping[str, Label]) -> str:
 
 
 def alignment_figure(points: Mapping[str, Point], paths: Mapping[str, Sequence[Point]]) -> Figure:
-    """Draw encoders by uniformity and alignment, with the way that training took them (SimCSE, figure 2)."""
+    """Draw encoders by uniformity and alignment, with their training paths (SimCSE, figure 2)."""
     figure, (axes,) = panels(height=3.8)
     for position, (name, point) in enumerate(points.items()):
         colour = COLOURS[position % len(COLOURS)]

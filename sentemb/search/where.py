@@ -83,7 +83,7 @@ def read_where(conditions: Sequence[str]) -> dict[str, dict[str, Any]]:
     """Read conditions such as `year>=2020` and `lang=en`; a text that looks like a number needs quotes."""
     where: dict[str, dict[str, Any]] = {}
     for condition in conditions:
-        match = re.fullmatch(r"([^<>=!]+)(>=|<=|!=|=|<|>)(.*)", condition, flags=re.DOTALL)
+        match = re.fullmatch(r"([^<>=!]+)(>=|<=|!=|=|<|>)(.+)", condition, flags=re.DOTALL)
         if match is None:
             raise InputError(f"--where {condition} is no condition", "write it like year>=2020 or lang=en")
         field, name, text = match.groups()

@@ -103,7 +103,7 @@ def test_a_condition_that_nothing_can_meet_is_told(caplog: pytest.LogCaptureFixt
         )
 
 
-@pytest.mark.parametrize("given", [["year"], ["=3"], [""], ["year=1", "year=2"]])
+@pytest.mark.parametrize("given", [["year"], ["year>"], ["=3"], [""], ["year=1", "year=2"]])
 def test_what_cannot_be_read_is_named(given: list[str]) -> None:
     with pytest.raises(InputError, match="--where"):
         read_where(given)
