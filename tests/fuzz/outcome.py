@@ -59,8 +59,9 @@ class Outcome:
 
 def _parts(culprit: str) -> list[str]:
     """A culprit, and what an error may call it: the parts of a list, the words of an option."""
-    parts = [*re.split("[,=]", culprit), *culprit.strip("-").split("-"), culprit.replace("_", " ")]
-    return [culprit, *(part for part in parts if len(_shown(part)) > 1)]
+    values = re.split("[,=]", culprit) if re.search("[,=]", culprit) else []
+    words = [*culprit.strip("-").split("-"), culprit.replace("_", " ")]
+    return [culprit, *filter(_shown, values), *(word for word in words if len(_shown(word)) > 1)]
 
 
 def _shown(text: str) -> str:
