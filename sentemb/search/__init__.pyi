@@ -1,6 +1,6 @@
 from .documents import Document as Document
 from .documents import read_documents as read_documents
-from .index import Hit as Hit
+from .hit import Hit as Hit
 from .index import SearchIndex as SearchIndex
 from .manifest import Manifest as Manifest
 from .manifest import Recall as Recall

@@ -4,54 +4,30 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-import threading
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, overload
 
 import numpy as np
 
-from sentemb.encoding.encoder import TextEncoder, Vectors
 from sentemb.errors import InputError
 from sentemb.search.build import build_in
-from sentemb.search.compaction import compact
-from sentemb.search.documents import Document, check_id
 from sentemb.search.encoders import matching, resolve
-from sentemb.search.folder import save_folder
-from sentemb.search.manifest import EncoderFacts, Manifest, Role
+from sentemb.search.hit import Hit
+from sentemb.search.manifest import EncoderFacts
+from sentemb.search.open_index import OpenIndex
 from sentemb.search.plan import Kind, Metric
-from sentemb.search.ready import ReadyVectors
 from sentemb.search.segments import Segments
-from sentemb.search.shards import Progress, encode_checked
+from sentemb.search.shards import Progress
 from sentemb.search.source import EncoderSource
 from sentemb.search.vectors import comparable
 from sentemb.search.view import View, open_view
 from sentemb.search.where import Where
 from sentemb.search.work import SHARDS, locked
-from sentemb.search.writer import Changed, Writer, change
 
 
-@dataclass(frozen=True, slots=True)
-class Hit:
-    """A document that was found.
-
-    Args:
-        id: The document's id as the user gave it.
-        score: Cosine or inner product with the query; larger is nearer. IVF-PQ scores come from rounded
-            vectors and are off by some thousandths.
-        text: The document's text.
-        metadata: The document's metadata.
-    """
-
-    id: str | int
-    score: float
-    text: str
-    metadata: Mapping[str, Any]
-
-
-class SearchIndex:
+class SearchIndex(OpenIndex):
     """Documents that are found by meaning.
 
     Make one with `build` or `load`. Each unique text has one vector, however many documents share it.
@@ -63,21 +39,6 @@ class SearchIndex:
         >>> SearchIndex.load("animals").search("kitten", k=1)[0].text
         'a cat sat'
     """
-
-    def __init__(self, view: View, encoder: TextEncoder) -> None:
-        self._view = view
-        self._encoder = encoder
-        self._lock = threading.Lock()
-
-    @property
-    def manifest(self) -> Manifest:
-        """What is known of the index, now."""
-        return self._current().manifest
-
-    def _current(self) -> View:
-        with self._lock:
-            self._view = self._view.newest()
-            return self._view
 
     @classmethod
     def build(
@@ -146,9 +107,6 @@ class SearchIndex:
             weakref.finalize(index, shutil.rmtree, folder, ignore_errors=True)
         return index
 
-    def __len__(self) -> int:
-        return self.manifest.documents
-
     @overload
     def search(  # type: ignore[overload-overlap]  # a string is a sequence of strings too
         self,
@@ -214,153 +172,6 @@ class SearchIndex:
         ]
         return hits[0] if isinstance(queries, str) else hits
 
-    def save(self, path: str | Path, *, overwrite: bool = False) -> None:
-        """Write the index folder: a manifest, the faiss index and the documents.
-
-        Args:
-            path: The folder.
-            overwrite: Replace an index that is there. Until the last moment the old one stays whole, and
-                processes that have it open keep it.
-
-        Raises:
-            InputError: The place is taken or cannot be written to.
-            OSError: The disk is full; what was there is unchanged.
-        """
-        with self._lock:
-            self._view = self._view.newest()
-            saved = _write(self._view, Path(path), overwrite=overwrite)
-            if self._view.folder is None:
-                self._view = replace(self._view, manifest=saved)
-
-    def add(
-        self,
-        documents: Iterable[Any],
-        vectors: Any | None = None,
-        *,
-        progress: Progress | None = None,
-    ) -> Changed:
-        """Add documents, which are found once this returns.
-
-        The documents of one call are added together or not at all. An index that was loaded changes in its
-        folder, where every process that has it open finds the new state; one that was built changes in memory
-        until it is saved. Another writer of the same folder waits.
-
-        Args:
-            documents: As for `build`; a document without an id gets the next integer.
-            vectors: Their vectors, float (n, dim), from the encoder of the index; by default they are
-                encoded. A text that the index has already keeps the vector it has.
-            progress: Called with `("encode", done, 0)`.
-
-        Returns:
-            The counts.
-
-        Raises:
-            InputError: An id is in the index already or occurs twice, a document or a vector is not valid, or
-                the folder holds another index by now.
-        """
-        return self._add(documents, vectors, progress, replacing=False)
-
-    def update(
-        self,
-        documents: Iterable[Any],
-        vectors: Any | None = None,
-        *,
-        progress: Progress | None = None,
-    ) -> Changed:
-        """Put documents in the place of those with their ids; documents with new ids are added.
-
-        Args:
-            documents: As for `add`. What is replaced moves to the end. A blank document removes the one that
-                has its id.
-            vectors: As for `add`.
-            progress: As for `add`.
-
-        Returns:
-            The counts.
-
-        Raises:
-            InputError: As for `add`, except that ids may be in the index.
-        """
-        return self._add(documents, vectors, progress, replacing=True)
-
-    def _add(
-        self, documents: Iterable[Any], vectors: Any | None, progress: Progress | None, *, replacing: bool
-    ) -> Changed:
-        ready = None if vectors is None else ReadyVectors(vectors, self._view.manifest.dimension)
-
-        def encode(positions: Sequence[int], texts: Sequence[str]) -> Vectors:
-            return encode_checked(self._encoder, texts) if ready is None else ready.at(positions)
-
-        def work(writer: Writer) -> Changed:
-            report = progress or (lambda stage, done, total: None)
-            done = writer.add(documents, encode, replacing=replacing, progress=report)
-            if ready is not None:
-                ready.check_count(sum(done))
-            return done
-
-        return change(self._folder(), self._view.manifest.line, work)
-
-    def delete(self, ids: Iterable[str | int]) -> int:
-        """Delete documents, which are not found any more once this returns.
-
-        Args:
-            ids: Their ids; ids that the index does not have are passed over. 1 and "1" are different ids.
-
-        Returns:
-            How many documents were deleted.
-
-        Raises:
-            InputError: What was given is no id, or the folder holds another index by now.
-        """
-        wanted = _ids(ids)
-        return change(self._folder(), self._view.manifest.line, lambda writer: writer.delete(wanted))
-
-    def get(self, ids: Iterable[str | int]) -> list[Document | None]:
-        """The documents with some ids, in their order; None for an id that the index does not have."""
-        wanted, store = _ids(ids), self._current().store
-        with store.reading():
-            return [store.get(identifier) for identifier in wanted]
-
-    def count(self) -> int:
-        """How many documents there are, as `len` does."""
-        return len(self)
-
-    def compact(
-        self,
-        *,
-        kind: Kind | Literal["auto"] | None = None,
-        memory_budget: int | None = None,
-        progress: Progress | None = None,
-    ) -> None:
-        """Make the index that `build` makes of the documents of now, with the vectors that it has.
-
-        Changes are kept beside the faiss index until then, where searching them is exact but takes time with
-        every vector; this merges them and gives the space of deleted documents back. Searches go on
-        meanwhile.
-
-        Args:
-            kind: As for `build`; by default the kind that was asked for, if any. One that was chosen by size
-                is chosen again, unless it is `ivfpq`, which is made of the rounded vectors that it keeps.
-            memory_budget: As for `build`; an IVF-PQ index keeps its size per vector by default.
-            progress: Called with `(stage, done, total)`.
-
-        Raises:
-            InputError: An IVF-PQ index without re-ranking codes, which keeps too little of its vectors, or
-                nothing fits the budget.
-        """
-        compact(self._folder(), kind=kind, memory_budget=memory_budget, progress=progress)
-
-    def _folder(self) -> Path:
-        """Where the index changes; one that was only built gets a folder for as long as it lives."""
-        with self._lock:
-            if self._view.folder is None:
-                folder = Path(tempfile.mkdtemp(prefix="sentemb-index-"))
-                weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
-                _write(self._view, folder / "index", overwrite=False)
-                self._view = open_view(folder / "index", verify=False)
-            folder_of: Path = self._view.folder  # type: ignore[assignment]  # it was given one above
-            return folder_of
-
     @classmethod
     def load(cls, path: str | Path, encoder: Any | None = None, *, verify: bool = True) -> SearchIndex:
         """Open an index folder; vectors are mapped and texts read when they are needed.
@@ -379,18 +190,3 @@ class SearchIndex:
         """
         view = open_view(Path(path), verify=verify)
         return cls(view, matching(encoder, view.manifest, Path(path)))
-
-
-def _ids(ids: Iterable[str | int]) -> list[str | int]:
-    if isinstance(ids, (str, bytes, int)):
-        raise InputError(f"ids must be a collection, not the single value {ids!r}", "pass a list")
-    wanted = list(ids)
-    for position, identifier in enumerate(wanted):
-        check_id(identifier, f"id {position}")
-    return wanted
-
-
-def _write(view: View, path: Path, *, overwrite: bool) -> Manifest:
-    documents: Role = "documents" if view.manifest.living is None else "living"
-    writers = {"vectors": view.segments.base.write, documents: view.store.copy_to}
-    return save_folder(path, view.manifest, writers, overwrite=overwrite)

@@ -1,0 +1,25 @@
+"""What a search finds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A document that was found.
+
+    Args:
+        id: The document's id as the user gave it.
+        score: Cosine or inner product with the query; larger is nearer. IVF-PQ scores come from rounded
+            vectors and are off by some thousandths.
+        text: The document's text.
+        metadata: The document's metadata.
+    """
+
+    id: str | int
+    score: float
+    text: str
+    metadata: Mapping[str, Any]
