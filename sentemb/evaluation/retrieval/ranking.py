@@ -1,4 +1,4 @@
-"""Ranked documents of queries: order, ties, fusion, and the ranks of what was judged.
+"""Ranked documents of queries: order, ties, and the ranks of what was judged.
 
 Ties are broken as trec_eval breaks them: scores count as float32, and of equal ones the greatest document id
 comes first. So a run has the same metrics in memory, in a TREC file, and in trec_eval.
@@ -17,8 +17,6 @@ from sentemb.data.retrieval import RetrievalSet
 Numbers = npt.NDArray[np.int32]
 Single = npt.NDArray[np.float32]
 
-RRF_K = 60
-"""The constant of Cormack, Clarke and Buettcher: Reciprocal Rank Fusion outperforms Condorcet. SIGIR 2009."""
 # Similarities that are held at a time: 64 MiB of float32.
 _BLOCK = 1 << 24
 
@@ -79,18 +77,6 @@ def best(scores: Single, places: Numbers, depth: int, *, above: float = -np.inf)
     least = np.partition(scores, len(scores) - depth)[len(scores) - depth] if depth < len(scores) else -np.inf
     chosen = np.flatnonzero((scores >= least) & (scores > above))
     return ranked(chosen, scores[chosen], places, depth)
-
-
-def fuse(runs: Sequence[Sequence[Hits]], places: Numbers, depth: int) -> list[Hits]:
-    """Reciprocal rank fusion: a document's score is the sum of 1 / (60 + its rank) over the runs."""
-    fused = []
-    for parts in zip(*runs, strict=True):
-        found = np.concatenate([part.documents for part in parts])
-        gains = np.concatenate([1.0 / (RRF_K + 1 + np.arange(len(part.documents))) for part in parts])
-        documents, own = np.unique(found, return_inverse=True)
-        scores = np.bincount(own, weights=gains).astype(np.float64)
-        fused.append(ranked(documents, scores, places, depth))
-    return fused
 
 
 def without_themselves(hits: Sequence[Hits], data: RetrievalSet, depth: int) -> list[Hits]:

@@ -11,18 +11,18 @@ from typing import Any, Protocol
 import numpy as np
 
 from sentemb._files import sha256_of
+from sentemb._fusion import FUSED, Ranking, fused_scores
 from sentemb.data.retrieval import RetrievalSet
 from sentemb.encoding import TextEncoder, for_role, similarity_of
 from sentemb.encoding.encoder import Vectors, unique_texts
 from sentemb.errors import InputError
 from sentemb.evaluation.retrieval.bm25 import bm25_scores, bm25_weights, count_terms
-from sentemb.evaluation.retrieval.ranking import Hits, best, fuse, id_places, nearest, rows_of_block
+from sentemb.evaluation.retrieval.ranking import Hits, best, id_places, nearest, ranked, rows_of_block
 from sentemb.evaluation.retrieval.trec import SUFFIX, read_run, run_file
 
 BM25 = "bm25"
 HYBRID = "hybrid:"
 RUN_SUFFIXES = (SUFFIX, ".run")
-_FUSED = 1000  # of each part
 
 
 class Searcher(Protocol):
@@ -131,8 +131,12 @@ class HybridSearcher:
 
     def search(self, data: RetrievalSet, depth: int, *, progress: bool = False) -> list[Hits]:
         """See `Searcher.search`."""
-        found = [part.search(data, _FUSED, progress=progress) for part in self.parts]
-        return fuse(found, id_places(data), depth)
+        dense, keyword = (part.search(data, FUSED, progress=progress) for part in self.parts)
+        places = id_places(data)
+        return [
+            ranked(*fused_scores(Ranking(*own), Ranking(*other)), places, depth)
+            for own, other in zip(dense, keyword, strict=True)
+        ]
 
     def describe(self) -> dict[str, Any]:
         """See `Searcher.describe`."""

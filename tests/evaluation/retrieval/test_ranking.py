@@ -1,17 +1,14 @@
-"""Search is exact whatever the block, ties go by id, fusion is what a loop computes."""
+"""Search is exact whatever the block, and ties go by id."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from sentemb.data.retrieval import RetrievalSet, retrieval_set
 from sentemb.evaluation.retrieval import ranking
 from sentemb.evaluation.retrieval.ranking import (
     Hits,
-    fuse,
     id_places,
     judged_ranks,
     nearest,
@@ -37,27 +34,6 @@ def test_the_nearest_are_those_of_a_full_sort(
         expected = sorted(range(30), key=lambda n: (scores[n], data.document_ids[n]), reverse=True)[:depth]
         assert hits.documents.tolist() == expected
         assert np.array_equal(hits.scores, scores[expected])
-
-
-RUN = st.lists(st.integers(0, 8), unique=True)
-
-
-@settings(deadline=None)
-@given(st.lists(st.tuples(RUN, RUN), min_size=1, max_size=3))
-def test_fusion_adds_reciprocal_ranks(queries: list[tuple[list[int], list[int]]]) -> None:
-    runs = [
-        [Hits(np.array(one[side], dtype=np.int32), np.zeros(len(one[side]), np.float32)) for one in queries]
-        for side in (0, 1)
-    ]
-    fused = fuse(runs, np.arange(9, dtype=np.int32), depth=5)
-    for parts, hits in zip(queries, fused, strict=True):
-        gains: dict[int, float] = {}
-        for part in parts:
-            for rank, document in enumerate(part, start=1):
-                gains[document] = gains.get(document, 0.0) + 1 / (60 + rank)
-        order = sorted(gains, key=lambda document: (-np.float32(gains[document]), document))[:5]
-        assert hits.documents.tolist() == order
-        assert hits.scores == pytest.approx([gains[document] for document in order], abs=1e-6)
 
 
 def test_scores_that_differ_in_float64_alone_tie() -> None:
