@@ -237,6 +237,9 @@ def _prepare(models: Sequence[str], options: EvaluationOptions, *folders: Path |
 
 
 def _systems(models: Sequence[str], load: Callable[[str], Loaded]) -> Iterator[Loaded]:
+    # Twice, so that a later one that cannot be loaded does not cost the time of those before it.
+    for model in dict.fromkeys(models[1:]):
+        load(model)
     for number, model in enumerate(models, start=1):
         say(f"[{number}/{len(models)}] {model}")
         yield load(model)

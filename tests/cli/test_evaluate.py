@@ -113,14 +113,27 @@ def test_own_pairs_become_a_record(sentemb: Command, tiny_bert: Path, tmp_path: 
     assert f"{read_record(path).score('mine'):.2f}" in out
 
 
-def test_what_was_measured_before_an_error_is_shown(sts: Command, tiny_bert: Path, tmp_path: Path) -> None:
+def test_a_later_model_is_refused_before_the_first_is_evaluated(
+    sts: Command, tiny_bert: Path, tmp_path: Path
+) -> None:
     broken = tmp_path / "broken"
     shutil.copytree(tiny_bert, broken)
     (broken / "model.safetensors").write_bytes(b"cut off")
     code, out, err = sts(tiny_bert, broken, "--pooling", "cls", "--sets", "stsb")
+    assert (code, out) == (2, "")
+    assert "broken" in err.splitlines()[-1]
+
+
+def test_what_was_measured_before_an_error_is_shown(sts: Command, tiny_bert: Path, tmp_path: Path) -> None:
+    second = tmp_path / "second"
+    shutil.copytree(tiny_bert, second)
+    assert sts(second, "--pooling", "cls", "--sets", "stsb", "-o", tmp_path / "out")[0] == 0
+    (record,) = (tmp_path / "out").glob("*.json")
+    record.write_text("{")
+    code, out, err = sts(tiny_bert, second, "--pooling", "cls", "--sets", "stsb", "-o", tmp_path / "out")
     assert code == 2
     assert "STS-B" in out
-    assert "broken" in err.splitlines()[-1]
+    assert record.name in err.splitlines()[-1]
 
 
 @pytest.mark.parametrize("verb", ["sts", "all"])

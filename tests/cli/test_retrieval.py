@@ -82,6 +82,8 @@ def test_what_is_recorded_is_not_evaluated_again(sentemb: Command, folder: Path,
         (("bm25", "--sets", "{folder},{folder}"), "own is named twice"),
         (("gone.trec", "--sets", "{folder}"), "no such file: gone.trec"),
         (("hybrid:no-such-model", "--sets", "{folder}"), "no-such-model"),
+        # Not after the minutes that the first system takes.
+        (("bm25", "bert-mini", "--max-length", "99999", "--sets", "{folder}"), "max_length 99999"),
     ],
 )
 def test_bad_input_is_one_line(
