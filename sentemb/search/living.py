@@ -13,6 +13,7 @@ import numpy as np
 
 from sentemb.encoding.encoder import Vectors
 from sentemb.errors import InputError
+from sentemb.search.checks import FLOAT, checksum_of, unsealed
 from sentemb.search.manifest import Manifest
 from sentemb.search.store import DocumentStore, digest_of, disk_errors
 from sentemb.search.vectors import Numbers
@@ -25,8 +26,25 @@ CREATE TABLE vectors (number INTEGER PRIMARY KEY, vector BLOB NOT NULL);
 CREATE TABLE dead (place INTEGER PRIMARY KEY, number INTEGER NOT NULL);
 CREATE TABLE state (version INTEGER, next_text INTEGER, next_id INTEGER, left_out INTEGER);
 """
+# Of documents that were stored before there were checksums, only their texts are known.
+_CHECKSUMS = """
+SELECT documents.id, documents.metadata, texts.digest, documents.checksum
+FROM documents LEFT JOIN texts ON texts.number = documents.text WHERE documents.checksum IS NOT NULL
+"""
+# Rows of tables that contradict each other.
+_ASTRAY = """
+SELECT 1 FROM dead JOIN texts USING (number)
+UNION ALL SELECT 1 FROM vectors WHERE number NOT IN (SELECT number FROM texts)
+UNION ALL SELECT 1 FROM documents WHERE text NOT IN (SELECT number FROM texts)
+UNION ALL SELECT 1 FROM texts WHERE number NOT IN (SELECT text FROM documents)
+UNION ALL SELECT 1 FROM state, texts WHERE texts.number >= state.next_text
+UNION ALL SELECT 1 FROM dead WHERE typeof(number) != 'integer'
+UNION ALL SELECT 1 FROM state WHERE typeof(version) || typeof(next_text) || typeof(next_id)
+    || typeof(left_out) != 'integerintegerintegerinteger'
+UNION ALL SELECT 1 FROM state, dead WHERE dead.number >= state.next_text
+LIMIT 1
+"""
 _LARGEST_ID = "SELECT MAX(id) FROM documents WHERE typeof(id) = 'integer'"
-FLOAT = np.dtype("<f4")
 
 
 class Changes(NamedTuple):
@@ -48,10 +66,21 @@ def write_living(path: Path, manifest: Manifest, copy_to: Callable[[Path], None]
     with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection, disk_errors(path):
         connection.execute("PRAGMA synchronous=OFF")  # it is written out before it gets its name
         connection.executescript(_SCHEMA)
+        add_checksums(connection)
         largest = connection.execute(_LARGEST_ID).fetchone()[0]
         next_id = max(manifest.next_id, 0 if largest is None else largest + 1)
         state = (1, manifest.vectors, min(next_id, 2**63 - 1), manifest.left_out)
         connection.execute("INSERT INTO state VALUES (?, ?, ?, ?)", state)
+
+
+def add_checksums(connection: sqlite3.Connection) -> None:
+    """Make room for the checksums of documents in a database from before there were any."""
+    if not _has_checksums(connection):
+        connection.execute("ALTER TABLE documents ADD COLUMN checksum INTEGER")
+
+
+def _has_checksums(connection: sqlite3.Connection) -> bool:
+    return ("checksum",) in connection.execute("SELECT name FROM pragma_table_info('documents')")
 
 
 class LivingStore(DocumentStore):
@@ -90,7 +119,8 @@ class LivingStore(DocumentStore):
             dead = connection.execute("SELECT place, number FROM dead WHERE place > ?", (place,)).fetchall()
             query = "SELECT number, vector FROM vectors WHERE number >= ? ORDER BY number"
             rows = connection.execute(query, (number,)).fetchall()
-        if any(len(vector) != FLOAT.itemsize * dimension for _, vector in rows):
+        stored = [unsealed(vector, dimension) for _, vector in rows]
+        if None in stored:
             raise InputError(f"{self.path} has damaged vectors", "build the index again")
         return Changes(
             version,
@@ -100,13 +130,21 @@ class LivingStore(DocumentStore):
             dead[-1][0] if dead else place,
             np.array([row[1] for row in dead], dtype=np.int64),
             np.array([row[0] for row in rows], dtype=np.int64),
-            np.frombuffer(b"".join(row[1] for row in rows), dtype=FLOAT).reshape(-1, dimension),
+            np.frombuffer(b"".join(filter(None, stored)), dtype=FLOAT).reshape(-1, dimension),
         )
 
     def verify(self) -> None:
-        """Compare every text with its digest, and what SQLite knows of the file with itself."""
+        """Compare texts with their digests, documents with their checksums and the tables with each other."""
         with self.reading() as connection:
-            sound = connection.execute("PRAGMA quick_check").fetchone() == ("ok",)
+            sound = connection.execute("PRAGMA integrity_check(1)").fetchone() == ("ok",)
             texts = connection.execute("SELECT digest, text FROM texts")
-            if not sound or any(digest_of(text) != digest for digest, text in texts):
+            sound = sound and all(type(text) is str and digest_of(text) == digest for digest, text in texts)
+            sound = sound and connection.execute(_ASTRAY).fetchone() is None
+            if sound and _has_checksums(connection):
+                sound = all(_fits(*row) for row in connection.execute(_CHECKSUMS))
+            if not sound:
                 raise InputError(f"{self.path} is damaged", "build the index again")
+
+
+def _fits(identifier: str | int, metadata: str | None, digest: bytes | None, checksum: int) -> bool:
+    return digest is not None and checksum_of(identifier, metadata, digest) == checksum

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from sentemb.errors import InputError
+from sentemb.search.checks import checksum_of
 from sentemb.search.documents import Document
 from sentemb.search.where import Where
 
@@ -21,7 +22,9 @@ from sentemb.search.where import Where
 # has no type, so that SQLite keeps the integer 1 and the string "1" apart.
 _SCHEMA = """
 CREATE TABLE texts (number INTEGER PRIMARY KEY, digest BLOB NOT NULL UNIQUE, text TEXT NOT NULL);
-CREATE TABLE documents (number INTEGER PRIMARY KEY, id NOT NULL UNIQUE, text INTEGER NOT NULL, metadata TEXT);
+CREATE TABLE documents (
+    number INTEGER PRIMARY KEY, id NOT NULL UNIQUE, text INTEGER NOT NULL, metadata TEXT, checksum INTEGER
+);
 CREATE INDEX documents_of_text ON documents (text, number);
 CREATE TEMP TABLE places (id NOT NULL UNIQUE, location TEXT NOT NULL);
 """
@@ -81,11 +84,12 @@ def _fill(connection: sqlite3.Connection, documents: Iterator[Document]) -> Stor
             continue
         digest = digest_of(document.text)
         row = (texts, digest, document.text)
+        metadata = metadata_json(document)
         texts += connection.execute("INSERT OR IGNORE INTO texts VALUES (?, ?, ?)", row).rowcount
         try:
             connection.execute(
-                "INSERT INTO documents VALUES (?, ?, (SELECT number FROM texts WHERE digest = ?), ?)",
-                (kept, document.id, digest, metadata_json(document)),
+                "INSERT INTO documents VALUES (?, ?, (SELECT number FROM texts WHERE digest = ?), ?, ?)",
+                (kept, document.id, digest, metadata, checksum_of(document.id, metadata, digest)),
             )
         except sqlite3.IntegrityError:
             places = connection.execute("SELECT location FROM places WHERE id = ?", (document.id,))
@@ -134,7 +138,7 @@ def readable(path: Path) -> Iterator[None]:
     """Name the file that SQLite cannot make sense of."""
     try:
         yield
-    except sqlite3.DatabaseError as error:
+    except (sqlite3.DatabaseError, UnicodeDecodeError) as error:  # the latter where it cannot say why
         raise InputError(f"{path} cannot be read as documents: {error}", "build the index again") from None
 
 

@@ -12,9 +12,10 @@ from typing import Any, NamedTuple, TypeVar
 
 from sentemb.encoding.encoder import Vectors
 from sentemb.errors import InputError
+from sentemb.search.checks import checksum_of, sealed
 from sentemb.search.documents import Document, as_documents
 from sentemb.search.folder import changing, place
-from sentemb.search.living import FLOAT, write_living
+from sentemb.search.living import add_checksums, write_living
 from sentemb.search.manifest import Manifest, Role, StoredFile
 from sentemb.search.shards import SHARD_TEXTS, Progress
 from sentemb.search.store import DocumentStore, digest_of, disk_errors, given_twice, metadata_json, readable
@@ -78,6 +79,7 @@ def _transact(path: Path, manifest: Manifest, work: Callable[[Writer], Done]) ->
     with contextlib.closing(connection), readable(path), disk_errors(path):
         connection.executescript(f"PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; {_SCRATCH}")
         connection.execute("BEGIN IMMEDIATE")
+        add_checksums(connection)
         writer = Writer(connection, manifest)
         done = work(writer)
         writer.finish()
@@ -148,10 +150,12 @@ class Writer:
         new = self._run("INSERT OR IGNORE INTO texts VALUES (?, ?, ?)", row).rowcount == 1
         self._next_text += new
         self._next_document += 1
+        metadata = metadata_json(document)
+        checksum = checksum_of(document.id, metadata, digest)
         try:
             self._run(
-                "INSERT INTO documents VALUES (?, ?, (SELECT number FROM texts WHERE digest = ?), ?)",
-                (self._next_document, document.id, digest, metadata_json(document)),
+                "INSERT INTO documents VALUES (?, ?, (SELECT number FROM texts WHERE digest = ?), ?, ?)",
+                (self._next_document, document.id, digest, metadata, checksum),
             )
         except sqlite3.IntegrityError:
             raise InputError(
@@ -162,10 +166,10 @@ class Writer:
 
     def _keep(self, vectors: Vectors) -> None:
         """Store the vectors of the texts that came last."""
-        rows = comparable(vectors, self._manifest.metric).astype(FLOAT)
+        rows = comparable(vectors, self._manifest.metric)
         first = self._next_text - len(rows)
         for number, row in enumerate(rows, first):
-            self._run("INSERT INTO vectors VALUES (?, ?)", (number, row.tobytes()))
+            self._run("INSERT INTO vectors VALUES (?, ?)", (number, sealed(row)))
 
     def _remove(self, identifier: str | int | None) -> bool:
         row = self._run("SELECT text FROM documents WHERE id = ?", (identifier,)).fetchone()

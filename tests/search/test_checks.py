@@ -1,0 +1,116 @@
+from __future__ import annotations
+
+import random
+import sqlite3
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sentemb.errors import InputError
+from sentemb.search import SearchIndex
+from sentemb.search.checks import sealed, unsealed
+from tests.search.bag_of_words import BagOfWords
+
+FLIPS = 300
+
+
+@pytest.fixture
+def living(tmp_path: Path, words: BagOfWords) -> tuple[SearchIndex, Path]:
+    """An index with written vectors, metadata and tombstones, and its database."""
+    folder = tmp_path / "index"
+    SearchIndex.build([f"w{n}" for n in range(8)], words).save(folder)
+    index = SearchIndex.load(folder, words)
+    index.add([(f"id{n}", f"w{n} w{n + 1}", {"year": 2000 + n}) for n in range(20, 40)])
+    index.delete([1, "id25"])
+    return index, folder / str(index.manifest.living)
+
+
+def answers(folder: Path) -> object:
+    index = SearchIndex.load(folder, BagOfWords())
+    return index.search(["w1 w2", "w30"], 40), index.search("w3", 9, where={"year": {">": 2030}})
+
+
+def test_a_flipped_bit_is_noticed_or_changes_nothing(living: tuple[SearchIndex, Path]) -> None:
+    _, path = living
+    expected, good = answers(path.parent), path.read_bytes()
+    rng = random.Random(1)
+    used = [place for place, byte in enumerate(good) if byte]  # most of the file is free space
+    noticed = 0
+    for _ in range(FLIPS):
+        place = rng.choice(used)
+        damaged = bytearray(good)
+        damaged[place] ^= 1 << rng.randrange(8)
+        for log in path.parent.glob("living*-*"):
+            if log != path:
+                log.unlink(missing_ok=True)
+        path.write_bytes(damaged)
+        try:
+            assert answers(path.parent) == expected, place
+        except InputError as error:
+            assert str(path.parent) in str(error)
+            noticed += 1
+    assert noticed > FLIPS / 2
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        """UPDATE documents SET metadata = '{"year": 2039}' WHERE id = 'id30'""",
+        "UPDATE documents SET metadata = NULL WHERE id = 'id30'",
+        "UPDATE documents SET id = 'id60' WHERE id = 'id30'",
+        "UPDATE documents SET id = '3' WHERE id = 3",
+        "UPDATE documents SET text = 0 WHERE id = 'id30'",
+        "UPDATE vectors SET vector = zeroblob(132) WHERE number = 12",
+        "UPDATE vectors SET vector = CAST(substr(vector, 1, 131) || x'00' AS BLOB) WHERE number = 12",
+        "UPDATE dead SET number = 2 WHERE number = 1",
+        "UPDATE state SET next_text = 9",
+    ],
+)
+def test_a_changed_row_is_noticed(living: tuple[SearchIndex, Path], damage: str) -> None:
+    _, path = living
+    change(path, damage)
+    with pytest.raises(InputError, match=f"{path.name} (is damaged|has damaged vectors|has not one vector)"):
+        SearchIndex.load(path.parent, BagOfWords())
+
+
+def test_a_database_from_before_checksums_gets_them(living: tuple[SearchIndex, Path]) -> None:
+    index, path = living
+    change(
+        path,
+        "ALTER TABLE documents DROP COLUMN checksum",
+        "UPDATE vectors SET vector = substr(vector, 1, 128)",
+    )
+    expected = answers(path.parent)
+    index.add([("new", "w50 w51", {"year": 1990})])
+    assert index.search("w50 w51", 1)[0].id == "new"
+    change(path, "UPDATE documents SET metadata = NULL WHERE id = 'new'")
+    with pytest.raises(InputError, match="is damaged"):
+        answers(path.parent)
+    change(path, """UPDATE documents SET metadata = '{"year": 1990}' WHERE id = 'new'""")
+    index.delete(["new"])
+    assert answers(path.parent) == expected
+    index.compact()
+    (documents,) = path.parent.glob("documents-*")
+    connection = sqlite3.connect(documents)
+    assert connection.execute("SELECT COUNT(checksum), COUNT(*) FROM documents").fetchone() == (26, 26)
+    connection.close()
+
+
+def test_a_vector_is_read_as_it_was_stored() -> None:
+    vector = np.random.default_rng(1).standard_normal(6).astype(np.float32)
+    stored = sealed(vector)
+    assert unsealed(stored, 6) == vector.tobytes() == unsealed(vector.tobytes(), 6)
+    for place in range(8 * len(stored)):
+        damaged = bytearray(stored)
+        damaged[place // 8] ^= 1 << place % 8
+        assert unsealed(bytes(damaged), 6) is None
+    assert unsealed(stored, 5) is None and unsealed(b"", 6) is None
+
+
+def change(path: Path, *statements: str) -> None:
+    connection = sqlite3.connect(path)
+    with connection:
+        for statement in statements:
+            connection.execute(statement)
+    connection.close()
