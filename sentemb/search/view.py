@@ -6,7 +6,6 @@ import contextlib
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -33,6 +32,14 @@ class Part(NamedTuple):
 
     segments: Segments
     documents: int
+
+
+class Ranked(NamedTuple):
+    """A document by its number, its score, and the number of the text that has it."""
+
+    score: float
+    document: int
+    text: int
 
 
 class Found(NamedTuple):
@@ -116,28 +123,43 @@ class View:
         self, queries: Vectors, k: int, min_score: float | None, where: Where | None
     ) -> list[list[Found]] | None:
         """The documents nearest to each query; None where they have changed since this view was taken."""
+        ranked = self.rank(queries, k, min_score, where)
+        return None if ranked is None else self.fetch(ranked)
+
+    def rank(
+        self, queries: Vectors, k: int, min_score: float | None, where: Where | None
+    ) -> list[list[Ranked]] | None:
+        """The numbers of the documents nearest to each query, best first; None as for `find`."""
         part = self._part(where)
         if part is None:
             return None
         k = min(k, part.documents)
         if k == 0:
             return [[] for _ in queries]
-        scores, numbers = part.segments.search(queries, min(k, len(part.segments)))
+        scores, texts = part.segments.search(queries, min(k, len(part.segments)))
         if min_score is not None:
-            numbers = np.where(scores >= min_score, numbers, -1)
+            texts = np.where(scores >= min_score, texts, -1)
+        rows = list(zip(scores.tolist(), texts.tolist(), strict=True))
         with self.store.reading():
             if self.store.version() != self.version:
                 return None
-            documents = self.store.documents_of(np.unique(numbers[numbers >= 0]).tolist(), k, where)
-        found = []
-        for row in zip(scores.tolist(), numbers.tolist(), strict=True):
-            hits = (
-                Found(score, document)
-                for score, number in zip(*row, strict=True)
-                for document in documents.get(number, ())
-            )
-            found.append(list(islice(hits, k)))
-        return found
+            owners = self.store.owners({text for _, row in rows for text in row if text >= 0}, k, where)
+        return [
+            [
+                Ranked(score, document, text)
+                for score, text in zip(*row, strict=True)
+                for document in owners.get(text, ())
+            ][:k]
+            for row in rows
+        ]
+
+    def fetch(self, ranked: list[list[Ranked]]) -> list[list[Found]] | None:
+        """The documents that were ranked; None as for `find`."""
+        with self.store.reading():
+            if self.store.version() != self.version:
+                return None
+            documents = self.store.by_number({hit.document for row in ranked for hit in row})
+        return [[Found(hit.score, documents[hit.document]) for hit in row] for row in ranked]
 
     def vectors_of(self, texts: Sequence[str]) -> Vectors:
         """The vectors (n, dim) of texts that are here."""

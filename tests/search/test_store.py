@@ -25,7 +25,8 @@ def test_ids_and_texts_come_back_as_they_were(
     assert counts == (len(kept), len(set(kept.values())), len(items) - len(kept))
     store = DocumentStore(path)
     assert store.texts(0, counts.texts) == list(dict.fromkeys(kept.values()))
-    found = [row for rows in store.documents_of(range(counts.texts), 100).values() for row in rows]
+    owners = store.owners(range(counts.texts), 100)
+    found = store.by_number(number for numbers in owners.values() for number in numbers).values()
     assert {(type(row.id), row.id, row.text) for row in found} == {
         (type(key), key, text) for key, text in kept.items()
     }
@@ -40,7 +41,7 @@ def test_integer_and_string_ids_differ(tmp_path: Path) -> None:
 def test_metadata_comes_back(tmp_path: Path) -> None:
     metadata = {"tags": ["x", "ÿ"], "year": 1999, "none": None, "deep": {"a": 1.5}}
     write_store(tmp_path / "d", as_documents([("k", "text", metadata)]))
-    assert DocumentStore(tmp_path / "d").documents_of([0], 1)[0][0].metadata == metadata
+    assert DocumentStore(tmp_path / "d").by_number([0])[0].metadata == metadata
 
 
 def test_an_id_given_twice_names_both_places(tmp_path: Path) -> None:
@@ -57,7 +58,7 @@ def test_metadata_json_cannot_hold_names_the_document(tmp_path: Path, value: obj
 
 def test_one_text_of_many_documents_is_cut_at_the_limit(tmp_path: Path) -> None:
     write_store(tmp_path / "d", as_documents(["same"] * 50))
-    assert [row.id for row in DocumentStore(tmp_path / "d").documents_of([0], 3)[0]] == [0, 1, 2]
+    assert DocumentStore(tmp_path / "d").owners([0], 3) == {0: [0, 1, 2]}
 
 
 def test_what_is_no_store_is_refused(tmp_path: Path) -> None:
