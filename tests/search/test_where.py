@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import re
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,19 @@ from sentemb.search import SearchIndex
 from sentemb.search.where import Where, read_where
 from tests.search.bag_of_words import BagOfWords, Table, clustered
 
-DOCUMENT = {"year": 2020, "part": 1.5, "lang": "en", "open": True, "none": None, "tags": ["a"], "ÿ": "2020"}
+DOCUMENT = {
+    "day": "2024-01-31",
+    "time": "2024-01-31T10:00:00+02:00",
+    "author": {"name": "A", "x.y": 1},
+    "a.b": 3,
+    "year": 2020,
+    "part": 1.5,
+    "lang": "en",
+    "open": True,
+    "none": None,
+    "tags": ["a"],
+    "ÿ": "2020",
+}
 
 
 @pytest.mark.parametrize(
@@ -39,11 +52,39 @@ DOCUMENT = {"year": 2020, "part": 1.5, "lang": "en", "open": True, "none": None,
         ({"none": {"!=": "x"}}, False),
         ({"tags": "a"}, False),
         ({"other": {"!=": 1}}, False),
+        ({"other": {"not in": [1]}}, False),
+        ({"year": {"not in": [2019, "2020"]}}, True),
+        ({"year": {"not in": [2020]}}, False),
+        ({"$not": {"other": 1}}, True),
+        ({"$not": {"year": 2020, "lang": "de"}}, True),
+        ({"$not": {"year": 2020, "lang": "en"}}, False),
+        ({"$or": [{"year": 1}, {"lang": "en", "open": True}]}, True),
+        ({"$or": [{"year": 1}, {"lang": "en", "open": False}]}, False),
+        ({"$and": [{"year": 2020}, {"$not": {"$or": [{"lang": "de"}, {"part": 1}]}}], "open": True}, True),
+        ({"year": {"exists": True}, "other": {"exists": False}, "none": {"exists": False}}, True),
+        ({"none": {"exists": True}}, False),
+        ({"author.name": "A", "a.b": {">": 2}}, True),
+        ({"author.no": {"exists": True}}, False),
+        ({"author.name.no": {"exists": True}}, False),
+        ({"day": date(2024, 1, 31)}, True),
+        ({"day": {">": date(2024, 1, 30), "<=": datetime(2024, 1, 31)}}, True),
+        ({"day": {"in": [date(2024, 1, 30)]}}, False),
+        ({"time": datetime(2024, 1, 31, 8, tzinfo=UTC)}, True),
+        ({"time": datetime(2024, 1, 31, 10)}, True),
+        ({"time": {"<": datetime(2024, 1, 31, 9, 30, tzinfo=UTC)}}, True),
+        ({"ÿ": {">": date(1990, 1, 1)}}, False),
+        ({"year": {">": date(1990, 1, 1)}}, False),
     ],
 )
 def test_conditions_compare_values_of_one_type(conditions: dict[str, Any], met: bool) -> None:
     assert Where(conditions).matches(json.dumps(DOCUMENT)) is met
-    assert not Where(conditions).matches(None)
+    assert Where({"$not": conditions}).matches(json.dumps(DOCUMENT)) is not met
+
+
+def test_a_document_without_metadata_has_no_field() -> None:
+    assert not Where({"year": {"!=": 1}}).matches(None)
+    assert Where({"year": {"exists": False}}).matches(None)
+    assert Where({"$not": {"year": 1}}).matches(None)
 
 
 @pytest.mark.parametrize(
@@ -58,6 +99,15 @@ def test_conditions_compare_values_of_one_type(conditions: dict[str, Any], met: 
         ({"year": {"<": True}}, "compares nothing"),
         ({"year": float("nan")}, "compares nothing"),
         ({3: 1}, "the field 3 is no text"),
+        ({"year": {}}, "there is no condition"),
+        ({"year": {"not in": 3}}, "is no list"),
+        ({"year": {"exists": 1}}, "exists 1 compares nothing"),
+        ({"year": {"in": [None]}}, "compares nothing"),
+        ({"$or": []}, r"\$or: \[\] is no list of conditions"),
+        ({"$and": {"year": 1}}, "is no list of conditions"),
+        ({"$not": {}}, "where is {}"),
+        ({"$or": [1]}, "where is 1"),
+        ({"$nor": [{"year": 1}]}, "compares nothing"),
     ],
 )
 def test_what_is_no_condition_is_named(conditions: Any, message: str) -> None:
@@ -94,6 +144,8 @@ def test_a_condition_that_nothing_can_meet_is_told(caplog: pytest.LogCaptureFixt
         ({"n": 9}, None),
         ({"m": 1}, "no document has the field 'm'"),
         ({"code": {">": 1}}, "code is a text in every document, and the condition asks for a number"),
+        ({"n": {">": date(2024, 1, 1)}}, "n is a number in every document, .* asks for a text"),
+        ({"$or": [{"m": 1}, {"m": 2}]}, None),
         ({"n": {"in": ["1", True]}}, "n is a number in every document, .* asks for a text or a truth value"),
     ):
         caplog.clear()
