@@ -65,7 +65,8 @@ def load_columns(
     names = tuple(columns) if columns else None
     if names is None and kind_of(source) == "entry":
         names = get(str(source)).text_columns
-    wanted = [*names, label] if names and label else names
+    # The label first: where pairs are expected for its sake alone, it is what the error should name.
+    wanted = [label, *names] if names and label else names
     records = read_rows(
         source, columns=wanted, encoding=encoding, data_dir=data_dir, check_rows=check_rows and limit is None
     )

@@ -107,6 +107,7 @@ def test_a_changed_file_is_read_again(write_file: WriteFile) -> None:
         ("a.txt", "", None, {}, "a.txt is empty"),
         ("a.jsonl", '{"text": "a"}\n{"txt": "b"}\n', None, {}, "a.jsonl:2 has no column 'text'"),
         ("a.txt", "a\n", None, {"label": "score"}, "a.txt:1 has no column 'score'"),
+        ("a.csv", "text\na\n", ["sentence1"], {"label": "score"}, "a.csv has no column 'score'"),
         ("a.jsonl", '{"text": ["a"]}\n', ["text"], {}, "column 'text' holds ['a'] where a text"),
     ],
 )
