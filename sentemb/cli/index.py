@@ -6,6 +6,7 @@ import itertools
 import json
 import sys
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -18,6 +19,7 @@ from sentemb.errors import InputError
 
 if TYPE_CHECKING:
     from sentemb.search import Hit, Manifest
+    from sentemb.search.calibration import Calibration
 
 IndexFolder = Annotated[Path, typer.Argument(help="Index folder.")]
 STAGES = {
@@ -89,7 +91,10 @@ def search(
     ] = None,
     k: Annotated[int, typer.Option("-k", help="Hits for each query.")] = 10,
     queries: Annotated[Path | None, typer.Option(help="File with one query a line.")] = None,
-    min_score: Annotated[float | None, typer.Option(help="Leave out hits that score less.")] = None,
+    min_score: Annotated[
+        str | None,
+        typer.Option(help="Leave out hits that score less; 99.2% means nearer than so many random pairs."),
+    ] = None,
     where: Annotated[
         list[str] | None,
         typer.Option(help="Only documents with such metadata: year>=2020, lang=en; repeat it."),
@@ -106,12 +111,10 @@ def search(
     index = SearchIndex.load(folder, model)
     for text, hits in zip(texts, index.search(texts, k, min_score=min_score, where=conditions), strict=True):
         if as_json:
-            found = [
-                {"id": hit.id, "score": hit.score, "text": hit.text, "metadata": hit.metadata} for hit in hits
-            ]
+            found = [asdict(hit) for hit in hits]
             typer.echo(json.dumps({"query": text, "hits": found}, ensure_ascii=False))
         else:
-            _show_hits(text, hits)
+            _show_hits(text, hits, index.manifest.calibration)
 
 
 def info(folder: IndexFolder, as_json: AsJson = False) -> None:
@@ -192,14 +195,30 @@ def show_facts(folder: Path, manifest: Manifest, *, written: int = 0, tombstones
         "kind": f"{manifest.factory}{_EFFORT[manifest.kind].format(manifest.effort)}",
         "chosen": manifest.reason,
         "recall@10": found,
+        "percentiles": _describe(manifest.calibration),
         "size": f"{format_bytes(size)} on disk, {manifest.bytes_per_vector:,.0f} bytes per vector",
         "built": ", ".join((manifest.created, *map(" ".join, manifest.versions.items()))),
     }
     show(Table("", ("index", str(folder)), tuple(facts.items()), names=2))
 
 
-def _show_hits(query: str, hits: list[Hit]) -> None:
+def _describe(calibration: Calibration | None) -> str:
+    """What scores mean, in a line."""
+    if calibration is None:
+        return "none; there were too few texts, or `sentemb index compact` makes them"
+    points = ", ".join(
+        f"{percentile} % below {calibration.score(percentile):.3f}" for percentile in (50, 90, 99)
+    )
+    return f"of {calibration.pairs:,} random pairs of texts, {points}; up to {calibration.most:g} %"
+
+
+def _show_hits(query: str, hits: list[Hit], calibration: Calibration | None) -> None:
     from sentemb.report.table import Table
 
-    rows = tuple((f"{hit.score:.4f}", str(hit.id), hit.text) for hit in hits)
-    show(Table(query, ("score", "id", "text"), rows, names=3))
+    columns = ["score", "id", "text"]
+    rows = [[f"{hit.score:.4f}", str(hit.id), hit.text] for hit in hits]
+    if calibration is not None:
+        columns.insert(1, "percentile")
+        for row, hit in zip(rows, hits, strict=True):
+            row.insert(1, calibration.show(hit.percentile))
+    show(Table(query, tuple(columns), tuple(map(tuple, rows)), names=len(columns)))

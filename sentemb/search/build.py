@@ -15,6 +15,7 @@ import numpy as np
 from sentemb import __version__
 from sentemb.encoding.encoder import TextEncoder, Vectors
 from sentemb.errors import InputError
+from sentemb.search.calibration import calibrate, draw
 from sentemb.search.documents import Document, as_documents
 from sentemb.search.manifest import EncoderFacts, Manifest, Recall
 from sentemb.search.plan import IndexPlan, Kind, Metric, format_bytes, plan_index
@@ -77,6 +78,7 @@ def build_in(
         versions={"sentemb": __version__, "faiss": faiss.__version__, "numpy": np.__version__},
         files={},
         asked=kind != "auto",
+        calibration=None if (drawn := draw(counts.texts)) is None else calibrate(encoded.rows(drawn)),
     )
     return manifest, vectors, store
 

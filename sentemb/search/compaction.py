@@ -11,6 +11,7 @@ from typing import Any, Literal
 from sentemb.encoding.encoder import Vectors
 from sentemb.errors import InputError
 from sentemb.search.build import build_in
+from sentemb.search.calibration import Calibration, calibrate, draw
 from sentemb.search.folder import WORK, changing, place
 from sentemb.search.living import LivingStore
 from sentemb.search.manifest import Manifest
@@ -64,9 +65,10 @@ def compact(
     Manifest.read(path)  # a place without an index gets no lock
     with changing(path):
         manifest = Manifest.read(path)
-        if manifest.living is None and kind in (None, manifest.kind) and memory_budget is None:
-            return manifest
         view = open_view(path, verify=False)
+        if manifest.living is None and kind in (None, manifest.kind) and memory_budget is None:
+            calibrated = replace(manifest, calibration=_calibration(view))
+            return manifest if calibrated == manifest else place(path, calibrated, {})
         if not view.segments.base.keeps_vectors:
             raise InputError(
                 f"{path} is {manifest.factory}, which keeps too little of its vectors to be compacted",
@@ -99,6 +101,14 @@ def compact(
             return place(path, kept, {"vectors": vectors.write, "documents": store.copy_to})
         finally:
             store.close()
+
+
+def _calibration(view: View) -> Calibration | None:
+    """What scores mean, where it is not known yet and the vectors are kept."""
+    drawn = draw(view.manifest.vectors)
+    if view.manifest.calibration or drawn is None or not view.segments.base.keeps_vectors:
+        return view.manifest.calibration
+    return calibrate(view.segments.rows(drawn))
 
 
 def _keeps_kind(facts: Manifest) -> bool:

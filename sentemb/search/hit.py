@@ -17,9 +17,12 @@ class Hit:
             vectors and are off by some thousandths.
         text: The document's text.
         metadata: The document's metadata.
+        percentile: How many percent of random pairs of the index's texts have a lower score, up to the
+            calibration's `most`; None where the index has no calibration.
     """
 
     id: str | int
     score: float
     text: str
     metadata: Mapping[str, Any]
+    percentile: float | None = None

@@ -13,6 +13,7 @@ import numpy as np
 
 from sentemb.errors import InputError
 from sentemb.search.build import build_in
+from sentemb.search.calibration import lowest_score
 from sentemb.search.encoders import matching, resolve
 from sentemb.search.hit import Hit
 from sentemb.search.manifest import EncoderFacts
@@ -113,7 +114,7 @@ class SearchIndex(OpenIndex):
         queries: str,
         k: int = 10,
         *,
-        min_score: float | None = None,
+        min_score: float | str | None = None,
         where: Mapping[str, Any] | None = None,
     ) -> list[Hit]: ...
 
@@ -123,7 +124,7 @@ class SearchIndex(OpenIndex):
         queries: Sequence[str],
         k: int = 10,
         *,
-        min_score: float | None = None,
+        min_score: float | str | None = None,
         where: Mapping[str, Any] | None = None,
     ) -> list[list[Hit]]: ...
 
@@ -132,7 +133,7 @@ class SearchIndex(OpenIndex):
         queries: str | Sequence[str],
         k: int = 10,
         *,
-        min_score: float | None = None,
+        min_score: float | str | None = None,
         where: Mapping[str, Any] | None = None,
     ) -> list[Hit] | list[list[Hit]]:
         """Find the documents nearest to each query.
@@ -140,7 +141,8 @@ class SearchIndex(OpenIndex):
         Args:
             queries: One query or several.
             k: How many documents for each; all of them where there are fewer.
-            min_score: Leave out documents that score less; by default nothing is left out.
+            min_score: Leave out documents that score less, or that are in percent no nearer than so many
+                random pairs, as in "99.2%"; by default nothing is left out.
             where: Find only documents whose metadata meet all of these conditions, such as
                 `{"year": {">=": 2020}, "lang": "en"}`; see `Where`. There are `k` hits if so many do.
 
@@ -149,7 +151,8 @@ class SearchIndex(OpenIndex):
             queries a list of them for each.
 
         Raises:
-            InputError: `k` is not positive, a query is blank or no string, or a condition is none.
+            InputError: `k` is not positive, a query is blank or no string, a condition is none, or
+                `min_score` is in percent and the index has no percentile so high.
         """
         if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or k < 1:
             raise InputError(f"k must be a positive integer, not {k!r}", "ask for at least one hit")
@@ -165,9 +168,15 @@ class SearchIndex(OpenIndex):
         vectors = comparable(self._encoder.encode(texts), self._view.manifest.metric)
         found = None
         while found is None:  # the documents have changed between the vectors and the texts
-            found = self._current().find(vectors, int(k), min_score, conditions)
+            view = self._current()
+            known = view.manifest.calibration
+            lowest = lowest_score(min_score, known, view.manifest.vectors)
+            found = view.find(vectors, int(k), lowest, conditions)
         hits = [
-            [Hit(document.id, score, document.text, document.metadata) for score, document in row]
+            [
+                Hit(at.id, score, at.text, at.metadata, known.percentile(score) if known else None)
+                for score, at in row
+            ]
             for row in found
         ]
         return hits[0] if isinstance(queries, str) else hits

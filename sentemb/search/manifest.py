@@ -18,6 +18,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from sentemb._files import write_text
 from sentemb.errors import InputError
+from sentemb.search.calibration import Calibration
 from sentemb.search.plan import Kind, Metric
 from sentemb.search.source import EncoderSource
 
@@ -88,6 +89,7 @@ class Manifest:
         lineage: The same for all states of one index, however often it was changed and compacted.
         asked: Whether the kind was asked for, so that compaction keeps it.
         next_id: The id that the next document without one gets, where deleted documents had higher ones.
+        calibration: What scores mean; None for few texts, and in folders of earlier versions.
     """
 
     created: str
@@ -108,6 +110,7 @@ class Manifest:
     lineage: str = ""
     asked: bool = False
     next_id: int = 0
+    calibration: Calibration | None = None
 
     @property
     def line(self) -> str:

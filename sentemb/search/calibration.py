@@ -1,0 +1,166 @@
+"""What a score means: how many random pairs of the corpus' texts are less alike."""
+
+from __future__ import annotations
+
+import bisect
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from sentemb.encoding.encoder import Vectors
+from sentemb.errors import InputError
+from sentemb.search.vectors import Numbers
+
+# Of 2,000 texts there are 2 million pairs, and their percentiles differ from seed to seed by .1 at 95.
+_TEXTS = 2_000
+_FEWEST_TEXTS = 50
+# A share of pairs that fewer than this many of the sample make up is not known.
+_FEWEST_PAIRS = 10
+_DIGITS = 4
+_FINENESS = 20  # bits of a number of a vector
+_BLOCK = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """The similarities of random pairs of texts, from which a score's percentile is read.
+
+    Args:
+        texts: How many texts were drawn; all of their pairs were compared.
+        scores: The score that shares of the pairs exceed: 99.9 %, 99.8, 99.5, 99, 98, 95, 90, 80 ... 10, 5,
+            2, 1, 0.5 and so on, down to the last share that 10 pairs make up.
+    """
+
+    texts: int
+    scores: tuple[float, ...]
+
+    @property
+    def pairs(self) -> int:
+        """How many pairs were compared."""
+        return self.texts * (self.texts - 1) // 2
+
+    @property
+    def most(self) -> float:
+        """The highest percentile that so many pairs can tell."""
+        return _percent(_shares(self.pairs)[-1])
+
+    def percentile(self, score: float) -> float:
+        """How many percent of random pairs have a lower score.
+
+        Args:
+            score: A score of the index.
+
+        Returns:
+            0 to `most`, which also stands for everything above; it never falls as the score rises.
+        """
+        place = bisect.bisect_left(self.scores, score)
+        if place == len(self.scores):
+            return self.most
+        shares = _shares(self.pairs)
+        if self.scores[place] == score:
+            return _percent(shares[place])
+        if place == 0:
+            return 0.0
+        # Between two points the logarithm of the odds is taken for a straight line, as in the tails it is.
+        low, high = self.scores[place - 1], self.scores[place]
+        below, above = (math.log(share / (1 - share)) for share in (shares[place - 1], shares[place]))
+        odds = math.exp(below + (above - below) * ((score - low) / (high - low)))
+        return _percent(odds / (1 + odds))
+
+    def score(self, percentile: float) -> float:
+        """The lowest score that has a percentile.
+
+        Args:
+            percentile: 0 to `most`.
+
+        Returns:
+            The score; minus infinity for 0.
+
+        Raises:
+            InputError: The percentile is none, or higher than the sample of pairs can tell.
+        """
+        if not 0 <= percentile <= 100:
+            raise InputError(f"min_score {percentile:g}% is no percentile", "choose 0% to 100%")
+        if percentile > self.most:
+            raise InputError(
+                f"min_score {percentile:g}% is finer than {self.pairs:,} random pairs can tell",
+                f"ask for {self.most:g}% at most, or give a score",
+            )
+        if percentile == 0:
+            return -math.inf
+        low, high = math.nextafter(self.scores[0], -math.inf), self.scores[-1]
+        while low < (middle := (low + high) / 2) < high:
+            low, high = (low, middle) if self.percentile(middle) >= percentile else (middle, high)
+        # It is compared with scores of single precision, in which it must not become lower.
+        single = np.float32(high)
+        return float(single if float(single) >= high else np.nextafter(single, np.float32(np.inf)))
+
+    def show(self, percentile: float | None) -> str:
+        """Write a percentile for people, with as many digits as tell it from 100."""
+        if percentile is None:
+            return ""
+        if percentile >= self.most:
+            return f"> {self.most:g}"
+        digits = 1 if percentile < 99 else -math.floor(math.log10(100 - percentile))
+        return f"{percentile:.{digits}f}"
+
+
+def draw(count: int) -> Numbers | None:
+    """Choose the vectors whose pairs are compared, of so many; None where they are too few."""
+    if count < _FEWEST_TEXTS:
+        return None
+    return np.sort(np.random.default_rng(2).choice(count, min(count, _TEXTS), replace=False)).astype(np.int64)
+
+
+def calibrate(vectors: Vectors) -> Calibration:
+    """Compare all pairs of some vectors (n, dim), whose inner products are scores."""
+    # Whole numbers add up exactly in any order, so that the number of threads does not matter.
+    _, exponent = math.frexp(float(np.abs(vectors).max()))
+    scale = _FINENESS - exponent
+    whole = np.rint(np.ldexp(vectors.astype(np.float64), scale))
+    rows = []
+    for start in range(0, len(whole), _BLOCK):
+        scores = whole[start : start + _BLOCK] @ whole.T
+        rows += [scores[row, start + row + 1 :] for row in range(len(scores))]
+    pairs = np.ldexp(np.concatenate(rows), -2 * scale)
+    pairs.sort()
+    places = [min(round(len(pairs) * (1 - share)), len(pairs) - 1) for share in _shares(len(pairs))]
+    return Calibration(len(vectors), tuple(float(f"{score:.6g}") for score in pairs[places]))
+
+
+def lowest_score(min_score: float | str | None, calibration: Calibration | None, texts: int) -> float | None:
+    """The score that `min_score` stands for, as it is or in percent, in an index of so many texts."""
+    if min_score is None:
+        return None
+    written = str(min_score).strip()
+    try:
+        number = math.nan if isinstance(min_score, bool) else float(written.removesuffix("%"))
+    except ValueError:
+        number = math.nan
+    if math.isnan(number):
+        raise InputError(f"min_score {min_score!r} is neither a score nor a percentile", "write 0.5 or 99%")
+    if not written.endswith("%"):
+        return number
+    if calibration is not None:
+        return calibration.score(number)
+    if texts < _FEWEST_TEXTS:
+        raise InputError(
+            f"an index of {texts:,} texts has no percentiles; they need {_FEWEST_TEXTS}", "give a score"
+        )
+    raise InputError(
+        f"the index has no percentiles; min_score {written} needs them",
+        "make them with `sentemb index compact`, or give a score",
+    )
+
+
+def _shares(pairs: int) -> list[float]:
+    """The shares of pairs whose scores a calibration holds, falling."""
+    body = [0.999, 0.998, 0.995, 0.99, 0.98, 0.95, *(tenths / 10 for tenths in range(9, 0, -1))]
+    tail = [first / 10**power for power in range(2, 9) for first in (5, 2, 1)]
+    return [share for share in (*body, *tail) if share * pairs >= _FEWEST_PAIRS]
+
+
+def _percent(share: float) -> float:
+    """The percentile that a share of the pairs exceeds."""
+    return round(100 * (1 - share), _DIGITS)
