@@ -40,12 +40,12 @@ def build_in(
     metric: Metric,
     memory_budget: int | None,
     progress: Progress,
-    compacting: bool = False,
+    allow_empty: bool = False,
 ) -> tuple[Manifest, VectorIndex, DocumentStore]:
-    """Build an index in a work folder that nobody else uses; where compacting, of no documents at all too."""
+    """Build an index in a work folder that nobody else uses; of no documents at all where that is allowed."""
     path = folder / "documents.sqlite"
     counts = write_store(path, _counted(as_documents(documents), progress))
-    if counts.documents == 0 and not compacting:
+    if counts.documents == 0 and not allow_empty:
         blank = f"; {counts.left_out} are blank" if counts.left_out else ""
         raise InputError(f"there are no documents to index{blank}", "give at least one text")
     plan = plan_index(counts.texts, encoder.dimension, kind=kind, memory_budget=memory_budget)

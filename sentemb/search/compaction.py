@@ -87,7 +87,7 @@ def compact(
             metric=manifest.metric,
             memory_budget=_same_size(view.manifest) if same and memory_budget is None else memory_budget,
             progress=progress or (lambda stage, done, total: None),
-            compacting=True,
+            allow_empty=True,
         )
         kept = replace(
             built,

@@ -52,6 +52,7 @@ class SearchIndex(OpenIndex):
         metric: Metric = "cosine",
         memory_budget: int | None = None,
         work_dir: str | Path | None = None,
+        allow_empty: bool = False,
         progress: Progress | None = None,
     ) -> SearchIndex:
         """Index documents.
@@ -69,6 +70,7 @@ class SearchIndex(OpenIndex):
             memory_budget: Bytes the index may take in memory; see `plan_index` for the default.
             work_dir: Folder for intermediate files, with which the next build resumes one that died; the
                 caller removes it once the index is saved. By default a temporary folder, without resuming.
+            allow_empty: Make an index of no documents too, to which they are added later.
             progress: Called with `(stage, done, total)`.
 
         Returns:
@@ -95,6 +97,7 @@ class SearchIndex(OpenIndex):
                     kind=kind,
                     metric=metric,
                     memory_budget=memory_budget,
+                    allow_empty=allow_empty,
                     progress=progress or (lambda stage, done, total: None),
                 )
         except BaseException:
@@ -116,6 +119,7 @@ class SearchIndex(OpenIndex):
         *,
         min_score: float | str | None = None,
         where: Mapping[str, Any] | None = None,
+        vectors: Any | None = None,
     ) -> list[Hit]: ...
 
     @overload
@@ -126,6 +130,7 @@ class SearchIndex(OpenIndex):
         *,
         min_score: float | str | None = None,
         where: Mapping[str, Any] | None = None,
+        vectors: Any | None = None,
     ) -> list[list[Hit]]: ...
 
     def search(
@@ -135,6 +140,7 @@ class SearchIndex(OpenIndex):
         *,
         min_score: float | str | None = None,
         where: Mapping[str, Any] | None = None,
+        vectors: Any | None = None,
     ) -> list[Hit] | list[list[Hit]]:
         """Find the documents nearest to each query.
 
@@ -145,6 +151,8 @@ class SearchIndex(OpenIndex):
                 random pairs, as in "99.2%"; by default nothing is left out.
             where: Find only documents whose metadata meet all of these conditions, such as
                 `{"year": {">=": 2020}, "lang": "en"}`; see `Where`. There are `k` hits if so many do.
+            vectors: The vectors of the queries, float (n, dim), from the encoder of the index; by default
+                they are encoded. With vectors, queries may be blank.
 
         Returns:
             The hits, best first, documents with the same text in the order they were given; for several
@@ -159,19 +167,20 @@ class SearchIndex(OpenIndex):
         conditions = None if where is None else Where(where)
         texts = [queries] if isinstance(queries, str) else list(queries)
         for position, text in enumerate(texts):
-            if not isinstance(text, str) or not text.strip():
+            if not isinstance(text, str) or not (text.strip() or vectors is not None):
                 raise InputError(
                     f"query {position} is {'blank' if text == '' or isinstance(text, str) else 'no string'}"
                 )
         if not texts:
             return []
-        vectors = comparable(self._encoder.encode(texts), self._view.manifest.metric)
+        encoded = self._encoder.encode(texts) if vectors is None else self._ready(vectors, len(texts))
+        wanted = comparable(encoded, self._view.manifest.metric)
         found = None
         while found is None:  # the documents have changed between the vectors and the texts
             view = self._current()
             known = view.manifest.calibration
             lowest = lowest_score(min_score, known, view.manifest.vectors)
-            found = view.find(vectors, int(k), lowest, conditions)
+            found = view.find(wanted, int(k), lowest, conditions)
         hits = [
             [
                 Hit(at.id, score, at.text, at.metadata, known.percentile(score) if known else None)

@@ -6,7 +6,7 @@ import shutil
 import tempfile
 import threading
 import weakref
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
@@ -21,6 +21,7 @@ from sentemb.search.plan import Kind
 from sentemb.search.ready import ReadyVectors
 from sentemb.search.shards import Progress, encode_checked
 from sentemb.search.view import View, open_view
+from sentemb.search.where import Where
 from sentemb.search.writer import Changed, Writer, change
 
 
@@ -114,6 +115,11 @@ class OpenIndex:
         """
         return self._add(documents, vectors, progress, replacing=True)
 
+    def _ready(self, vectors: Any, queries: int) -> Vectors:
+        ready = ReadyVectors(vectors, self._view.manifest.dimension, "query")
+        ready.check_count(queries)
+        return ready.at(range(queries))
+
     def _add(
         self, documents: Iterable[Any], vectors: Any | None, progress: Progress | None, *, replacing: bool
     ) -> Changed:
@@ -152,9 +158,56 @@ class OpenIndex:
         with store.reading():
             return [store.get(identifier) for identifier in wanted]
 
-    def count(self) -> int:
-        """How many documents there are, as `len` does."""
-        return len(self)
+    def documents(self, where: Mapping[str, Any] | None = None) -> list[Document]:
+        """All documents, or those that meet conditions, in the order in which they were given.
+
+        Args:
+            where: As for `search`.
+
+        Returns:
+            The documents.
+
+        Raises:
+            InputError: A condition is none.
+        """
+        return list(self._current().store.documents(None if where is None else Where(where)))
+
+    def count(self, where: Mapping[str, Any] | None = None) -> int:
+        """How many documents there are, or how many meet conditions.
+
+        Args:
+            where: As for `search`.
+
+        Returns:
+            The number.
+
+        Raises:
+            InputError: A condition is none.
+        """
+        if where is None:
+            return len(self)
+        conditions = Where(where)
+        while (part := self._current().part(conditions)) is None:
+            pass  # the documents have changed between the view and the filter
+        return part.documents
+
+    def vectors(self, ids: Iterable[str | int]) -> Vectors:
+        """The vectors of some documents, as the index has them.
+
+        Args:
+            ids: Their ids.
+
+        Returns:
+            float32 (n, dim), in the order of `ids`; of length 1 where the metric is `cosine`, and rounded
+            where the index is IVF-PQ.
+
+        Raises:
+            InputError: The index does not have such a document, or keeps no vectors.
+        """
+        wanted = _ids(ids)
+        while (found := self._current().vectors_by_id(wanted)) is None:
+            pass
+        return found
 
     def compact(
         self,

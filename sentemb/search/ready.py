@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from sentemb.encoding.encoder import Vectors
 from sentemb.errors import InputError
 
+_SEVERAL = {"document": "documents", "query": "queries"}
+
 
 class ReadyVectors:
-    """One vector for each document of a call, checked."""
+    """One vector for each document or query of a call, checked."""
 
-    def __init__(self, vectors: Any, dimension: int) -> None:
+    def __init__(self, vectors: Any, dimension: int, what: Literal["document", "query"] = "document") -> None:
+        self._what = what
         try:
             self._rows: Vectors = np.asarray(vectors, dtype=np.float32)
         except (TypeError, ValueError) as error:
@@ -22,7 +25,7 @@ class ReadyVectors:
         if self._rows.ndim != 2 or self._rows.shape[1] != dimension:
             raise InputError(
                 f"the vectors have the shape {self._rows.shape}, the index has {dimension} dimensions",
-                f"pass one row of {dimension} numbers for each document",
+                f"pass one row of {dimension} numbers for each {what}",
             )
         bad = np.flatnonzero(~np.isfinite(self._rows).all(axis=1))
         if len(bad):
@@ -33,10 +36,11 @@ class ReadyVectors:
         self.check_count(positions[-1] + 1, at_least=True)
         return self._rows[list(positions)]
 
-    def check_count(self, documents: int, *, at_least: bool = False) -> None:
-        """Refuse another number of documents than vectors."""
-        if documents > len(self._rows) or (documents < len(self._rows) and not at_least):
+    def check_count(self, count: int, *, at_least: bool = False) -> None:
+        """Refuse another number of documents or queries than vectors."""
+        if count > len(self._rows) or (count < len(self._rows) and not at_least):
+            given = f"{count:,}{' or more' * at_least} {_SEVERAL[self._what]}"
             raise InputError(
-                f"there are {len(self._rows):,} vectors and {documents:,}{' or more' * at_least} documents",
-                "pass one vector for each document",
+                f"there are {len(self._rows):,} vectors and {given}",
+                f"pass one vector for each {self._what}",
             )

@@ -37,7 +37,7 @@ WHERE documents.number IN (SELECT value FROM json_each(?))
 
 _ALL = """
 SELECT documents.id, texts.text, documents.metadata
-FROM documents JOIN texts ON texts.number = documents.text ORDER BY documents.number
+FROM documents JOIN texts ON texts.number = documents.text {} ORDER BY documents.number
 """
 _BY_ID = """
 SELECT texts.text, documents.metadata
@@ -186,10 +186,11 @@ class DocumentStore:
         with self.reading() as connection:
             return [connection.execute(query, (digest_of(text),)).fetchone()[0] for text in texts]
 
-    def documents(self) -> Iterator[Document]:
-        """All documents, in the order they were given."""
-        with self.reading() as connection:
-            for key, text, extra in connection.execute(_ALL):
+    def documents(self, where: Where | None = None) -> Iterator[Document]:
+        """All documents, or those that meet conditions, in the order they were given."""
+        query = _ALL.format("" if where is None else "WHERE meets(documents.metadata)")
+        with self._asking(where) as connection:
+            for key, text, extra in connection.execute(query):
                 yield Document(text, key, self._metadata(extra), f"document {key!r}")
 
     def get(self, identifier: str | int) -> Document | None:
@@ -197,6 +198,17 @@ class DocumentStore:
         with self.reading() as connection:
             row = connection.execute(_BY_ID, (identifier,)).fetchone()
         return None if row is None else Document(row[0], identifier, self._metadata(row[1]))
+
+    def texts_by_id(self, identifiers: Iterable[str | int]) -> list[int]:
+        """The numbers of the texts of some documents."""
+        found = []
+        with self.reading() as connection:
+            for identifier in identifiers:
+                row = connection.execute("SELECT text FROM documents WHERE id = ?", (identifier,)).fetchone()
+                if row is None:
+                    raise InputError(f"the index has no document with the id {identifier!r}")
+                found.append(row[0])
+        return found
 
     def owners(self, texts: Iterable[int], limit: int, where: Where | None = None) -> dict[int, list[int]]:
         """The numbers of the documents that have some texts, of each text the first `limit`."""

@@ -101,7 +101,7 @@ class View:
             self, manifest=manifest, segments=segments, version=new.version, place=new.place, parts={}
         )
 
-    def _part(self, where: Where | None) -> Part | None:
+    def part(self, where: Where | None) -> Part | None:
         """The vectors and the number of documents that meet conditions; None where they have changed."""
         if where is None:
             return Part(self.segments, self.manifest.documents)
@@ -130,7 +130,7 @@ class View:
         self, queries: Vectors, k: int, min_score: float | None, where: Where | None
     ) -> list[list[Ranked]] | None:
         """The numbers of the documents nearest to each query, best first; None as for `find`."""
-        part = self._part(where)
+        part = self.part(where)
         if part is None:
             return None
         k = min(k, part.documents)
@@ -160,6 +160,18 @@ class View:
                 return None
             documents = self.store.by_number({hit.document for row in ranked for hit in row})
         return [[Found(hit.score, documents[hit.document]) for hit in row] for row in ranked]
+
+    def vectors_by_id(self, ids: Sequence[str | int]) -> Vectors | None:
+        """The vectors (n, dim) of some documents; None as for `find`."""
+        with self.store.reading():
+            if self.store.version() != self.version:
+                return None
+            numbers = self.store.texts_by_id(ids)
+        if not self.segments.base.keeps_vectors:
+            raise InputError(
+                f"the index is {self.manifest.factory}, which keeps no vectors", "build it of another kind"
+            )
+        return self.segments.rows(np.array(numbers, dtype=np.int64))
 
     def vectors_of(self, texts: Sequence[str]) -> Vectors:
         """The vectors (n, dim) of texts that are here."""

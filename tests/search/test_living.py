@@ -83,6 +83,44 @@ def test_an_index_in_memory_lives_too(tmp_path: Path, words: BagOfWords) -> None
     assert len(index) == 1
 
 
+def test_an_index_may_begin_empty(tmp_path: Path, words: BagOfWords) -> None:
+    with pytest.raises(InputError, match="no documents to index"):
+        SearchIndex.build([], words)
+    empty = SearchIndex.build([], words, allow_empty=True)
+    assert empty.search("w1") == [] and empty.documents() == [] and len(empty) == 0
+    empty.save(tmp_path / "index")
+    index = SearchIndex.load(tmp_path / "index", words)
+    index.add(["w1", ("a", "w2")])
+    index.compact()
+    assert ids(index, "w2") == ["a", 0]
+
+
+def test_documents_and_their_vectors_are_listed(index: SearchIndex, words: BagOfWords) -> None:
+    assert index.documents() == [Document(f"w{n}", n, {}, f"document {n}") for n in range(20)]
+    index.update([(3, "w3", {"year": 1}), ("a", "w40", {"year": 2}), ("b", "w1", {"year": 3})])
+    assert [document.id for document in index.documents()][-4:] == [19, 3, "a", "b"]
+    assert [document.text for document in index.documents({"year": {">": 1}})] == ["w40", "w1"]
+    assert index.count({"year": {">": 1}}) == 2 and index.count({"$not": {"year": 1}}) == 21
+    expected = words.encode(["w40", "w1", "w1"])
+    expected /= np.linalg.norm(expected, axis=1, keepdims=True)
+    assert index.vectors(["a", 1, "b"]) == pytest.approx(expected, abs=1e-6)
+    assert index.vectors([]).shape == (0, 32)
+    index.delete([1])
+    with pytest.raises(InputError, match="no document with the id 1"):
+        index.vectors([1])
+
+
+def test_a_search_takes_the_vectors_of_its_queries(index: SearchIndex, words: BagOfWords) -> None:
+    vectors = words.encode(["w3 w4", "w5"])
+    words.encoded.clear()
+    found = index.search(["", "w9"], 2, vectors=vectors)
+    assert words.encoded == [] and found == index.search(["w3 w4", "w5"], 2)
+    with pytest.raises(InputError, match="2 vectors and 1 queries; pass one vector for each query"):
+        index.search("w1", vectors=vectors)
+    with pytest.raises(InputError, match="pass one row of 32 numbers for each query"):
+        index.search("w1", vectors=vectors[:, :5])
+
+
 def test_everything_can_be_deleted(index: SearchIndex) -> None:
     assert index.delete(range(20)) == 20
     assert index.search(["w1", "w2"]) == [[], []] and index.count() == 0
