@@ -82,6 +82,7 @@ class _Member:
 
     def __init__(self, family: _Family, number: int, name: str, model: SentenceTransformer) -> None:
         self._family, self._number = family, number
+        self.encoder = family.encoder
         self.name = name
         self.fingerprint = fingerprint_of(model)
         self.dimension = int(model.get_embedding_dimension() or 0)

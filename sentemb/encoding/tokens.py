@@ -1,0 +1,132 @@
+"""How much of a text a model reads: its tokens, where they lie and how many there is room for."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from itertools import islice
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sentemb.encoding.sentence import SentenceEncoder, prompt_of
+
+# Longer texts are tokenised in parts: a tokenizer takes some hundred bytes for each token.
+_PART = 100_000
+_TEXTS_PER_CALL = 1024
+_CHARACTERS_PER_CALL = 1_000_000
+# Of a large vocabulary a tokenizer is copied in a second.
+_KNOWN: WeakKeyDictionary[SentenceEncoder, tuple[Any, Tokens]] = WeakKeyDictionary()
+
+
+class Tokens:
+    """The tokens of texts as one model reads them, special tokens and prompt left out.
+
+    Attributes:
+        room: How many tokens of a text the model reads.
+    """
+
+    def __init__(self, tokenizer: Any, room: int, *, prompt: str = "") -> None:
+        self._tokenizer = tokenizer
+        self._prompt = prompt
+        self._prompt_tokens = 0
+        self._prompt_tokens = len(self._starts(prompt)) if prompt else 0
+        self.room = room - self._prompt_tokens
+
+    @cached_property
+    def _fast(self) -> Any:
+        """A tokenizer that never cuts, or None."""
+        if not getattr(self._tokenizer, "is_fast", False):
+            return None
+        # A copy: cutting is a state of the tokenizer, and other threads are encoding with it.
+        fast = copy.deepcopy(self._tokenizer.backend_tokenizer)
+        fast.no_truncation()
+        fast.no_padding()
+        return fast
+
+    def lengths(self, texts: Sequence[str]) -> NDArray[np.int64]:
+        """Number of tokens of each text, (n,); of a short text of ASCII it may be an upper bound.
+
+        That bound is within the room: a token has one character or more, and there may be one before the
+        first.
+        """
+        lengths = np.array([len(text) + 1 for text in texts], dtype=np.int64)
+        unsure = [row for row, text in enumerate(texts) if lengths[row] > self.room or not text.isascii()]
+        for rows in _calls(unsure, texts):
+            lengths[rows] = self._counts([texts[row] for row in rows])
+        return lengths
+
+    def starts(self, text: str) -> NDArray[np.int64]:
+        """Where each token of a text begins, (tokens,), rising."""
+        found = self._starts(self._prompt + text)[self._prompt_tokens :] - len(self._prompt)
+        return np.maximum(found, 0)
+
+    def _counts(self, texts: list[str]) -> list[int]:
+        counts = []
+        if self._fast is None or any(len(text) > _PART for text in texts):
+            counts = [len(self._starts(self._prompt + text)) for text in texts]
+        else:
+            given = [self._prompt + text for text in texts]
+            counts = [len(one) for one in self._fast.encode_batch(given, add_special_tokens=False)]
+        return [count - self._prompt_tokens for count in counts]
+
+    def _starts(self, text: str) -> NDArray[np.int64]:
+        found = [np.empty(0, dtype=np.int64)]
+        for first, part in _parts(text):
+            if self._fast is None:
+                options = {"add_special_tokens": False, "truncation": False, "verbose": False}
+                count = len(self._tokenizer(part, **options)["input_ids"])
+                # Such a tokenizer does not say where its tokens lie.
+                starts = np.linspace(0, len(part), count, endpoint=False).astype(np.int64)
+            else:
+                offsets = self._fast.encode(part, add_special_tokens=False).offsets
+                starts = np.array([start for start, _ in offsets], dtype=np.int64)
+            found.append(np.maximum.accumulate(starts) + first)
+        return np.concatenate(found)
+
+
+def tokens_of(encoder: Any) -> Tokens | None:
+    """The tokens of an encoder that reads no more than so many of a text; None where it reads all of it.
+
+    Functions and encoders of the user's own are taken to read all.
+    """
+    while encoder is not None and not isinstance(encoder, SentenceEncoder):
+        encoder = getattr(encoder, "encoder", None)  # caches and members of a family have one
+    if encoder is None:
+        return None
+    model = encoder.model
+    tokenizer: Any = getattr(model[0], "tokenizer", None)
+    longest = model.max_seq_length
+    # Without a limit upstream has infinity or 10 to the 30.
+    if longest is None or longest > 2**31 or not hasattr(tokenizer, "num_special_tokens_to_add"):
+        return None
+    prompt = prompt_of(model, encoder.role)
+    room = int(longest) - int(tokenizer.num_special_tokens_to_add())
+    key, known = _KNOWN.get(encoder, (None, None))
+    if known is None or key != (id(tokenizer), room, prompt):
+        known = Tokens(tokenizer, room, prompt=prompt)
+        _KNOWN[encoder] = (id(tokenizer), room, prompt), known
+    return known
+
+
+def _calls(rows: list[int], texts: Sequence[str]) -> Iterator[list[int]]:
+    """Rows for one call each of the tokenizer."""
+    waiting = iter(rows)
+    while some := list(islice(waiting, _TEXTS_PER_CALL)):
+        characters = np.cumsum([len(texts[row]) for row in some])
+        for part in np.split(some, np.flatnonzero(np.diff(characters // _CHARACTERS_PER_CALL)) + 1):
+            yield part.tolist()
+
+
+def _parts(text: str) -> Iterator[tuple[int, str]]:
+    """Parts of a text that end at a blank where there is one, and where they begin."""
+    start = 0
+    while len(text) - start > _PART:
+        blank = max(text.rfind(" ", start + 1, start + _PART), text.rfind("\n", start + 1, start + _PART))
+        stop = blank if blank > start else start + _PART
+        yield start, text[start:stop]
+        start = stop
+    yield start, text[start:]
