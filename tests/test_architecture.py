@@ -33,6 +33,7 @@ ROOMS: dict[str, set[str]] = {
     "experiments": ABOVE_TRAINING
     | {"augmentation", "classification", "multitask", "pretraining", "transforms", "report"},
     "report": {"evaluation", "training"},
+    "integrations": {"search", "encoding"},
 }
 TRAINING_PROGRAMS = sorted((PACKAGE.parent / "training").glob("*.py"))
 UPSTREAM_PRIVATE = ("sentence_transformers.base", "sentence_transformers.util.distributed")

@@ -1,0 +1,22 @@
+"""Ids of frameworks, which are strings, and those of an index, which may be integers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sentemb.search import SearchIndex
+
+
+def own_ids(index: SearchIndex, ids: Sequence[str]) -> list[str | int]:
+    """The ids of the index: the integer 3 for "3" where it has that document and no other."""
+    numbers = {key: int(key) for key in ids if key.isdecimal() and len(key) < 19 and str(int(key)) == key}
+    if not numbers:
+        return list(ids)
+    named = dict(zip(numbers, index.get(numbers), strict=True))
+    numbered = dict(zip(numbers, index.get(numbers.values()), strict=True))
+    return [numbers[key] if numbered.get(key) and not named[key] else key for key in ids]
+
+
+def all_ids(index: SearchIndex) -> list[str | int]:
+    """The ids of all documents."""
+    return [document.id for document in index.documents() if document.id is not None]

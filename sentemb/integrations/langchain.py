@@ -1,0 +1,295 @@
+"""LangChain: a vector store over a living index, and embeddings by any encoder of sentemb."""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import repeat
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sentemb.encoding.encoder import TextEncoder, Vectors
+from sentemb.errors import InputError
+from sentemb.integrations._ids import all_ids, own_ids
+from sentemb.integrations.embeddings import EmbeddingsEncoder
+from sentemb.search import EncoderSource, SearchIndex
+from sentemb.search.encoders import resolve
+from sentemb.search.hit import Hit
+from sentemb.search.manifest import NAME
+from sentemb.search.plan import Metric
+from sentemb.search.vectors import normalised
+
+try:
+    from langchain_core.documents import Document
+    from langchain_core.embeddings import Embeddings
+    from langchain_core.vectorstores import VectorStore
+except ImportError as error:
+    raise InputError(
+        "sentemb.integrations.langchain needs langchain-core", "pip install 'sentemb[langchain]'"
+    ) from error
+
+logger = logging.getLogger(__name__)
+
+
+class SentembEmbeddings(Embeddings):
+    """Embeddings by an encoder of sentemb, for any vector store of LangChain.
+
+    Args:
+        model: Anything `sentemb.encoding.load_encoder` takes. A model that was trained with a prompt for
+            queries gets it.
+    """
+
+    def __init__(self, model: Any) -> None:
+        from sentemb.encoding import for_role
+
+        encoder = resolve(model)
+        self.documents: TextEncoder = for_role(encoder, "document")
+        self._queries = for_role(encoder, "query")
+        named = isinstance(model, (str, Path)) and self.documents is encoder
+        self.source = EncoderSource(str(model)) if named else None
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        """The vectors of documents."""
+        vectors: list[list[float]] = self.documents.encode(texts).tolist() if texts else []
+        return vectors
+
+    def embed_query(self, text: str) -> list[float]:
+        """The vector of a query."""
+        vector: list[float] = self._queries.encode([text])[0].tolist()
+        return vector
+
+
+class SentembVectorStore(VectorStore):
+    """A vector store of LangChain over an index of sentemb.
+
+    Args:
+        embedding: Any embeddings of LangChain. A new store embeds one word with them, to see their dimension.
+        path: The folder of the index, which is made or opened; by default the index lives as long as the
+            store.
+        name: What the embeddings are called; a folder opens only with embeddings of the same name. By default
+            their class and what it calls its model.
+        metric: `cosine` or `dot`, of a new index.
+
+    Raises:
+        InputError: The folder holds another index, a damaged one, or one of other embeddings.
+    """
+
+    def __init__(
+        self,
+        embedding: Embeddings,
+        path: str | Path | None = None,
+        *,
+        name: str | None = None,
+        metric: Metric = "cosine",
+    ) -> None:
+        self._embedding = embedding
+        ours = isinstance(embedding, SentembEmbeddings)
+        encoder = embedding.documents if ours else EmbeddingsEncoder(embedding, name)
+        if path is None or not (Path(path) / NAME).exists():
+            source = embedding.source if ours else None
+            index = SearchIndex.build((), encoder, source=source, metric=metric, allow_empty=True)
+            if path is not None:
+                index.save(path)
+        self.index = index if path is None else SearchIndex.load(path, encoder)
+
+    @classmethod
+    def from_texts(
+        cls,
+        texts: list[str],
+        embedding: Embeddings,
+        metadatas: list[dict[str, Any]] | None = None,
+        *,
+        ids: list[str] | None = None,
+        **options: Any,
+    ) -> SentembVectorStore:
+        """Make or open a store and add texts to it.
+
+        Args:
+            texts: As for `add_texts`.
+            embedding: As for the class, like `options`.
+            metadatas: As for `add_texts`.
+            ids: As for `add_texts`.
+            options: `path`, `name` and `metric`.
+
+        Returns:
+            The store.
+        """
+        store = cls(embedding, **options)
+        store.add_texts(texts, metadatas, ids=ids)
+        return store
+
+    @property
+    def embeddings(self) -> Embeddings:
+        """The embeddings that were given."""
+        return self._embedding
+
+    def add_texts(
+        self,
+        texts: Iterable[str],
+        metadatas: list[dict[str, Any]] | None = None,
+        *,
+        ids: Sequence[str | None] | None = None,
+    ) -> list[str]:
+        """Add texts, in the place of those that have their ids; all or none.
+
+        Args:
+            texts: The texts. Blank ones are left out with a warning.
+            metadatas: What is known of each, as JSON can hold it.
+            ids: The id of each; by default, or where it is None, a new one.
+
+        Returns:
+            The ids.
+
+        Raises:
+            InputError: Not one of the metadata or ids for each text, an id that occurs twice, or metadata
+                that JSON cannot hold.
+        """
+        texts = list(texts)
+        for what, values in (("metadatas", metadatas), ("ids", ids)):
+            if values is not None and len(values) != len(texts):
+                raise InputError(
+                    f"there are {len(texts)} texts and {len(values)} {what}", "pass one for each"
+                )
+        named = [key or str(uuid.uuid4()) for key in ids or repeat(None, len(texts))]
+        rows = zip(own_ids(self.index, named), texts, metadatas or repeat({}), strict=False)
+        changed = self.index.update(rows)
+        if changed.left_out:
+            logger.warning("%d blank documents are left out", changed.left_out)
+        return named
+
+    def add_documents(
+        self, documents: list[Document], *, ids: Sequence[str | None] | None = None
+    ) -> list[str]:
+        """Add documents, in the place of those that have their ids; all or none.
+
+        Args:
+            documents: The documents; `ids` come before their own ids.
+            ids: As for `add_texts`.
+
+        Returns:
+            The ids.
+
+        Raises:
+            InputError: As for `add_texts`.
+        """
+        return self.add_texts(
+            [document.page_content for document in documents],
+            [document.metadata for document in documents],
+            ids=ids or [document.id for document in documents],
+        )
+
+    def delete(self, ids: Sequence[str] | None = None) -> bool:
+        """Delete the documents with some ids, those that there are; all documents without any ids."""
+        self.index.delete(all_ids(self.index) if ids is None else own_ids(self.index, ids))
+        return True
+
+    def get_by_ids(self, ids: Sequence[str], /) -> list[Document]:
+        """The documents with some ids, those that there are."""
+        found = self.index.get(own_ids(self.index, ids))
+        return [_document(one.id, one.text, one.metadata) for one in found if one is not None]
+
+    def similarity_search(
+        self, query: str, k: int = 4, *, filter: Mapping[str, Any] | None = None
+    ) -> list[Document]:
+        """The documents nearest to a query.
+
+        Args:
+            query: The query.
+            k: How many; all where there are fewer.
+            filter: Conditions on their metadata, such as `{"year": {">=": 2020}, "lang": "en"}`; see
+                `sentemb.search.Where`. There are `k` documents if so many meet them.
+
+        Returns:
+            The documents, best first.
+
+        Raises:
+            InputError: `k` is not positive, or a condition is none.
+        """
+        return [document for document, _ in self.similarity_search_with_score(query, k, filter=filter)]
+
+    def similarity_search_with_score(
+        self, query: str, k: int = 4, *, filter: Mapping[str, Any] | None = None
+    ) -> list[tuple[Document, float]]:
+        """As `similarity_search`, with the cosine or inner product of each; larger is nearer."""
+        hits = self._hits(self._embedding.embed_query(query), k, filter)
+        return [(_document(hit.id, hit.text, hit.metadata), hit.score) for hit in hits]
+
+    def similarity_search_by_vector(
+        self, embedding: list[float], k: int = 4, *, filter: Mapping[str, Any] | None = None
+    ) -> list[Document]:
+        """As `similarity_search`, for the vector of a query."""
+        return [_document(hit.id, hit.text, hit.metadata) for hit in self._hits(embedding, k, filter)]
+
+    def max_marginal_relevance_search(
+        self,
+        query: str,
+        k: int = 4,
+        fetch_k: int = 20,
+        lambda_mult: float = 0.5,
+        *,
+        filter: Mapping[str, Any] | None = None,
+    ) -> list[Document]:
+        """Documents near to a query and far from each other.
+
+        Args:
+            query: The query.
+            k: How many.
+            fetch_k: From how many nearest they are chosen.
+            lambda_mult: Weight of the nearness to the query, 0 to 1, against the distance from each other.
+            filter: As for `similarity_search`.
+
+        Returns:
+            The documents, in the order of the choice.
+
+        Raises:
+            InputError: As for `similarity_search`, or the index keeps no vectors.
+        """
+        vector = self._embedding.embed_query(query)
+        return self.max_marginal_relevance_search_by_vector(vector, k, fetch_k, lambda_mult, filter=filter)
+
+    def max_marginal_relevance_search_by_vector(
+        self,
+        embedding: list[float],
+        k: int = 4,
+        fetch_k: int = 20,
+        lambda_mult: float = 0.5,
+        *,
+        filter: Mapping[str, Any] | None = None,
+    ) -> list[Document]:
+        """As `max_marginal_relevance_search`, for the vector of a query."""
+        hits = self._hits(embedding, max(k, fetch_k), filter)
+        vectors = normalised(self.index.vectors(hit.id for hit in hits))
+        nearness = vectors @ normalised(np.array([embedding], dtype=np.float32))[0]
+        chosen = [hits[place] for place in _diverse(nearness, vectors, k, lambda_mult)]
+        return [_document(hit.id, hit.text, hit.metadata) for hit in chosen]
+
+    def _hits(self, vector: list[float], k: int, where: Mapping[str, Any] | None) -> list[Hit]:
+        return self.index.search("", k, where=where, vectors=[vector])
+
+    def _select_relevance_score_fn(self) -> Any:
+        """Cosines as LangChain's relevance from 0 to 1: what is below 0 is irrelevant."""
+        if self.index.manifest.metric != "cosine":
+            raise InputError("inner products are no relevance from 0 to 1", "make the store with cosine")
+        return lambda score: min(1.0, max(0.0, score))
+
+
+def _document(identifier: str | int | None, text: str, metadata: Mapping[str, Any]) -> Document:
+    return Document(id=str(identifier), page_content=text, metadata=dict(metadata))
+
+
+def _diverse(nearness: Vectors, vectors: Vectors, k: int, weight: float) -> list[int]:
+    """Places chosen one after the other, each for its nearness and against that to the chosen."""
+    chosen: list[int] = []
+    closest = np.zeros_like(nearness)
+    value = nearness.copy()
+    while len(chosen) < min(k, len(vectors)):
+        value[chosen] = -np.inf
+        best = int(np.argmax(value))
+        chosen.append(best)
+        likeness = vectors @ vectors[best]
+        closest = likeness if len(chosen) == 1 else np.maximum(closest, likeness)
+        value = weight * nearness - (1 - weight) * closest
+    return chosen
