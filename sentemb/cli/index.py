@@ -27,6 +27,7 @@ STAGES = {
     "resume": "finding encoded texts",
     "encode": "encoding",
     "train": "learning codes",
+    "terms": "indexing words",
     "index": "indexing",
 }
 COMPACTING = STAGES | {"encode": "copying vectors", "resume": "copying vectors"}
@@ -48,14 +49,19 @@ def build(
     memory_budget: Annotated[
         str | None, typer.Option(help="Memory the index may take, such as 500MB; auto keeps within 2GiB.")
     ] = None,
+    language: Annotated[
+        str, typer.Option(help="Code of the documents' language, for keyword search: en, de; by words.")
+    ] = "auto",
     overwrite: Overwrite = False,
 ) -> None:
     """Encode documents and index them; run the same command again to resume an interrupted build."""
     from sentemb.search.folder import check_output
+    from sentemb.search.keywords import check_language
     from sentemb.search.plan import parse_bytes
     from sentemb.search.work import work_folder
 
     budget = None if memory_budget is None else parse_bytes(memory_budget)
+    check_language(language)
     check_output(output, overwrite=overwrite)
     refuse_output_over_input(output, [data, model])
     with work_folder(output.absolute().parent / f".{output.name}.building", announce=say) as work_dir:
@@ -76,6 +82,7 @@ def build(
                 kind=kind,
                 metric=metric,
                 memory_budget=budget,
+                language=language,
                 work_dir=work_dir,
                 progress=by_stage(bar),
             )
@@ -91,6 +98,9 @@ def search(
     ] = None,
     k: Annotated[int, typer.Option("-k", help="Hits for each query.")] = 10,
     queries: Annotated[Path | None, typer.Option(help="File with one query a line.")] = None,
+    mode: Annotated[
+        Literal["dense", "keyword"], typer.Option(help="By the model's vectors or by words (BM25).")
+    ] = "dense",
     min_score: Annotated[
         str | None,
         typer.Option(help="Leave out hits that score less; 99.2% means nearer than so many random pairs."),
@@ -102,19 +112,31 @@ def search(
     model: Annotated[str | None, typer.Option("--model", "-m", help="Where the encoder is now.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Find the documents nearest to a query."""
+    """Find the best documents for a query."""
     from sentemb.search import SearchIndex
+    from sentemb.search.searching import Wanted, by_keywords, check_queries, find
+    from sentemb.search.view import open_view
     from sentemb.search.where import read_where
 
     texts = _queries(query, queries)
     conditions = read_where(where) if where else None
-    index = SearchIndex.load(folder, model)
-    for text, hits in zip(texts, index.search(texts, k, min_score=min_score, where=conditions), strict=True):
+    if mode == "keyword":  # no model is loaded
+        wanted = Wanted.checked(k, mode, min_score, conditions)
+        view = open_view(folder, verify=True)
+        found, calibration = (
+            find(view.newest, by_keywords(view, check_queries(texts, blank=False), wanted), wanted),
+            None,
+        )
+    else:
+        index = SearchIndex.load(folder, model)
+        found = index.search(texts, k, mode=mode, min_score=min_score, where=conditions)
+        calibration = index.manifest.calibration
+    for text, hits in zip(texts, found, strict=True):
         if as_json:
-            found = [asdict(hit) for hit in hits]
-            typer.echo(json.dumps({"query": text, "hits": found}, ensure_ascii=False))
+            answer = {"query": text, "hits": [asdict(hit) for hit in hits]}
+            typer.echo(json.dumps(answer, ensure_ascii=False))
         else:
-            _show_hits(text, hits, index.manifest.calibration)
+            _show_hits(text, hits, calibration)
 
 
 def info(folder: IndexFolder, as_json: AsJson = False) -> None:
@@ -195,11 +217,19 @@ def show_facts(folder: Path, manifest: Manifest, *, written: int = 0, tombstones
         "kind": f"{manifest.factory}{_EFFORT[manifest.kind].format(manifest.effort)}",
         "chosen": manifest.reason,
         "recall@10": found,
+        "keywords": _words(manifest.language),
         "percentiles": _describe(manifest.calibration),
         "size": f"{format_bytes(size)} on disk, {manifest.bytes_per_vector:,.0f} bytes per vector",
         "built": ", ".join((manifest.created, *map(" ".join, manifest.versions.items()))),
     }
     show(Table("", ("index", str(folder)), tuple(facts.items()), names=2))
+
+
+def _words(language: str | None) -> str:
+    """How texts are cut to words, in a line."""
+    if language is None:
+        return "none; `sentemb index compact` makes them"
+    return f"by the words of {'no language in particular' if language == 'und' else language}"
 
 
 def _describe(calibration: Calibration | None) -> str:

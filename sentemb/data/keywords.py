@@ -5,6 +5,9 @@ from __future__ import annotations
 import re
 from itertools import pairwise
 
+import numpy as np
+import numpy.typing as npt
+
 # Han, kana, Thai, Lao, Khmer and Burmese are written without spaces between words.
 _UNSPACED = (
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
@@ -13,6 +16,10 @@ _RUN = re.compile(f"[{_UNSPACED}]+")
 # Vowel signs of Indic scripts are marks, which FTS5 takes for separators by default.
 _WORDS = "unicode61 remove_diacritics {} categories 'L* N* Co M*'"
 _DIACRITICS_TELL_WORDS_APART = ("vi",)
+
+K1, B = 1.2, 0.75
+"""The constants of BM25 in SQLite, and in most systems."""
+_LEAST_IDF = 1e-6  # SQLite's, of terms that most documents have
 
 
 def tokenizer(language: str) -> str:
@@ -39,3 +46,9 @@ def with_bigrams(text: str) -> str:
         The text, with spaces around each pair: three characters become two pairs, one stays alone.
     """
     return _RUN.sub(lambda run: f" {' '.join(map(''.join, pairwise(run[0]))) or run[0]} ", text)
+
+
+def bm25_idf(documents: int, holding: npt.ArrayLike) -> npt.NDArray[np.float64]:
+    """What having a term is worth, by how many of the documents have it; as in SQLite never below 1e-6."""
+    holding = np.asarray(holding)
+    return np.maximum(np.log((documents - holding + 0.5) / (holding + 0.5)), _LEAST_IDF)

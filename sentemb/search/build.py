@@ -17,6 +17,7 @@ from sentemb.encoding.encoder import TextEncoder, Vectors
 from sentemb.errors import InputError
 from sentemb.search.calibration import calibrate, draw
 from sentemb.search.documents import Document, as_documents
+from sentemb.search.keywords import AUTO, write_keywords
 from sentemb.search.manifest import EncoderFacts, Manifest, Recall
 from sentemb.search.plan import IndexPlan, Kind, Metric, format_bytes, plan_index
 from sentemb.search.recall import ExactNeighbours, hold_out, tune_and_measure
@@ -41,6 +42,7 @@ def build_in(
     memory_budget: int | None,
     progress: Progress,
     allow_empty: bool = False,
+    language: str = AUTO,
 ) -> tuple[Manifest, VectorIndex, DocumentStore]:
     """Build an index in a work folder that nobody else uses; of no documents at all where that is allowed."""
     path = folder / "documents.sqlite"
@@ -49,6 +51,8 @@ def build_in(
         blank = f"; {counts.left_out} are blank" if counts.left_out else ""
         raise InputError(f"there are no documents to index{blank}", "give at least one text")
     plan = plan_index(counts.texts, encoder.dimension, kind=kind, memory_budget=memory_budget)
+    progress("terms", 0, 1)
+    language = write_keywords(path, language)
     _check_disk(folder, counts.texts * encoder.dimension * 4, plan.bytes + path.stat().st_size)
     logger.info("%s", plan.reason)
     store = DocumentStore(path)
@@ -79,6 +83,7 @@ def build_in(
         files={},
         asked=kind != "auto",
         calibration=None if (drawn := draw(counts.texts)) is None else calibrate(encoded.rows(drawn)),
+        language=language,
     )
     return manifest, vectors, store
 

@@ -8,11 +8,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
+from sentemb.data.language import UNKNOWN
 from sentemb.encoding.encoder import Vectors
 from sentemb.errors import InputError
 from sentemb.search.build import build_in
 from sentemb.search.calibration import Calibration, calibrate, draw
 from sentemb.search.folder import WORK, changing, place
+from sentemb.search.keywords import AUTO
 from sentemb.search.living import LivingStore
 from sentemb.search.manifest import Manifest
 from sentemb.search.plan import Kind, estimate_bytes, suits_ivfpq
@@ -66,7 +68,8 @@ def compact(
     with changing(path):
         manifest = Manifest.read(path)
         view = open_view(path, verify=False)
-        if manifest.living is None and kind in (None, manifest.kind) and memory_budget is None:
+        unchanged = manifest.living is None and manifest.language is not None
+        if unchanged and kind in (None, manifest.kind) and memory_budget is None:
             calibrated = replace(manifest, calibration=_calibration(view))
             return manifest if calibrated == manifest else place(path, calibrated, {})
         if not view.segments.base.keeps_vectors:
@@ -88,6 +91,7 @@ def compact(
             memory_budget=_same_size(view.manifest) if same and memory_budget is None else memory_budget,
             progress=progress or (lambda stage, done, total: None),
             allow_empty=True,
+            language=AUTO if manifest.language in (None, UNKNOWN) else manifest.language,
         )
         kept = replace(
             built,

@@ -100,7 +100,7 @@ def _check(text: Any, identifier: Any, location: str) -> None:
     if not isinstance(text, str):
         raise InputError(f"{location}: the text is a {type(text).__name__}, not a string")
     check_id(identifier, location)
-    _check_letters("text", text, location)
+    check_letters("text", text, location)
 
 
 def check_id(identifier: Any, location: str) -> None:
@@ -109,10 +109,11 @@ def check_id(identifier: Any, location: str) -> None:
         raise InputError(f"{location}: the id {identifier!r} is neither a string nor an integer")
     if isinstance(identifier, int) and not -(2**63) <= identifier < 2**63:
         raise InputError(f"{location}: the id {identifier} has more than 64 bits", "pass it as a string")
-    _check_letters("id", str(identifier), location)
+    check_letters("id", str(identifier), location)
 
 
-def _check_letters(what: str, value: str, location: str) -> None:
+def check_letters(what: str, value: str, location: str) -> None:
+    """Refuse half a surrogate pair, which no file and no database can hold."""
     if any("\ud800" <= letter <= "\udfff" for letter in value):
         raise InputError(f"{location}: the {what} holds half a surrogate pair, which is no character")
 

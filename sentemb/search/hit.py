@@ -13,12 +13,12 @@ class Hit:
 
     Args:
         id: The document's id as the user gave it.
-        score: Cosine or inner product with the query; larger is nearer. IVF-PQ scores come from rounded
-            vectors and are off by some thousandths.
+        score: Cosine or inner product with the query, or BM25 of keyword search; larger is nearer. IVF-PQ
+            scores come from rounded vectors and are off by some thousandths.
         text: The document's text.
         metadata: The document's metadata.
         percentile: How many percent of random pairs of the index's texts have a lower score, up to the
-            calibration's `most`; None where the index has no calibration.
+            calibration's `most`; None of keywords and where the index has no calibration.
     """
 
     id: str | int

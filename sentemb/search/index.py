@@ -9,27 +9,24 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, overload
 
-import numpy as np
-
 from sentemb.errors import InputError
 from sentemb.search.build import build_in
-from sentemb.search.calibration import lowest_score
 from sentemb.search.encoders import matching, resolve
 from sentemb.search.hit import Hit
+from sentemb.search.keywords import AUTO, check_language
 from sentemb.search.manifest import EncoderFacts
 from sentemb.search.open_index import OpenIndex
 from sentemb.search.plan import Kind, Metric
+from sentemb.search.searching import Mode, Wanted, by_keywords, by_vectors, check_queries, find
 from sentemb.search.segments import Segments
 from sentemb.search.shards import Progress
 from sentemb.search.source import EncoderSource
-from sentemb.search.vectors import comparable
 from sentemb.search.view import View, open_view
-from sentemb.search.where import Where
 from sentemb.search.work import SHARDS, locked
 
 
 class SearchIndex(OpenIndex):
-    """Documents that are found by meaning.
+    """Documents that are found by meaning, by their words, or by both.
 
     Make one with `build` or `load`. Each unique text has one vector, however many documents share it.
     Searching is safe from several threads.
@@ -51,6 +48,7 @@ class SearchIndex(OpenIndex):
         kind: Kind | Literal["auto"] = "auto",
         metric: Metric = "cosine",
         memory_budget: int | None = None,
+        language: str = AUTO,
         work_dir: str | Path | None = None,
         allow_empty: bool = False,
         progress: Progress | None = None,
@@ -68,6 +66,10 @@ class SearchIndex(OpenIndex):
             kind: `flat`, `hnsw` or `ivfpq`; `auto` chooses by size and budget, see `plan_index`.
             metric: `cosine`, or `dot` for encoders trained with inner products.
             memory_budget: Bytes the index may take in memory; see `plan_index` for the default.
+            language: Code of the documents' language, such as `en`, by whose rules texts are cut to the words
+                of keyword search: English words lose their endings, Vietnamese ones keep their accents, and
+                others, such as `mul`, neither. `auto` finds it out by frequent words; where it cannot, it is
+                `und` until compaction, which tries again.
             work_dir: Folder for intermediate files, with which the next build resumes one that died; the
                 caller removes it once the index is saved. By default a temporary folder, without resuming.
             allow_empty: Make an index of no documents too, to which they are added later.
@@ -81,6 +83,7 @@ class SearchIndex(OpenIndex):
         """
         if metric not in ("cosine", "dot"):
             raise InputError(f"unknown metric {metric!r}", "choose cosine or dot")
+        check_language(language)
         loaded = resolve(encoder)
         if source is None and isinstance(encoder, (str, Path)):
             source = EncoderSource(str(encoder))
@@ -98,6 +101,7 @@ class SearchIndex(OpenIndex):
                     metric=metric,
                     memory_budget=memory_budget,
                     allow_empty=allow_empty,
+                    language=language,
                     progress=progress or (lambda stage, done, total: None),
                 )
         except BaseException:
@@ -117,6 +121,7 @@ class SearchIndex(OpenIndex):
         queries: str,
         k: int = 10,
         *,
+        mode: Mode = "dense",
         min_score: float | str | None = None,
         where: Mapping[str, Any] | None = None,
         vectors: Any | None = None,
@@ -128,6 +133,7 @@ class SearchIndex(OpenIndex):
         queries: Sequence[str],
         k: int = 10,
         *,
+        mode: Mode = "dense",
         min_score: float | str | None = None,
         where: Mapping[str, Any] | None = None,
         vectors: Any | None = None,
@@ -138,15 +144,18 @@ class SearchIndex(OpenIndex):
         queries: str | Sequence[str],
         k: int = 10,
         *,
+        mode: Mode = "dense",
         min_score: float | str | None = None,
         where: Mapping[str, Any] | None = None,
         vectors: Any | None = None,
     ) -> list[Hit] | list[list[Hit]]:
-        """Find the documents nearest to each query.
+        """Find the best documents for each query.
 
         Args:
             queries: One query or several.
             k: How many documents for each; all of them where there are fewer.
+            mode: `dense` compares vectors, `keyword` ranks the documents that have words of the query by
+                BM25.
             min_score: Leave out documents that score less, or that are in percent no nearer than so many
                 random pairs, as in "99.2%"; by default nothing is left out.
             where: Find only documents whose metadata meet all of these conditions, such as
@@ -159,35 +168,22 @@ class SearchIndex(OpenIndex):
             queries a list of them for each.
 
         Raises:
-            InputError: `k` is not positive, a query is blank or no string, a condition is none, or
-                `min_score` is in percent and the index has no percentile so high.
+            InputError: `k` is not positive, a query is blank or no string, a condition is none, `min_score`
+                is in percent and there is no such percentile, or keywords are asked of an index from before
+                there were any.
         """
-        if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or k < 1:
-            raise InputError(f"k must be a positive integer, not {k!r}", "ask for at least one hit")
-        conditions = None if where is None else Where(where)
-        texts = [queries] if isinstance(queries, str) else list(queries)
-        for position, text in enumerate(texts):
-            if not isinstance(text, str) or not (text.strip() or vectors is not None):
-                raise InputError(
-                    f"query {position} is {'blank' if text == '' or isinstance(text, str) else 'no string'}"
-                )
+        wanted = Wanted.checked(k, mode, min_score, where)
+        texts = check_queries(
+            [queries] if isinstance(queries, str) else list(queries), blank=vectors is not None
+        )
         if not texts:
             return []
-        encoded = self._encoder.encode(texts) if vectors is None else self._ready(vectors, len(texts))
-        wanted = comparable(encoded, self._view.manifest.metric)
-        found = None
-        while found is None:  # the documents have changed between the vectors and the texts
-            view = self._current()
-            known = view.manifest.calibration
-            lowest = lowest_score(min_score, known, view.manifest.vectors)
-            found = view.find(wanted, int(k), lowest, conditions)
-        hits = [
-            [
-                Hit(at.id, score, at.text, at.metadata, known.percentile(score) if known else None)
-                for score, at in row
-            ]
-            for row in found
-        ]
+        if mode == "keyword":
+            rank = by_keywords(self._current(), texts, wanted)
+        else:
+            encoded = self._encoder.encode(texts) if vectors is None else self._ready(vectors, len(texts))
+            rank = by_vectors(self._view, encoded, wanted)
+        hits = find(self._current, rank, wanted)
         return hits[0] if isinstance(queries, str) else hits
 
     @classmethod

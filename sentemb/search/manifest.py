@@ -90,6 +90,8 @@ class Manifest:
         asked: Whether the kind was asked for, so that compaction keeps it.
         next_id: The id that the next document without one gets, where deleted documents had higher ones.
         calibration: What scores mean; None for few texts, and in folders of earlier versions.
+        language: The language whose rules cut texts to words for keyword search, `und` where it is not known;
+            None for an index from before there was keyword search, which compaction makes.
     """
 
     created: str
@@ -111,6 +113,7 @@ class Manifest:
     asked: bool = False
     next_id: int = 0
     calibration: Calibration | None = None
+    language: str | None = None
 
     @property
     def line(self) -> str:

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from sentemb.errors import InputError
 from sentemb.search.checks import checksum_of
 from sentemb.search.documents import Document
+from sentemb.search.keywords import VOCABULARY
 from sentemb.search.where import Where
 
 # A text is kept once and owns one vector, whose number is the text's; documents point to it. The ids' column
@@ -156,6 +157,7 @@ class DocumentStore:
             uri = f"{path.absolute().as_uri()}?mode={self.mode}"
             self._connection = sqlite3.connect(uri, uri=True, check_same_thread=False, timeout=60)
             self._connection.execute("SELECT 1 FROM texts, documents LIMIT 1").fetchone()
+            self._connection.execute(VOCABULARY)
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
@@ -225,12 +227,12 @@ class DocumentStore:
             rows = connection.execute(_BY_NUMBER, (json.dumps(list(numbers)),)).fetchall()
         return {number: StoredDocument(key, text, self._metadata(extra)) for number, key, text, extra in rows}
 
-    def texts_where(self, where: Where) -> tuple[list[int], int]:
-        """The numbers of the texts of the documents that meet conditions, and how many documents."""
-        query = "SELECT text, COUNT(*) FROM documents WHERE meets(metadata) GROUP BY text"
+    def numbers_where(self, where: Where) -> tuple[list[int], list[int]]:
+        """The numbers of the documents that meet conditions, and those of their texts, each once."""
+        query = "SELECT number, text FROM documents WHERE meets(metadata)"
         with self._asking(where) as connection:
             rows = connection.execute(query).fetchall()
-        return [number for number, _ in rows], sum(count for _, count in rows)
+        return [number for number, _ in rows], sorted({text for _, text in rows})
 
     @contextlib.contextmanager
     def _asking(self, where: Where | None) -> Iterator[sqlite3.Connection]:

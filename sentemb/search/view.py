@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sentemb.encoding.encoder import Vectors
 from sentemb.errors import InputError
 from sentemb.search.folder import open_folder
+from sentemb.search.keywords import Keywords
 from sentemb.search.living import LivingStore
 from sentemb.search.manifest import NAME, Manifest
 from sentemb.search.segments import Segments
@@ -23,7 +25,7 @@ from sentemb.search.where import Where
 
 logger = logging.getLogger(__name__)
 
-# Filters whose matches are kept, a bit for each vector.
+# Filters whose matches are kept, a byte for each vector and document.
 _FILTERS = 16
 
 
@@ -32,14 +34,15 @@ class Part(NamedTuple):
 
     segments: Segments
     documents: int
+    among: NDArray[np.bool_] | None = None  # which documents, by their numbers; None for all
 
 
 class Ranked(NamedTuple):
-    """A document by its number, its score, and the number of the text that has it."""
+    """A document by its number, its score, and the number of the text that has it, where vectors say it."""
 
     score: float
     document: int
-    text: int
+    text: int | None = None
 
 
 class Found(NamedTuple):
@@ -62,6 +65,7 @@ class View:
         folder: The folder it is read from; None for an index that was never saved.
         stamp: When the folder's manifest was written.
         parts: What the latest filters have left.
+        keywords: The terms of its documents.
     """
 
     manifest: Manifest
@@ -72,6 +76,20 @@ class View:
     folder: Path | None = None
     stamp: Any = None
     parts: dict[str, Part] = field(default_factory=dict)
+    keywords: Keywords = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "keywords", Keywords(self.store))
+
+    @property
+    def language(self) -> str:
+        """The language whose rules cut texts to words."""
+        if self.manifest.language is None:
+            raise InputError(
+                f"{self.folder} was built before there was keyword search",
+                f"`sentemb index compact {self.folder}` adds it",
+            )
+        return self.manifest.language
 
     def newest(self) -> View:
         """The state of now; a folder that holds another index, or none, does not concern this one."""
@@ -110,26 +128,21 @@ class View:
             with self.store.reading():
                 if self.store.version() != self.version:
                     return None
-                numbers, documents = self.store.texts_where(where)
+                documents, texts = self.store.numbers_where(where)
             if not documents and (reason := where.cannot_hold()):
                 logger.warning("where: %s", reason)
-            part = Part(self.segments.only(np.array(numbers, dtype=np.int64)), documents)
+            among = np.zeros(max(documents, default=-1) + 1, dtype=np.bool_)
+            among[documents] = True
+            part = Part(self.segments.only(np.array(texts, dtype=np.int64)), len(documents), among)
             if len(self.parts) >= _FILTERS:
                 self.parts.clear()
             self.parts[where.key] = part
         return part
 
-    def find(
-        self, queries: Vectors, k: int, min_score: float | None, where: Where | None
-    ) -> list[list[Found]] | None:
-        """The documents nearest to each query; None where they have changed since this view was taken."""
-        ranked = self.rank(queries, k, min_score, where)
-        return None if ranked is None else self.fetch(ranked)
-
     def rank(
         self, queries: Vectors, k: int, min_score: float | None, where: Where | None
     ) -> list[list[Ranked]] | None:
-        """The numbers of the documents nearest to each query, best first; None as for `find`."""
+        """The documents nearest to each query, best first; None where they have changed since this view."""
         part = self.part(where)
         if part is None:
             return None
@@ -153,8 +166,27 @@ class View:
             for row in rows
         ]
 
+    def rank_by_keywords(
+        self, queries: Sequence[Mapping[str, int]], k: int, min_score: float | None, where: Where | None
+    ) -> list[list[Ranked]] | None:
+        """The documents with terms of each query, best first; None as for `rank`."""
+        part = self.part(where)
+        if part is None:
+            return None
+        least = -np.inf if min_score is None else min_score
+        ranked = []
+        for query in queries:
+            with self.store.reading():
+                if self.store.version() != self.version:
+                    return None
+                postings = self.keywords.read(query)
+            found = self.keywords.rank(query, postings, k, among=part.among)
+            hits = zip(found.scores.tolist(), found.documents.tolist(), strict=True)
+            ranked.append([Ranked(score, number) for score, number in hits if score >= least])
+        return ranked
+
     def fetch(self, ranked: list[list[Ranked]]) -> list[list[Found]] | None:
-        """The documents that were ranked; None as for `find`."""
+        """The documents that were ranked; None as for `rank`."""
         with self.store.reading():
             if self.store.version() != self.version:
                 return None

@@ -10,6 +10,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
+from sentemb.data.keywords import with_bigrams
 from sentemb.encoding.encoder import Vectors
 from sentemb.errors import InputError
 from sentemb.search.checks import checksum_of, sealed
@@ -97,6 +98,7 @@ class Writer:
         self._manifest = manifest
         row = self._run("SELECT version, next_text, next_id, left_out FROM state").fetchone()
         self._version, self._next_text, self._next_id, self._left_out = row
+        self._has_keywords = manifest.language is not None
         self._next_document = self._run("SELECT MAX(number) FROM documents").fetchone()[0] or 0
 
     def add(self, items: Iterable[Any], encode: Encode, *, replacing: bool, progress: Progress) -> Changed:
@@ -162,6 +164,9 @@ class Writer:
                 f"{document.location}: the id {document.id!r} is already in the index",
                 "update the document instead of adding it",
             ) from None
+        if self._has_keywords:
+            terms = with_bigrams(document.text)
+            self._run("INSERT INTO keywords (rowid, text) VALUES (?, ?)", (self._next_document, terms))
         return new
 
     def _keep(self, vectors: Vectors) -> None:
@@ -172,9 +177,15 @@ class Writer:
             self._run("INSERT INTO vectors VALUES (?, ?)", (number, sealed(row)))
 
     def _remove(self, identifier: str | int | None) -> bool:
-        row = self._run("SELECT text FROM documents WHERE id = ?", (identifier,)).fetchone()
-        if row is None:
+        query = "SELECT number, text FROM documents WHERE id = ?"
+        found = self._run(query, (identifier,)).fetchone()
+        if found is None:
             return False
-        self._run("DELETE FROM documents WHERE id = ?", (identifier,))
-        self._run("INSERT OR IGNORE INTO lost VALUES (?)", row)
+        number, text = found
+        if self._has_keywords:
+            whole = self._run("SELECT text FROM texts WHERE number = ?", (text,)).fetchone()[0]
+            forget = "INSERT INTO keywords (keywords, rowid, text) VALUES ('delete', ?, ?)"
+            self._run(forget, (number, with_bigrams(whole)))
+        self._run("DELETE FROM documents WHERE number = ?", (number,))
+        self._run("INSERT OR IGNORE INTO lost VALUES (?)", (text,))
         return True

@@ -81,6 +81,28 @@ def test_a_document_cannot_command_the_terminal(sentemb: Command, tiny_bert: Pat
     assert not {*out} & {"\x1b", "\x07"}
 
 
+def test_keywords_are_searched_without_the_model(
+    sentemb: Command, index: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sentemb.search.source.EncoderSource.load", lambda *_, **__: pytest.fail("loaded"))
+    code, out, _ = sentemb("index", "search", index, 'sleeping "man" ?', "--mode", "keyword", "--json")
+    assert code == 0
+    assert {hit["id"] for hit in json.loads(out)["hits"]} == {2, 3}
+    code, out, _ = sentemb("index", "search", index, "?!", "--mode", "keyword", "--json")
+    assert code == 0 and json.loads(out)["hits"] == []
+    assert "by the words of" in sentemb("index", "info", index)[1]
+
+
+def test_a_language_is_a_code(sentemb: Command, tiny_bert: Path, tmp_path: Path) -> None:
+    (tmp_path / "corpus.txt").write_text("the cats sleep\na dog\n")
+    command = build(tmp_path / "corpus.txt", tiny_bert)
+    code, _, error = sentemb(*command, "--language", "English")
+    assert code == 2 and "'English' is no code" in error and not (tmp_path / "index").exists()
+    assert sentemb(*command, "--language", "en")[0] == 0
+    _, out, _ = sentemb("index", "search", tmp_path / "index", "cat", "--mode", "keyword", "--json")
+    assert [hit["text"] for hit in json.loads(out)["hits"]] == ["the cats sleep"]
+
+
 def test_info_prints_the_manifest(sentemb: Command, index: Path) -> None:
     code, out, _ = sentemb("index", "info", index, "--json")
     assert code == 0 and json.loads(out)["documents"] == 5

@@ -39,6 +39,7 @@ COMMANDS = (
     "data overlap {g}/texts.txt --sets {g}/pairs.tsv",
     "index build {g}/documents.jsonl -m {g}/bert --pooling mean --text-column text -o out",
     "index search {g}/index dog -m {g}/bert",
+    "index search {g}/index dog --mode keyword",
     "index info {g}/index",
 )
 _ODD = st.one_of(

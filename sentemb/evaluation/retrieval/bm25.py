@@ -15,15 +15,12 @@ import numpy as np
 import numpy.typing as npt
 from scipy.sparse import csr_array
 
-from sentemb.data.keywords import tokenizer, with_bigrams
+from sentemb.data.keywords import K1, B, bm25_idf, tokenizer, with_bigrams
 
 Double = npt.NDArray[np.float64]
 
 CountedTerms = tuple[csr_array, dict[str, int]]
 """Counts of shape (texts, terms), and the number of each term."""
-
-K1, B = 1.2, 0.75  # SQLite's
-_LEAST_IDF = 1e-6  # of terms that most documents have
 
 
 def count_terms(texts: Sequence[str], language: str, known: Mapping[str, int] | None = None) -> CountedTerms:
@@ -60,7 +57,7 @@ def bm25_weights(counts: csr_array) -> csr_array:
     total = counts.shape[0]
     lengths = counts.sum(axis=1)  # (documents,)
     holding = np.bincount(counts.indices, minlength=counts.shape[1])  # documents with each term
-    idf = np.maximum(np.log((total - holding + 0.5) / (holding + 0.5)), _LEAST_IDF)
+    idf = bm25_idf(total, holding)
     shares = 1 - B + B * lengths / max(lengths.mean(), 1e-12)
     own = np.repeat(shares, np.diff(counts.indptr))  # of the document of each count
     weights = counts.copy()

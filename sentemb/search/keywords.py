@@ -1,0 +1,203 @@
+"""Keyword search: the terms of the documents in SQLite's full-text index (FTS5), and BM25 over them.
+
+SQLite cuts the documents and keeps which has which term; a document that goes takes its terms with it. The
+scores are computed here, from lists that are read once for each term and state: they equal SQLite's own
+`bm25()`, which looks at every document that has any term of a query each time.
+"""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+import threading
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import closing
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sentemb._fusion import Ranking
+from sentemb.data.keywords import K1, B, bm25_idf, tokenizer, with_bigrams
+from sentemb.data.language import language_of
+from sentemb.errors import InputError
+
+if TYPE_CHECKING:
+    from sentemb.search.store import DocumentStore
+
+Double = NDArray[np.float64]
+
+AUTO = "auto"
+# Texts whose words tell the language of all.
+_SAMPLE = 500
+# The index has no copy of the texts: to forget a document it is told the text again.
+_SCHEMA = "CREATE VIRTUAL TABLE keywords USING fts5(text, content='', tokenize=\"{}\")"
+_FILL = """
+INSERT INTO keywords (rowid, text)
+SELECT documents.number, cut(texts.text) FROM documents JOIN texts ON texts.number = documents.text
+ORDER BY documents.number
+"""
+# Lists of numbers are joined by SQLite: a row for each would take ten times as long.
+VOCABULARY = "CREATE VIRTUAL TABLE temp.terms USING fts5vocab(main, keywords, instance)"
+_HOLDING = "SELECT group_concat(doc) FROM terms WHERE term = ?"
+_LENGTHS = "SELECT group_concat(id), group_concat(hex(sz), '') FROM keywords_docsize"
+# Lists that are kept: 12 bytes for each term of each document, 50 MB.
+_KEPT = 1 << 22
+
+
+def check_language(language: str) -> str:
+    """Refuse what is no code of a language, before any work is done."""
+    if language != AUTO and not re.fullmatch(r"[a-z]{2,3}", language):
+        raise InputError(
+            f"the language {language!r} is no code of two or three letters", "pass one such as en, or auto"
+        )
+    return language
+
+
+def write_keywords(path: Path, language: str) -> str:
+    """Index the terms of the documents of a new store; returns the language, where it is to be found out."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.executescript("PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF; BEGIN")
+        if language == AUTO:
+            language = language_of(_sample(connection))
+        connection.create_function("cut", 1, with_bigrams, deterministic=True)
+        connection.execute(_SCHEMA.format(tokenizer(language)))
+        connection.execute(_FILL)
+        connection.execute("INSERT INTO keywords (keywords) VALUES ('optimize')")
+        connection.execute("COMMIT")
+    return language
+
+
+def _sample(connection: sqlite3.Connection) -> Iterable[str]:
+    step = max(1, connection.execute("SELECT COUNT(*) FROM texts").fetchone()[0] // _SAMPLE)
+    rows = connection.execute("SELECT text FROM texts WHERE number % ? = 0 ORDER BY number", (step,))
+    return (text for (text,) in rows)
+
+
+class Postings(NamedTuple):
+    """Which documents have a term, and what it adds to the score of each."""
+
+    documents: NDArray[np.int64]
+    weights: Double
+
+
+class Keywords:
+    """The terms of the documents at one moment; lists are read when they are needed, and kept."""
+
+    def __init__(self, store: DocumentStore) -> None:
+        self._store = store
+        self._shares: Double | None = None
+        self._documents = 0
+        self._postings: dict[str, Postings] = {}
+        self._kept = 0
+
+    def read(self, terms: Iterable[str]) -> dict[str, Postings]:
+        """The postings of terms; the caller sees to it that the documents are those of the moment."""
+        with self._store.reading() as connection:
+            shares = self._lengths(connection)
+            found = {term: self._postings.get(term) or self._read(connection, term, shares) for term in terms}
+        return found
+
+    def rank(
+        self,
+        query: Mapping[str, int],
+        postings: Mapping[str, Postings],
+        k: int,
+        *,
+        among: NDArray[np.bool_] | None,
+    ) -> Ranking:
+        """The best documents for a query, given as counted terms; of equal ones the first comes first."""
+        if self._shares is None or not query:
+            return Ranking(np.empty(0, dtype=np.int64), np.empty(0))
+        scores = np.zeros(len(self._shares))
+        for term, count in query.items():
+            documents, weights = postings[term]
+            scores[documents] += count * weights
+        if among is not None:
+            scores[len(among) :] = 0
+            scores[: len(among)][~among[: len(scores)]] = 0
+        found = np.flatnonzero(scores)
+        if k < len(found):
+            least = np.partition(scores[found], len(found) - k)[len(found) - k]
+            found = found[scores[found] >= least]
+        order = np.lexsort((found, -scores[found]))[:k]
+        return Ranking(found[order], scores[found[order]])
+
+    def _lengths(self, connection: sqlite3.Connection) -> Double:
+        if self._shares is None:
+            numbers, sizes = connection.execute(_LENGTHS).fetchone()
+            documents = _integers(numbers)
+            lengths = _varints(bytes.fromhex(sizes or ""))
+            if len(lengths) != len(documents):
+                raise InputError(f"{self._store.path} has damaged keywords", "build the index again")
+            self._documents = len(documents)
+            self._shares = np.ones(int(documents.max(initial=-1)) + 1)
+            mean = max(float(lengths.mean()), 1e-12) if len(lengths) else 1.0
+            self._shares[documents] = 1 - B + B * lengths / mean
+        return self._shares
+
+    def _read(self, connection: sqlite3.Connection, term: str, shares: Double) -> Postings:
+        instances = _integers(connection.execute(_HOLDING, (term,)).fetchone()[0])
+        starts = np.flatnonzero(np.diff(instances, prepend=-1))
+        documents = instances[starts]
+        counts = np.diff(starts, append=len(instances)).astype(np.float64)
+        if len(documents) and documents[-1] >= len(shares):
+            raise InputError(f"{self._store.path} has damaged keywords", "build the index again")
+        holding = len(documents)
+        weights = counts * (K1 + 1) / (counts + K1 * shares[documents]) * bm25_idf(self._documents, holding)
+        if self._kept + holding > _KEPT:
+            self._postings, self._kept = {}, 0
+        self._postings[term] = found = Postings(documents, weights)
+        self._kept += holding
+        return found
+
+
+def _integers(joined: str | None) -> NDArray[np.int64]:
+    return np.fromstring(joined or "", dtype=np.int64, sep=",")
+
+
+def _varints(data: bytes) -> NDArray[np.int64]:
+    """SQLite's integers of varying length: seven bits a byte, the highest first, the last below 128."""
+    found = np.frombuffer(data, dtype=np.uint8).astype(np.int64)
+    ends = np.flatnonzero(found < 128)
+    widths = np.diff(ends, prepend=-1)
+    values = np.zeros(len(ends), dtype=np.int64)
+    for back in range(int(widths.max(initial=0))):
+        longer = widths > back
+        values[longer] += (found[ends[longer] - back] & 127) << 7 * back
+    return values
+
+
+def terms_of(texts: Sequence[str], language: str) -> list[Counter[str]]:
+    """The terms of each text, counted."""
+    return _cutter(language).terms_of(texts)
+
+
+@cache
+def _cutter(language: str) -> _Cutter:
+    return _Cutter(language)
+
+
+class _Cutter:
+    """SQLite's tokenizer for a language, which works on rows of a table."""
+
+    def __init__(self, language: str) -> None:
+        self._lock = threading.Lock()
+        self._connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+        self._connection.execute(_SCHEMA.format(tokenizer(language)))
+        self._connection.execute(VOCABULARY)
+
+    def terms_of(self, texts: Sequence[str]) -> list[Counter[str]]:
+        found: list[Counter[str]] = [Counter() for _ in texts]
+        run = self._connection.execute
+        with self._lock:
+            run("BEGIN")
+            for row in enumerate(map(with_bigrams, texts)):
+                run("INSERT INTO keywords (rowid, text) VALUES (?, ?)", row)
+            for term, place in run("SELECT term, doc FROM terms"):
+                found[place][term] += 1
+            run("ROLLBACK")
+        return found
