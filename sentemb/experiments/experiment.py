@@ -129,8 +129,8 @@ class Experiment(Written):
             ("value", self.values),
             ("method", self.rows),
         ):
-            if len(set(values)) < len(values):
-                raise InputError(f"{self.name}: a {noun} is named twice", "name each once")
+            if twice := [value for value in values if values.count(value) > 1]:
+                raise InputError(f"{self.name}: the {noun} {twice[0]} is named twice", "name each once")
         for name in self.bases:
             if name not in self.datasets:
                 raise InputError(

@@ -58,11 +58,11 @@ def test_a_file_of_ones_own(write_file: Callable[[str, str], Path]) -> None:
     [
         ("titel = 'x'", "did you mean title"),
         ("seeds = []", "field seeds"),
-        ("seeds = [1, 1]", "a seed is named twice"),
+        ("seeds = [1, 1]", "the seed 1 is named twice"),
         ("seeds = [-1]", r"field seeds\.0"),
         ("best = 3", "2 seeds have no best 3"),
         ("kind = 'stss'", "field kind"),
-        ("rows = ['a', 'a']", "a method is named twice"),
+        ("rows = ['a', 'a']", "the method a is named twice"),
         ("options = { seeds = 3 }", "the experiment decides seeds; give --seeds"),
         ("methods.x.metric = 'f1'", "x: the experiment decides metric; name the paper"),
         ("methods.x.recipe = ['ce']", r"the recipe of x is \['ce'\]"),
