@@ -99,7 +99,8 @@ def search(
     k: Annotated[int, typer.Option("-k", help="Hits for each query.")] = 10,
     queries: Annotated[Path | None, typer.Option(help="File with one query a line.")] = None,
     mode: Annotated[
-        Literal["dense", "keyword"], typer.Option(help="By the model's vectors or by words (BM25).")
+        Literal["dense", "keyword", "hybrid"],
+        typer.Option(help="By the model's vectors, by words (BM25) or by both."),
     ] = "dense",
     min_score: Annotated[
         str | None,
@@ -123,14 +124,12 @@ def search(
     if mode == "keyword":  # no model is loaded
         wanted = Wanted.checked(k, mode, min_score, conditions)
         view = open_view(folder, verify=True)
-        found, calibration = (
-            find(view.newest, by_keywords(view, check_queries(texts, blank=False), wanted), wanted),
-            None,
-        )
+        rank = by_keywords(view, check_queries(texts, blank=False), wanted)
+        found, calibration = find(view.newest, rank, wanted), None
     else:
         index = SearchIndex.load(folder, model)
         found = index.search(texts, k, mode=mode, min_score=min_score, where=conditions)
-        calibration = index.manifest.calibration
+        calibration = index.manifest.calibration if mode == "dense" else None
     for text, hits in zip(texts, found, strict=True):
         if as_json:
             answer = {"query": text, "hits": [asdict(hit) for hit in hits]}

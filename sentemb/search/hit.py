@@ -13,7 +13,8 @@ class Hit:
 
     Args:
         id: The document's id as the user gave it.
-        score: Cosine or inner product with the query, or BM25 of keyword search; larger is nearer. IVF-PQ
+        score: Cosine or inner product with the query, BM25 of keyword search, or the sum of
+            reciprocal ranks of both; larger is better. IVF-PQ
             scores come from rounded vectors and are off by some thousandths.
         text: The document's text.
         metadata: The document's metadata.

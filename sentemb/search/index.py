@@ -17,7 +17,7 @@ from sentemb.search.keywords import AUTO, check_language
 from sentemb.search.manifest import EncoderFacts
 from sentemb.search.open_index import OpenIndex
 from sentemb.search.plan import Kind, Metric
-from sentemb.search.searching import Mode, Wanted, by_keywords, by_vectors, check_queries, find
+from sentemb.search.searching import Mode, Wanted, by_both, by_keywords, by_vectors, check_queries, find
 from sentemb.search.segments import Segments
 from sentemb.search.shards import Progress
 from sentemb.search.source import EncoderSource
@@ -155,7 +155,7 @@ class SearchIndex(OpenIndex):
             queries: One query or several.
             k: How many documents for each; all of them where there are fewer.
             mode: `dense` compares vectors, `keyword` ranks the documents that have words of the query by
-                BM25.
+                BM25, `hybrid` fuses the first 1,000 of both by their ranks.
             min_score: Leave out documents that score less, or that are in percent no nearer than so many
                 random pairs, as in "99.2%"; by default nothing is left out.
             where: Find only documents whose metadata meet all of these conditions, such as
@@ -182,7 +182,10 @@ class SearchIndex(OpenIndex):
             rank = by_keywords(self._current(), texts, wanted)
         else:
             encoded = self._encoder.encode(texts) if vectors is None else self._ready(vectors, len(texts))
-            rank = by_vectors(self._view, encoded, wanted)
+            if mode == "dense":
+                rank = by_vectors(self._view, encoded, wanted)
+            else:
+                rank = by_both(self._current(), encoded, texts, wanted)
         hits = find(self._current, rank, wanted)
         return hits[0] if isinstance(queries, str) else hits
 

@@ -1,4 +1,4 @@
-"""One search: by vectors or by keywords, in one state of the documents."""
+"""One search: by vectors, by keywords or by both, in one state of the documents."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 
+from sentemb._fusion import FUSED, Ranking, fuse
 from sentemb.encoding.encoder import Vectors
 from sentemb.errors import InputError
 from sentemb.search.calibration import lowest_score
@@ -17,7 +18,7 @@ from sentemb.search.vectors import comparable
 from sentemb.search.view import Ranked, View
 from sentemb.search.where import Where
 
-Mode = Literal["dense", "keyword"]
+Mode = Literal["dense", "keyword", "hybrid"]
 Rank = Callable[[View], list[list[Ranked]] | None]
 """The ranking of each query in a state of the documents; None where they have changed meanwhile."""
 
@@ -36,10 +37,10 @@ class Wanted(NamedTuple):
         if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or k < 1:
             raise InputError(f"k must be a positive integer, not {k!r}", "ask for at least one hit")
         if mode not in get_args(Mode):
-            raise InputError(f"unknown mode {mode!r}", f"choose {' or '.join(get_args(Mode))}")
+            raise InputError(f"unknown mode {mode!r}", f"choose {', '.join(get_args(Mode))}")
         if mode != "dense" and isinstance(min_score, str) and "%" in min_score:
             raise InputError(
-                f"min_score {min_score} is a percentile, which only vectors have",
+                f"min_score {min_score} is a percentile, which only scores of vectors have",
                 "give a score, or search dense",
             )
         return cls(int(k), mode, min_score, None if where is None else Where(where))
@@ -72,6 +73,39 @@ def by_keywords(view: View, queries: Sequence[str], wanted: Wanted) -> Rank:
     terms = terms_of(queries, view.language)
     least = lowest_score(wanted.min_score, None, 0)
     return lambda now: now.rank_by_keywords(terms, wanted.k, least, wanted.where)
+
+
+def by_both(view: View, encoded: Vectors, queries: Sequence[str], wanted: Wanted) -> Rank:
+    """Rank by the fusion of both rankings."""
+    longer = wanted._replace(k=max(wanted.k, FUSED), min_score=None)
+    parts = (by_vectors(view, encoded, longer), by_keywords(view, queries, longer))
+    least = lowest_score(wanted.min_score, None, 0)
+
+    def rank(now: View) -> list[list[Ranked]] | None:
+        dense, keyword = (part(now) for part in parts)
+        if dense is None or keyword is None:
+            return None
+        return [
+            _fused(by_meaning, by_words, wanted.k, least)
+            for by_meaning, by_words in zip(dense, keyword, strict=True)
+        ]
+
+    return rank
+
+
+def _fused(dense: list[Ranked], keyword: list[Ranked], k: int, least: float | None) -> list[Ranked]:
+    fused = fuse(_ranking(dense), _ranking(keyword), depth=k)
+    texts = {one.document: one.text for one in dense}
+    return [
+        Ranked(score, document, texts.get(document))
+        for score, document in zip(fused.scores.tolist(), fused.documents.tolist(), strict=True)
+        if least is None or score >= least
+    ]
+
+
+def _ranking(ranked: list[Ranked]) -> Ranking:
+    documents = np.array([one.document for one in ranked], dtype=np.int64)
+    return Ranking(documents, np.array([one.score for one in ranked]))
 
 
 def find(current: Callable[[], View], rank: Rank, wanted: Wanted) -> list[list[Hit]]:

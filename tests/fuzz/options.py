@@ -40,6 +40,7 @@ COMMANDS = (
     "index build {g}/documents.jsonl -m {g}/bert --pooling mean --text-column text -o out",
     "index search {g}/index dog -m {g}/bert",
     "index search {g}/index dog --mode keyword",
+    "index search {g}/index dog -m {g}/bert --mode hybrid",
     "index info {g}/index",
 )
 _ODD = st.one_of(

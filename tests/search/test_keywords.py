@@ -128,7 +128,7 @@ def test_min_score_is_of_bm25(words: BagOfWords, corpus: list[str]) -> None:
     least = hits[4].score
     found = index.search("w1 w2", 50, mode="keyword", min_score=least)
     assert found == [hit for hit in hits if hit.score >= least]
-    with pytest.raises(InputError, match="only vectors have"):
+    with pytest.raises(InputError, match="only scores of vectors have"):
         index.search("w1", mode="keyword", min_score="99%")
 
 
