@@ -10,6 +10,7 @@ import numpy as np
 
 from sentemb.search import Hit, SearchIndex
 from tests.search.bag_of_words import BagOfWords
+from tests.search.reference import agree, bm25, fused
 
 Id = str | int
 
@@ -62,6 +63,13 @@ class Model:
         self._check(index.search(query, k), self.documents, query, k)
         year = {key: row for key, row in self.documents.items() if row[1].get("year") == 1999}
         self._check(index.search(query, k, where={"year": 1999}), year, query, k)
+        texts = {key: text for key, (text, _) in self.documents.items()}
+        everything = bm25(texts, query, len(texts))
+        assert agree(index.search(query, k, mode="keyword"), everything[:k])
+        found = index.search(query, k, mode="keyword", where={"year": 1999})
+        assert agree(found, [pair for pair in everything if pair[0] in year][:k])
+        both = [index.search(query, len(texts) + 1, mode=mode) for mode in ("dense", "keyword")]
+        assert agree(index.search(query, k, mode="hybrid"), fused(*both, texts, k))
 
     def _check(
         self, hits: list[Hit], documents: dict[Id, tuple[str, dict[str, Any]]], query: str, k: int

@@ -7,34 +7,29 @@ from typing import Any
 import pytest
 
 from sentemb.errors import InputError
-from sentemb.search import Hit, SearchIndex
+from sentemb.search import SearchIndex
 from tests.search.bag_of_words import BagOfWords
+from tests.search.reference import Scores, agree, fused
 
 QUERIES = ["w1 w2 w3", "w17", "w5 w5 w299"]
 
 
-def fused(index: SearchIndex, query: str, k: int, where: Any = None) -> list[tuple[Any, float]]:
-    """Reciprocal ranks, summed up by hand; of equal ones the document that was given first."""
-    scores: dict[Any, float] = {}
-    for mode in ("dense", "keyword"):
-        for rank, hit in enumerate(index.search(query, 1000, mode=mode, where=where), 1):  # type: ignore[call-overload]
-            scores[hit.id] = scores.get(hit.id, 0) + 1 / (60 + rank)
-    return sorted(scores.items(), key=lambda pair: (-round(pair[1], 12), pair[0]))[:k]
-
-
-def same(hits: list[Hit], expected: list[tuple[Any, float]]) -> bool:
-    return [(hit.id, hit.score) for hit in hits] == [(key, pytest.approx(score)) for key, score in expected]
+def expected(index: SearchIndex, query: str, k: int, where: Any = None) -> Scores:
+    """The fusion of what each part finds, whose documents' ids are the order in which they were given."""
+    dense = index.search(query, 1000, where=where)
+    keyword = index.search(query, 1000, mode="keyword", where=where)
+    return fused(dense, keyword, range(len(index)), k)
 
 
 @pytest.mark.parametrize("kind", ["flat", "hnsw"])
 def test_ranks_are_fused(corpus: list[str], words: BagOfWords, kind: str) -> None:
     index = SearchIndex.build([(n, text, {"n": n}) for n, text in enumerate(corpus)], words, kind=kind)
     for query, hits in zip(QUERIES, index.search(QUERIES, 20, mode="hybrid"), strict=True):
-        assert same(hits, fused(index, query, 20))
+        assert agree(hits, expected(index, query, 20))
         assert [hit.text for hit in hits] == [corpus[hit.id] for hit in hits]
     few = {"n": {"<": 8}}
     hits = index.search(QUERIES[0], 20, mode="hybrid", where=few)
-    assert len(hits) == 8 and same(hits, fused(index, QUERIES[0], 20, few))
+    assert len(hits) == 8 and agree(hits, expected(index, QUERIES[0], 20, few))
     least = index.search(QUERIES[0], 20, mode="hybrid")[4].score
     assert len(index.search(QUERIES[0], 20, mode="hybrid", min_score=least)) == 5
     with pytest.raises(InputError, match="only scores of vectors have"):
