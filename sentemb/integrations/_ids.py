@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
-from sentemb.search import SearchIndex
+from sentemb.search import Document, SearchIndex
 
 
 def own_ids(index: SearchIndex, ids: Sequence[str]) -> list[str | int]:
@@ -17,6 +17,6 @@ def own_ids(index: SearchIndex, ids: Sequence[str]) -> list[str | int]:
     return [numbers[key] if numbered.get(key) and not named[key] else key for key in ids]
 
 
-def all_ids(index: SearchIndex) -> list[str | int]:
-    """The ids of all documents."""
-    return [document.id for document in index.documents() if document.id is not None]
+def ids_of(documents: Iterable[Document]) -> list[str | int]:
+    """The ids of documents of an index, which all have one."""
+    return [document.id for document in documents if document.id is not None]

@@ -13,7 +13,7 @@ import numpy as np
 
 from sentemb.encoding.encoder import TextEncoder, Vectors
 from sentemb.errors import InputError
-from sentemb.integrations._ids import all_ids, own_ids
+from sentemb.integrations._ids import ids_of, own_ids
 from sentemb.integrations.embeddings import EmbeddingsEncoder
 from sentemb.search import EncoderSource, SearchIndex
 from sentemb.search.encoders import resolve
@@ -30,6 +30,8 @@ except ImportError as error:
     raise InputError(
         "sentemb.integrations.langchain needs langchain-core", "pip install 'sentemb[langchain]'"
     ) from error
+
+__all__ = ["SentembEmbeddings", "SentembVectorStore"]
 
 logger = logging.getLogger(__name__)
 
@@ -183,7 +185,7 @@ class SentembVectorStore(VectorStore):
 
     def delete(self, ids: Sequence[str] | None = None) -> bool:
         """Delete the documents with some ids, those that there are; all documents without any ids."""
-        self.index.delete(all_ids(self.index) if ids is None else own_ids(self.index, ids))
+        self.index.delete(ids_of(self.index.documents()) if ids is None else own_ids(self.index, ids))
         return True
 
     def get_by_ids(self, ids: Sequence[str], /) -> list[Document]:

@@ -38,6 +38,11 @@ class OpenIndex:
         """What is known of the index, now."""
         return self._current().manifest
 
+    @property
+    def encoder(self) -> TextEncoder:
+        """The encoder of documents and queries."""
+        return self._encoder
+
     def _current(self) -> View:
         with self._lock:
             self._view = self._view.newest()

@@ -1,0 +1,313 @@
+"""Haystack: a document store over a living index, and its retrievers."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sentemb.encoding.encoder import Vectors
+from sentemb.errors import InputError
+from sentemb.integrations._filters import Conditions, conditions_of
+from sentemb.integrations._ids import ids_of, own_ids
+from sentemb.integrations._records import NO_VECTOR, GivenVectors, Record, from_record, to_record
+from sentemb.search import SearchIndex
+from sentemb.search.conditions import value_of
+from sentemb.search.hit import Hit
+from sentemb.search.manifest import NAME, Manifest
+from sentemb.search.plan import Metric
+from sentemb.search.shards import encode_checked
+
+try:
+    from haystack import Document, component, default_from_dict, default_to_dict
+    from haystack.document_stores.errors import DuplicateDocumentError
+    from haystack.document_stores.types import DuplicatePolicy, FilterPolicy, apply_filter_policy
+    from haystack.errors import FilterError
+except ImportError as error:
+    raise InputError(
+        "sentemb.integrations.haystack needs haystack-ai", "pip install 'sentemb[haystack]'"
+    ) from error
+
+__all__ = ["SentembDocumentStore", "SentembEmbeddingRetriever"]
+
+
+class SentembDocumentStore:
+    """A document store of Haystack over an index of sentemb.
+
+    Documents keep the embeddings that they bring. Those that bring none are encoded where the store has an
+    encoder; what has neither is found by filters and words alone.
+
+    Args:
+        path: The folder of the index, which is made or opened; by default the index lives as long as the
+            store.
+        encoder: Anything `sentemb.encoding.load_encoder` takes; by default the one of the folder.
+        embedding_dim: Length of the embeddings of a new store without an encoder.
+        metric: `cosine` or `dot`, of a new store.
+
+    Raises:
+        InputError: The folder holds a damaged index or one of another encoder, or a new store has neither an
+            encoder nor `embedding_dim`.
+    """
+
+    def __init__(
+        self,
+        path: str | Path | None = None,
+        encoder: Any | None = None,
+        *,
+        embedding_dim: int | None = None,
+        metric: Metric = "cosine",
+    ) -> None:
+        self._given = {
+            "path": None if path is None else str(path),
+            "encoder": str(encoder) if isinstance(encoder, Path) else encoder,
+            "embedding_dim": embedding_dim,
+            "metric": metric,
+        }
+        if path is None or not (Path(path) / NAME).exists():
+            if encoder is None and embedding_dim is None:
+                raise InputError("a new store needs an encoder or embedding_dim", "pass one of them")
+            chosen = GivenVectors(embedding_dim) if encoder is None and embedding_dim else encoder
+            index = SearchIndex.build((), chosen, metric=metric, allow_empty=True)
+            if path is not None:
+                index.save(path)
+        if path is not None:
+            facts = Manifest.read(Path(path))
+            if encoder is None and facts.encoder.fingerprint == GivenVectors.fingerprint:
+                encoder = GivenVectors(facts.dimension)
+            index = SearchIndex.load(path, encoder)
+        self.index = index
+        self._encodes = self.index.manifest.encoder.fingerprint != GivenVectors.fingerprint
+
+    def to_dict(self) -> dict[str, Any]:
+        """The store for a pipeline's file.
+
+        Raises:
+            InputError: It was made with an encoder that has no name.
+        """
+        if not isinstance(self._given["encoder"], (str, type(None))):
+            raise InputError("the store's encoder is no name", "make the store with a model's name or folder")
+        stored: dict[str, Any] = default_to_dict(self, **self._given)
+        return stored
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> SentembDocumentStore:
+        """The store of a pipeline's file."""
+        store: SentembDocumentStore = default_from_dict(cls, data)
+        return store
+
+    def count_documents(self) -> int:
+        """How many documents there are."""
+        return len(self.index)
+
+    def count_documents_by_filter(self, filters: dict[str, Any]) -> int:
+        """How many documents a filter matches."""
+        return self.index.count(_where(filters))
+
+    def filter_documents(self, filters: dict[str, Any] | None = None) -> list[Document]:
+        """The documents that a filter matches, in the order in which they were written.
+
+        Args:
+            filters: A filter on fields of `meta`, in Haystack's language; without one, all documents match.
+
+        Returns:
+            The documents.
+
+        Raises:
+            FilterError: It is no filter, or compares what cannot be compared.
+        """
+        found = self.index.documents(_where(filters))
+        return [_document(one.id, one.text, one.metadata) for one in found]
+
+    def write_documents(
+        self, documents: list[Document], policy: DuplicatePolicy = DuplicatePolicy.NONE
+    ) -> int:
+        """Write documents, all of them or none.
+
+        Args:
+            documents: The documents.
+            policy: What happens to a document whose id is in the store: `FAIL`, which is also `NONE`, refuses
+                all, `SKIP` leaves it, `OVERWRITE` puts the new one in its place. Of documents with one
+                id in a call, `SKIP` takes the first and `OVERWRITE` the last.
+
+        Returns:
+            How many were written; with `OVERWRITE` all that were given.
+
+        Raises:
+            ValueError: What was given is no list of documents.
+            DuplicateDocumentError: An id is in the store, and the policy is `FAIL`.
+            InputError: An embedding of another length, or metadata that JSON cannot hold.
+        """
+        if not isinstance(documents, Iterable) or isinstance(documents, str):
+            raise ValueError("write_documents takes a list of documents")
+        documents = list(documents)
+        if any(not isinstance(document, Document) for document in documents):
+            raise ValueError("write_documents takes a list of documents")
+        last_wins = policy == DuplicatePolicy.OVERWRITE
+        unique = {document.id: document for document in (documents if last_wins else documents[::-1])}
+        chosen = list(unique.values()) if last_wins else list(unique.values())[::-1]
+        if last_wins:
+            self._write(chosen, self.index.update)
+            return len(documents)
+        known = {str(one.id) for one in self.index.get(own_ids(self.index, list(unique))) if one is not None}
+        if policy == DuplicatePolicy.SKIP:
+            chosen = [document for document in chosen if document.id not in known]
+        elif known or len(chosen) < len(documents):
+            times = Counter(document.id for document in documents)
+            twice = next(key for key, count in times.items() if key in known or count > 1)
+            raise DuplicateDocumentError(f"the id {twice!r} is in the store or was given twice")
+        self._write(chosen, self.index.add)
+        return len(chosen)
+
+    def delete_documents(self, document_ids: list[str]) -> None:
+        """Delete the documents with some ids, those that there are."""
+        self.index.delete(own_ids(self.index, document_ids))
+
+    def delete_all_documents(self) -> None:
+        """Delete all documents."""
+        self.index.delete(ids_of(self.index.documents()))
+
+    def delete_by_filter(self, filters: dict[str, Any]) -> int:
+        """Delete the documents that a filter matches; returns how many."""
+        return self.index.delete(ids_of(self.index.documents(_where(filters))))
+
+    def update_by_filter(self, filters: dict[str, Any], meta: dict[str, Any]) -> int:
+        """Set fields of `meta` of the documents that a filter matches; returns how many."""
+        changed = [replace(one, meta={**one.meta, **meta}) for one in self.filter_documents(filters)]
+        return self.write_documents(changed, DuplicatePolicy.OVERWRITE)
+
+    def find(
+        self,
+        query: str,
+        *,
+        query_embedding: list[float] | None,
+        filters: dict[str, Any] | None,
+        top_k: int,
+    ) -> list[Document]:
+        """The documents nearest to a query, with their scores; what its retrievers call."""
+        where = _where(filters)
+        vectors = None if query_embedding is None else [query_embedding]
+        hits = self.index.search(query, top_k, where=where, vectors=vectors)
+        if any(_has_no_vector(hit) for hit in hits):
+            embedded: Conditions = {NO_VECTOR: {"exists": False}}
+            where = embedded if where is None else {"$and": [where, embedded]}
+            hits = self.index.search(query, top_k, where=where, vectors=vectors)
+        return [_document(hit.id, hit.text, hit.metadata, score=hit.score) for hit in hits]
+
+    def _write(self, documents: list[Document], write: Any) -> None:
+        records = [_record(document, encodes=self._encodes) for document in documents]
+        rows = [
+            (key, record.text, record.metadata)
+            for key, record in zip(own_ids(self.index, [one.id for one in documents]), records, strict=True)
+        ]
+        write(rows, None if all(record.encoded for record in records) else self._vectors(records))
+
+    def _vectors(self, records: list[Record]) -> Vectors:
+        """Those that documents bring, and those of texts; zeros where there is neither."""
+        vectors = np.zeros((len(records), self.index.manifest.dimension), dtype=np.float32)
+        for place, record in enumerate(records):
+            if record.embedding is not None:
+                if len(record.embedding) != vectors.shape[1]:
+                    raise InputError(
+                        f"document {place} has an embedding of {len(record.embedding)} numbers, "
+                        f"the store has {vectors.shape[1]} dimensions"
+                    )
+                vectors[place] = record.embedding
+        encoded = [place for place, record in enumerate(records) if record.encoded]
+        if encoded:
+            vectors[encoded] = encode_checked(self.index.encoder, [records[place].text for place in encoded])
+        return vectors
+
+
+@component
+class SentembEmbeddingRetriever:
+    """Documents of a `SentembDocumentStore` near to an embedding of a query.
+
+    Args:
+        document_store: The store.
+        filters: Which documents may be found.
+        top_k: How many.
+        filter_policy: Whether filters of a run replace these or are combined with them.
+    """
+
+    def __init__(
+        self,
+        document_store: SentembDocumentStore,
+        filters: dict[str, Any] | None = None,
+        top_k: int = 10,
+        filter_policy: FilterPolicy = FilterPolicy.REPLACE,
+    ) -> None:
+        self.document_store = document_store
+        self.filters = filters
+        self.top_k = top_k
+        self.filter_policy = FilterPolicy(filter_policy)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The retriever for a pipeline's file."""
+        return _retriever_to_dict(self)
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> SentembEmbeddingRetriever:
+        """The retriever of a pipeline's file."""
+        retriever: SentembEmbeddingRetriever = default_from_dict(cls, data)
+        return retriever
+
+    @component.output_types(documents=list[Document])  # type: ignore[untyped-decorator]
+    def run(
+        self, query_embedding: list[float], filters: dict[str, Any] | None = None, top_k: int | None = None
+    ) -> dict[str, list[Document]]:
+        """Find documents.
+
+        Args:
+            query_embedding: The embedding.
+            filters: Which documents may be found.
+            top_k: How many.
+
+        Returns:
+            `documents`, best first, each with its score.
+        """
+        found = self.document_store.find(
+            "",
+            query_embedding=query_embedding,
+            filters=apply_filter_policy(self.filter_policy, self.filters, filters),
+            top_k=top_k or self.top_k,
+        )
+        return {"documents": found}
+
+
+def _retriever_to_dict(retriever: Any, **more: Any) -> dict[str, Any]:
+    stored: dict[str, Any] = default_to_dict(
+        retriever,
+        document_store=retriever.document_store.to_dict(),
+        filters=retriever.filters,
+        top_k=retriever.top_k,
+        filter_policy=retriever.filter_policy.value,
+        **more,
+    )
+    return stored
+
+
+def _where(filters: dict[str, Any] | None) -> Conditions | None:
+    if not filters:
+        return None
+    try:
+        return conditions_of(filters)
+    except InputError as error:
+        raise FilterError(str(error)) from error
+
+
+def _record(document: Document, *, encodes: bool) -> Record:
+    fields = document.to_dict(flatten=False)
+    rest = {name: fields[name] for name in ("blob", "score", "sparse_embedding") if fields[name] is not None}
+    return to_record(document.content, document.meta, document.embedding, rest, encodes=encodes)
+
+
+def _document(identifier: str | int | None, text: str, metadata: Mapping[str, Any], **more: Any) -> Document:
+    return Document.from_dict({"id": str(identifier), **from_record(text, metadata), **more})
+
+
+def _has_no_vector(hit: Hit) -> bool:
+    return bool(value_of(hit.metadata, NO_VECTOR))
