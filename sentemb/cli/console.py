@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import typer
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 # Whatever a terminal obeys in place of showing it: control characters but for tabs and ends of lines, and
 # those that turn the direction of writing around.
 _OBEYED = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+Marked = Mapping[tuple[int, int], Sequence[tuple[int, int]]]
+"""Places (start, stop) in cells that a terminal shows in bold, by row and column."""
 _GAP = 2  # between two columns
 _NAMES = 0.5  # the share of a terminal's width that names may take before they are folded
 
@@ -59,7 +61,7 @@ def progress_bar() -> Iterator[Callable[[str, int, int], None]]:
         yield report
 
 
-def show(table: Table, *, markdown: bool = False) -> None:
+def show(table: Table, *, markdown: bool = False, marked: Marked | None = None) -> None:
     """Print a table: columns that fit a terminal, markdown on request and where the output is piped."""
     if markdown or not sys.stdout.isatty():
         typer.echo(printable(table.markdown()), nl=False)
@@ -70,7 +72,7 @@ def show(table: Table, *, markdown: bool = False) -> None:
     if table.title:
         console.print(printable(table.title), markup=False, highlight=False, style="bold")
     for columns in _blocks(table, console.width):
-        console.print(_rich(table, columns))
+        console.print(_rich(table, columns, marked or {}))
     for note in table.notes:
         console.print(f"note: {printable(note)}", markup=False, highlight=False)
 
@@ -95,7 +97,7 @@ def _blocks(table: Table, width: int) -> Iterator[Sequence[int]]:
     yield [*names, *block]
 
 
-def _rich(table: Table, columns: Sequence[int]) -> RichTable:
+def _rich(table: Table, columns: Sequence[int], marked: Marked) -> RichTable:
     from rich.table import Table as RichTable
     from rich.text import Text
 
@@ -115,7 +117,18 @@ def _rich(table: Table, columns: Sequence[int]) -> RichTable:
             printed.add_row(Text(printable(group), style="italic"))
         styles = ["bold" if (number, column) in table.best else "" for column in columns]
         cells = [
-            Text(printable(row[column]), style=style) for column, style in zip(columns, styles, strict=True)
+            Text.assemble(*_parts(row[column], marked.get((number, column), ())), style=style)
+            for column, style in zip(columns, styles, strict=True)
         ]
         printed.add_row(*cells)
     return printed
+
+
+def _parts(text: str, spans: Sequence[tuple[int, int]]) -> Iterator[tuple[str, str]]:
+    """The pieces of a text with their style; escaping changes their length, so each is escaped alone."""
+    end = 0
+    for start, stop in spans:
+        yield printable(text[end:start]), ""
+        yield printable(text[start:stop]), "bold"
+        end = stop
+    yield printable(text[end:]), ""

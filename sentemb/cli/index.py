@@ -125,7 +125,7 @@ def search(
         wanted = Wanted.checked(k, mode, min_score, conditions)
         view = open_view(folder, verify=True)
         rank = by_keywords(view, check_queries(texts, blank=False), wanted)
-        found, calibration = find(view.newest, rank, wanted), None
+        found, calibration = find(view.newest, rank, texts, wanted), None
     else:
         index = SearchIndex.load(folder, model)
         found = index.search(texts, k, mode=mode, min_score=min_score, where=conditions)
@@ -245,9 +245,21 @@ def _show_hits(query: str, hits: list[Hit], calibration: Calibration | None) -> 
     from sentemb.report.table import Table
 
     columns = ["score", "id", "text"]
-    rows = [[f"{hit.score:.4f}", str(hit.id), hit.text] for hit in hits]
+    texts, marked = zip(*map(_shown, hits), strict=True) if hits else ((), ())
+    rows = [[f"{hit.score:.4f}", str(hit.id), text] for hit, text in zip(hits, texts, strict=True)]
     if calibration is not None:
         columns.insert(1, "percentile")
         for row, hit in zip(rows, hits, strict=True):
             row.insert(1, calibration.show(hit.percentile))
-    show(Table(query, tuple(columns), tuple(map(tuple, rows)), names=len(columns)))
+    table = Table(query, tuple(columns), tuple(map(tuple, rows)), names=len(columns))
+    show(table, marked={(row, len(columns) - 1): spans for row, spans in enumerate(marked)})
+
+
+def _shown(hit: Hit) -> tuple[str, list[tuple[int, int]]]:
+    """What is printed of a document, and the words of the query in it."""
+    if hit.snippet is None:
+        return hit.text, []
+    text, start, spans = hit.snippet.text, hit.snippet.start, hit.snippet.spans
+    before = "…" if start else ""
+    after = "…" if start + len(text) < len(hit.text) else ""
+    return f"{before}{text}{after}", [(begin + len(before), end + len(before)) for begin, end in spans]

@@ -48,6 +48,21 @@ def with_bigrams(text: str) -> str:
     return _RUN.sub(lambda run: f" {' '.join(map(''.join, pairwise(run[0]))) or run[0]} ", text)
 
 
+def bigram_places(text: str) -> npt.NDArray[np.intp]:
+    """Where each character of `with_bigrams(text)` comes from in the text; spaces from a neighbour."""
+    pieces, end = [], 0
+    for run in _RUN.finditer(text):
+        start, stop = run.span()
+        pieces.append(np.arange(end, start))
+        # Of each pair the space before it and its two characters, and the space at the end.
+        firsts = np.arange(start, max(stop - 1, start + 1))
+        letters = np.arange(min(stop - start, 2))
+        cut = firsts[:, None] + np.concatenate([[0], letters])
+        pieces += [cut.ravel(), np.array([stop - 1])]
+        end = stop
+    return np.concatenate([*pieces, np.arange(end, len(text))])
+
+
 def bm25_idf(documents: int, holding: npt.ArrayLike) -> npt.NDArray[np.float64]:
     """What having a term is worth, by how many of the documents have it; as in SQLite never below 1e-6."""
     holding = np.asarray(holding)

@@ -8,6 +8,21 @@ from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
+class Snippet:
+    """The place of a document that has the most words of the query, some 200 characters.
+
+    Args:
+        text: The characters of the document from `start` on.
+        start: Where they begin in the document's text.
+        spans: Where words of the query are in `text`: (start, stop) of each, in order.
+    """
+
+    text: str
+    start: int
+    spans: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Hit:
     """A document that was found.
 
@@ -20,6 +35,7 @@ class Hit:
         metadata: The document's metadata.
         percentile: How many percent of random pairs of the index's texts have a lower score, up to the
             calibration's `most`; None of keywords and where the index has no calibration.
+        snippet: What shows the words of the query; None of `dense` search.
     """
 
     id: str | int
@@ -27,3 +43,4 @@ class Hit:
     text: str
     metadata: Mapping[str, Any]
     percentile: float | None = None
+    snippet: Snippet | None = None

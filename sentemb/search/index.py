@@ -186,7 +186,7 @@ class SearchIndex(OpenIndex):
                 rank = by_vectors(self._view, encoded, wanted)
             else:
                 rank = by_both(self._current(), encoded, texts, wanted)
-        hits = find(self._current, rank, wanted)
+        hits = find(self._current, rank, texts, wanted)
         return hits[0] if isinstance(queries, str) else hits
 
     @classmethod

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 Double = NDArray[np.float64]
 
 AUTO = "auto"
+_STEMMER = "porter "
 # Texts whose words tell the language of all.
 _SAMPLE = 500
 # The index has no copy of the texts: to forget a document it is told the text again.
@@ -171,23 +172,24 @@ def _varints(data: bytes) -> NDArray[np.int64]:
     return values
 
 
-def terms_of(texts: Sequence[str], language: str) -> list[Counter[str]]:
-    """The terms of each text, counted."""
-    return _cutter(language).terms_of(texts)
+def terms_of(texts: Sequence[str], language: str, *, stemmed: bool = True) -> list[Counter[str]]:
+    """The terms of each text, counted; where they are not stemmed, words keep their endings."""
+    rules = tokenizer(language)
+    return _cutter(rules if stemmed else rules.removeprefix(_STEMMER)).terms_of(texts)
 
 
 @cache
-def _cutter(language: str) -> _Cutter:
-    return _Cutter(language)
+def _cutter(rules: str) -> _Cutter:
+    return _Cutter(rules)
 
 
 class _Cutter:
-    """SQLite's tokenizer for a language, which works on rows of a table."""
+    """A tokenizer of SQLite's, which works on rows of a table."""
 
-    def __init__(self, language: str) -> None:
+    def __init__(self, rules: str) -> None:
         self._lock = threading.Lock()
         self._connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
-        self._connection.execute(_SCHEMA.format(tokenizer(language)))
+        self._connection.execute(_SCHEMA.format(rules))
         self._connection.execute(VOCABULARY)
 
     def terms_of(self, texts: Sequence[str]) -> list[Counter[str]]:

@@ -14,8 +14,9 @@ from sentemb.search.calibration import lowest_score
 from sentemb.search.documents import check_letters
 from sentemb.search.hit import Hit
 from sentemb.search.keywords import terms_of
+from sentemb.search.snippets import snippets_of
 from sentemb.search.vectors import comparable
-from sentemb.search.view import Ranked, View
+from sentemb.search.view import Found, Ranked, View
 from sentemb.search.where import Where
 
 Mode = Literal["dense", "keyword", "hybrid"]
@@ -108,7 +109,7 @@ def _ranking(ranked: list[Ranked]) -> Ranking:
     return Ranking(documents, np.array([one.score for one in ranked]))
 
 
-def find(current: Callable[[], View], rank: Rank, wanted: Wanted) -> list[list[Hit]]:
+def find(current: Callable[[], View], rank: Rank, queries: Sequence[str], wanted: Wanted) -> list[list[Hit]]:
     """The hits of each query, in the state of now."""
     while True:  # until the documents have not changed between the ranking and the texts
         view = current()
@@ -116,11 +117,19 @@ def find(current: Callable[[], View], rank: Rank, wanted: Wanted) -> list[list[H
         found = None if ranked is None else view.fetch(ranked)
         if found is not None:
             break
-    known = view.manifest.calibration if wanted.mode == "dense" else None
+    if wanted.mode == "dense":
+        return [[_hit(view, one) for one in row] for row in found]
     return [
         [
-            Hit(at.id, score, at.text, at.metadata, known.percentile(score) if known else None)
-            for score, at in row
+            Hit(at.id, score, at.text, at.metadata, snippet=snippet)
+            for (score, at), snippet in zip(
+                row, snippets_of(query, [one.document.text for one in row], view.language), strict=True
+            )
         ]
-        for row in found
+        for query, row in zip(queries, found, strict=True)
     ]
+
+
+def _hit(view: View, found: Found) -> Hit:
+    known, at = view.manifest.calibration, found.document
+    return Hit(at.id, found.score, at.text, at.metadata, known.percentile(found.score) if known else None)

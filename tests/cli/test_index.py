@@ -93,6 +93,22 @@ def test_keywords_are_searched_without_the_model(
     assert "by the words of" in sentemb("index", "info", index)[1]
 
 
+def test_a_terminal_shows_the_words_of_the_query_in_bold(
+    sentemb: Command, tiny_bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "c.txt").write_text(f"a \x1b[31m cat \x07 cats {'and more ' * 40}\n")
+    assert sentemb(*build(tmp_path / "c.txt", tiny_bert), "--language", "en")[0] == 0
+    command = ["index", "search", tmp_path / "index", "cat", "--mode", "keyword"]
+    _, piped, _ = sentemb(*command)
+    assert r"a \x1b[31m cat \x07 cats" in piped and "more…" in piped and "\x1b" not in piped
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "300")
+    _, out, _ = sentemb(*command)
+    assert "a \\x1b[31m \x1b[1mcat\x1b[0m \\x07 \x1b[1mcats\x1b[0m and" in out
+
+
 def test_a_language_is_a_code(sentemb: Command, tiny_bert: Path, tmp_path: Path) -> None:
     (tmp_path / "corpus.txt").write_text("the cats sleep\na dog\n")
     command = build(tmp_path / "corpus.txt", tiny_bert)

@@ -1,0 +1,118 @@
+"""Where the words of a query are in a document: found by the tokenizer that found the document."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+import threading
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from functools import cache
+from itertools import islice
+
+from sentemb.data.keywords import bigram_places, tokenizer, with_bigrams
+from sentemb.search.hit import Snippet
+from sentemb.search.keywords import terms_of
+
+Span = tuple[int, int]
+
+LENGTH = 200
+"""Characters of a snippet, about two lines of a terminal."""
+_SLACK = 20  # characters given up so that a snippet begins and ends between words
+_MARKS = range(0xF0000, 0x10FFFE)  # characters for private use
+
+
+def snippets_of(query: str, texts: Sequence[str], language: str) -> list[Snippet]:
+    """The part of each text that shows the most words of a query, or its beginning."""
+    spans = _highlighter(language).spans_of(query, texts)
+    return [_snippet(text, found) for text, found in zip(texts, spans, strict=True)]
+
+
+@cache
+def _highlighter(language: str) -> _Highlighter:
+    return _Highlighter(language)
+
+
+class _Highlighter:
+    """SQLite's `highlight()`, over nothing but the hits."""
+
+    def __init__(self, language: str) -> None:
+        self._lock = threading.Lock()
+        self._language = language
+        self._connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+        self._connection.execute(
+            f'CREATE VIRTUAL TABLE hits USING fts5(text, tokenize="{tokenizer(language)}")'
+        )
+
+    def spans_of(self, query: str, texts: Sequence[str]) -> list[list[Span]]:
+        """The words of each text that are words of the query, in order."""
+        found: list[list[Span]] = [[] for _ in texts]
+        # The words as they are written: SQLite takes their endings off again.
+        words = terms_of([query], self._language, stemmed=False)[0]
+        if not words:
+            return found
+        unused = (mark for mark in map(chr, _MARKS) if not any(mark in text for text in texts))
+        opening, closing = islice(unused, 2)
+        wanted = " OR ".join(f'"{word}"' for word in words)
+        run = self._connection.execute
+        with self._lock:
+            run("BEGIN")
+            for number, text in enumerate(texts):  # a NUL would end what SQLite gives back
+                row = (number, with_bigrams(text).replace("\0", " "))
+                run("INSERT INTO hits (rowid, text) VALUES (?, ?)", row)
+            ask = "SELECT rowid, highlight(hits, 0, ?, ?) FROM hits WHERE hits MATCH ?"
+            rows = run(ask, (opening, closing, wanted)).fetchall()
+            run("ROLLBACK")
+        for number, marked in rows:
+            found[number] = _original(texts[number], _marked(marked, opening, closing))
+        return found
+
+
+def _marked(text: str, opening: str, closing: str) -> Iterator[Span]:
+    """The marked places of a text, counted without the marks."""
+    for count, match in enumerate(re.finditer(f"{opening}([^{closing}]*){closing}", text)):
+        start = match.start() - 2 * count
+        yield start, start + len(match[1])
+
+
+def _original(text: str, spans: Iterator[Span]) -> list[Span]:
+    """Spans in a text, joined where they overlap, of spans in what is made of it with pairs of characters."""
+    places = bigram_places(text)
+    joined: list[Span] = []
+    for begin, end in spans:
+        start, stop = int(places[begin]), int(places[end - 1]) + 1
+        if joined and start < joined[-1][1]:
+            start, _ = joined.pop()
+        joined.append((start, stop))
+    return joined
+
+
+def _snippet(text: str, spans: list[Span]) -> Snippet:
+    first, last = _densest(text, spans)
+    spare = max(0, LENGTH - (last - first))
+    start = max(0, min(first - spare // 2, len(text) - LENGTH))
+    stop = min(len(text), max(start + LENGTH, last))
+    if start and (gap := re.compile(r"\s+").search(text, start, min(first, start + _SLACK))):
+        start = gap.end()
+    if stop < len(text) and (tail := re.search(r"\s+\S*$", text[max(last, stop - _SLACK) : stop])):
+        stop = max(last, stop - _SLACK) + tail.start()
+    inside = tuple((begin - start, end - start) for begin, end in spans if start <= begin and end <= stop)
+    return Snippet(text[start:stop], start, inside)
+
+
+def _densest(text: str, spans: list[Span]) -> Span:
+    """The stretch of text, no longer than a snippet, with the most different words, then the most words."""
+    best, most = (0, 0), (0, 0)
+    words: Counter[str] = Counter()
+    first = 0
+    for place, (begin, end) in enumerate(spans):
+        words[text[begin:end].lower()] += 1
+        while first < place and end - spans[first][0] > LENGTH:
+            gone = text[slice(*spans[first])].lower()
+            words[gone] -= 1
+            if not words[gone]:
+                del words[gone]
+            first += 1
+        if (len(words), place - first) > most:
+            best, most = (spans[first][0], end), (len(words), place - first)
+    return best
