@@ -19,6 +19,8 @@ from sentemb.errors import InputError
 logger = logging.getLogger(__name__)
 
 _SCHEMA = "CREATE TABLE IF NOT EXISTS vectors (text BLOB PRIMARY KEY, sum INTEGER, vector BLOB) WITHOUT ROWID"
+# The latter where SQLite's own message quotes damaged bytes.
+_DAMAGED = (sqlite3.DatabaseError, UnicodeDecodeError)
 _SECONDS_TO_WAIT = 60.0  # for another process that is writing
 _KEYS_PER_QUERY = 500  # SQLite's oldest limit on parameters is 999
 _TEXTS_PER_COMMIT = 8192  # what a crash can lose
@@ -66,7 +68,7 @@ class VectorStore:
         try:
             with self._connection() as connection:
                 connection.executemany("INSERT OR REPLACE INTO vectors VALUES (?, ?, ?)", rows)
-        except sqlite3.DatabaseError as error:
+        except _DAMAGED as error:
             logger.warning("vectors not kept in %s: %s", self.path, error)
 
     @contextmanager
@@ -80,7 +82,7 @@ class VectorStore:
             yield
         except sqlite3.OperationalError:
             raise
-        except sqlite3.DatabaseError as error:
+        except _DAMAGED as error:
             aside = self.path.with_suffix(".damaged")
             logger.warning(
                 "%s is damaged (%s) and starts empty; the old file is %s", self.path, error, aside.name

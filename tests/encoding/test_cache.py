@@ -106,10 +106,18 @@ def test_damaged_vector_is_encoded_again(tmp_path: Path) -> None:
     assert encoder.asked == ["a", "bb"]
 
 
-def test_file_that_is_no_database_starts_anew(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize("before", [None, b"WITHOUT ROWID"])
+def test_file_that_is_no_database_starts_anew(
+    before: bytes | None, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     encoder = Counting()
     CachedEncoder(encoder, tmp_path).encode(["a"])
-    only_file(tmp_path).write_bytes(b"not a database" * 100)
+    path = only_file(tmp_path)
+    damaged = b"not a database" * 100
+    if before is not None:
+        assert before in path.read_bytes()
+        damaged = path.read_bytes().replace(before, b"WITHOUT R\xe9WID")  # SQLite cannot quote it
+    path.write_bytes(damaged)
     encoder.asked.clear()
     CachedEncoder(encoder, tmp_path).encode(["a"])
     CachedEncoder(encoder, tmp_path).encode(["a"])
