@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from sentemb.encoding.encoder import TextEncoder, Vectors, unique_texts
+from sentemb.encoding.tokens import Tokens, tokens_of
 from sentemb.errors import InputError
 
 logger = logging.getLogger(__name__)
@@ -114,6 +115,11 @@ class CachedEncoder:
     def dimension(self) -> int:
         """Length of a vector."""
         return self.encoder.dimension
+
+    @property
+    def tokens(self) -> Tokens | None:
+        """The encoder's tokens."""
+        return tokens_of(self.encoder)
 
     def encode(self, texts: Sequence[str], *, progress: bool = False) -> Vectors:
         """Encode texts; see `TextEncoder.encode`."""

@@ -12,6 +12,7 @@ from sentemb.encoding.branches import Branches
 from sentemb.encoding.encoder import Precision, TextEncoder, Vectors
 from sentemb.encoding.fingerprint import fingerprint_of
 from sentemb.encoding.sentence import SentenceEncoder, is_plain_text_model
+from sentemb.encoding.tokens import Tokens
 from sentemb.encoding.view import view_with_states, with_modules
 from sentemb.errors import InputError
 
@@ -82,10 +83,14 @@ class _Member:
 
     def __init__(self, family: _Family, number: int, name: str, model: SentenceTransformer) -> None:
         self._family, self._number = family, number
-        self.encoder = family.encoder
         self.name = name
         self.fingerprint = fingerprint_of(model)
         self.dimension = int(model.get_embedding_dimension() or 0)
+
+    @property
+    def tokens(self) -> Tokens | None:
+        """The tokens of the transformer."""
+        return self._family.encoder.tokens
 
     def encode(self, texts: Sequence[str], *, progress: bool = False) -> Vectors:
         """Encode texts; see `TextEncoder.encode`."""

@@ -21,6 +21,7 @@ from sentemb.encoding.branches import Branches
 from sentemb.encoding.encoder import Precision, Role, Vectors, check_finite, unique_texts
 from sentemb.encoding.fingerprint import fingerprint_of
 from sentemb.encoding.linear import kernel_for, narrowest_layer, replace_linears, this_processor
+from sentemb.encoding.tokens import Tokens
 from sentemb.encoding.view import inference_view
 from sentemb.modules.custom_modules import CUSTOM_MODULES
 
@@ -62,6 +63,7 @@ class SentenceEncoder:
         self._frozen = frozen  # nobody trains the model meanwhile: its fingerprint is taken once
         self._fingerprint: str | None = None
         self._precision: Precision = precision
+        self._tokens: tuple[Any, Tokens] | None = None
 
     @property
     def fingerprint(self) -> str:
@@ -75,6 +77,20 @@ class SentenceEncoder:
         """Length of a vector."""
         dimension = self.model.get_embedding_dimension()
         return int(dimension) if dimension is not None else self.encode([""]).shape[1]
+
+    @property
+    def tokens(self) -> Tokens | None:
+        """How many tokens of a text the model reads; None where it reads all of them."""
+        tokenizer: Any = getattr(self.model[0], "tokenizer", None)
+        longest = self.model.max_seq_length
+        # Without a limit upstream has infinity or 10 to the 30.
+        if longest is None or longest > 2**31 or not hasattr(tokenizer, "num_special_tokens_to_add"):
+            return None
+        room = int(longest) - int(tokenizer.num_special_tokens_to_add())
+        key = (id(tokenizer), room, prompt_of(self.model, self.role))
+        if self._tokens is None or self._tokens[0] != key:
+            self._tokens = key, Tokens(tokenizer, room, prompt=key[2])
+        return self._tokens[1]
 
     def encode(self, texts: Sequence[str], *, progress: bool = False) -> Vectors:
         """Encode texts; see `TextEncoder.encode`."""

@@ -7,19 +7,14 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property
 from itertools import islice
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
-
-from sentemb.encoding.sentence import SentenceEncoder, prompt_of
 
 # Longer texts are tokenised in parts: a tokenizer takes some hundred bytes for each token.
 _PART = 100_000
 _TEXTS_PER_CALL = 1024
 _CHARACTERS_PER_CALL = 1_000_000
-# Of a large vocabulary a tokenizer is copied in a second.
-_KNOWN: WeakKeyDictionary[SentenceEncoder, tuple[Any, Tokens]] = WeakKeyDictionary()
 
 
 class Tokens:
@@ -34,7 +29,7 @@ class Tokens:
         self._prompt = prompt
         self._prompt_tokens = 0
         self._prompt_tokens = len(self._starts(prompt)) if prompt else 0
-        self.room = room - self._prompt_tokens
+        self.room = max(0, room - self._prompt_tokens)
 
     @cached_property
     def _fast(self) -> Any:
@@ -91,25 +86,10 @@ class Tokens:
 def tokens_of(encoder: Any) -> Tokens | None:
     """The tokens of an encoder that reads no more than so many of a text; None where it reads all of it.
 
-    Functions and encoders of the user's own are taken to read all.
+    Functions and encoders of the user's own are taken to read all, unless they have `tokens` too.
     """
-    while encoder is not None and not isinstance(encoder, SentenceEncoder):
-        encoder = getattr(encoder, "encoder", None)  # caches and members of a family have one
-    if encoder is None:
-        return None
-    model = encoder.model
-    tokenizer: Any = getattr(model[0], "tokenizer", None)
-    longest = model.max_seq_length
-    # Without a limit upstream has infinity or 10 to the 30.
-    if longest is None or longest > 2**31 or not hasattr(tokenizer, "num_special_tokens_to_add"):
-        return None
-    prompt = prompt_of(model, encoder.role)
-    room = int(longest) - int(tokenizer.num_special_tokens_to_add())
-    key, known = _KNOWN.get(encoder, (None, None))
-    if known is None or key != (id(tokenizer), room, prompt):
-        known = Tokens(tokenizer, room, prompt=prompt)
-        _KNOWN[encoder] = (id(tokenizer), room, prompt), known
-    return known
+    found = getattr(encoder, "tokens", None)
+    return found if isinstance(found, Tokens) else None
 
 
 def _calls(rows: list[int], texts: Sequence[str]) -> Iterator[list[int]]:

@@ -7,7 +7,7 @@ import logging
 import shutil
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import faiss
 import numpy as np
@@ -16,10 +16,10 @@ from sentemb import __version__
 from sentemb.encoding.encoder import TextEncoder, Vectors
 from sentemb.errors import InputError
 from sentemb.search.calibration import calibrate, draw
-from sentemb.search.documents import Document, as_documents
 from sentemb.search.keywords import AUTO, write_keywords
 from sentemb.search.manifest import EncoderFacts, Manifest, Recall
 from sentemb.search.plan import IndexPlan, Kind, Metric, format_bytes, plan_index
+from sentemb.search.prepared import Prepared
 from sentemb.search.recall import ExactNeighbours, hold_out, tune_and_measure
 from sentemb.search.shards import EncodedTexts, Progress, encode_texts
 from sentemb.search.store import DocumentStore, write_store
@@ -33,7 +33,7 @@ _REPORT_EVERY = 1000
 
 def build_in(
     folder: Path,
-    documents: Iterable[Any],
+    documents: Iterable[Prepared],
     encoder: TextEncoder,
     facts: EncoderFacts,
     *,
@@ -46,7 +46,7 @@ def build_in(
 ) -> tuple[Manifest, VectorIndex, DocumentStore]:
     """Build an index in a work folder that nobody else uses; of no documents at all where that is allowed."""
     path = folder / "documents.sqlite"
-    counts = write_store(path, _counted(as_documents(documents), progress))
+    counts = write_store(path, _counted(documents, progress))
     if counts.documents == 0 and not allow_empty:
         blank = f"; {counts.left_out} are blank" if counts.left_out else ""
         raise InputError(f"there are no documents to index{blank}", "give at least one text")
@@ -79,6 +79,8 @@ def build_in(
         documents=counts.documents,
         vectors=counts.texts,
         left_out=counts.left_out,
+        split=counts.split,
+        cut=counts.cut,
         versions={"sentemb": __version__, "faiss": faiss.__version__, "numpy": np.__version__},
         files={},
         asked=kind != "auto",
@@ -88,7 +90,7 @@ def build_in(
     return manifest, vectors, store
 
 
-def _counted(documents: Iterator[Document], progress: Progress) -> Iterator[Document]:
+def _counted(documents: Iterable[Prepared], progress: Progress) -> Iterator[Prepared]:
     for number, document in enumerate(documents):
         if number % _REPORT_EVERY == 0:
             progress("read", number, 0)

@@ -83,7 +83,7 @@ def compact(
         folder.mkdir()
         built, vectors, store = build_in(
             folder,
-            view.store.documents(),
+            view.store.prepared(),
             _Stored(view),
             manifest.encoder,
             kind=manifest.kind if same else kind or "auto",
@@ -96,6 +96,8 @@ def compact(
         kept = replace(
             built,
             left_out=view.manifest.left_out,
+            truncate=manifest.truncate,
+            overlap=manifest.overlap,
             lineage=manifest.line,
             asked=manifest.asked if kind is None else built.asked,
             reason=manifest.reason if same else built.reason,

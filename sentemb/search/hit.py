@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from sentemb.search.prepared import Span
+
 
 @dataclass(frozen=True, slots=True)
 class Snippet:
@@ -36,6 +38,8 @@ class Hit:
         percentile: How many percent of random pairs of the index's texts have a lower score, up to the
             calibration's `most`; None of keywords and where the index has no calibration.
         snippet: What shows the words of the query; None of `dense` search.
+        passage: The part of the text that has the score, `text[passage.start : passage.stop]`, where the text
+            is longer than the model reads; None of keywords and where it is the whole text.
     """
 
     id: str | int
@@ -44,3 +48,4 @@ class Hit:
     metadata: Mapping[str, Any]
     percentile: float | None = None
     snippet: Snippet | None = None
+    passage: Span | None = None

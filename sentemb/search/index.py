@@ -6,21 +6,25 @@ import shutil
 import tempfile
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, overload
 
 from sentemb.errors import InputError
 from sentemb.search.build import build_in
+from sentemb.search.documents import as_documents
 from sentemb.search.encoders import matching, resolve
 from sentemb.search.hit import Hit
 from sentemb.search.keywords import AUTO, check_language
 from sentemb.search.manifest import EncoderFacts
 from sentemb.search.open_index import OpenIndex
 from sentemb.search.plan import Kind, Metric
+from sentemb.search.prepared import OVERLAP, Truncate
 from sentemb.search.searching import Mode, Wanted, by_both, by_keywords, by_vectors, check_queries, find
 from sentemb.search.segments import Segments
 from sentemb.search.shards import Progress
 from sentemb.search.source import EncoderSource
+from sentemb.search.truncation import Truncation
 from sentemb.search.view import View, open_view
 from sentemb.search.work import SHARDS, locked
 
@@ -28,7 +32,8 @@ from sentemb.search.work import SHARDS, locked
 class SearchIndex(OpenIndex):
     """Documents that are found by meaning, by their words, or by both.
 
-    Make one with `build` or `load`. Each unique text has one vector, however many documents share it.
+    Make one with `build` or `load`. Each unique text or passage has one vector, however many documents share
+    it.
     Searching is safe from several threads.
 
     Example:
@@ -49,6 +54,8 @@ class SearchIndex(OpenIndex):
         metric: Metric = "cosine",
         memory_budget: int | None = None,
         language: str = AUTO,
+        truncate: Truncate = "split",
+        overlap: float = OVERLAP,
         work_dir: str | Path | None = None,
         allow_empty: bool = False,
         progress: Progress | None = None,
@@ -70,6 +77,11 @@ class SearchIndex(OpenIndex):
                 of keyword search: English words lose their endings, Vietnamese ones keep their accents, and
                 others, such as `mul`, neither. `auto` finds it out by frequent words; where it cannot, it is
                 `und` until compaction, which tries again.
+            truncate: What becomes of a text that is longer than the model reads: `split` indexes it in
+                passages, and the best of them is the document's score, so that nothing is lost; `warn`
+                indexes its beginning and warns; `error` refuses it. Functions, word vectors and encoders
+                without `tokens` are taken to read everything.
+            overlap: How much of a passage may be repeated in the next one, as a share of the model's length.
             work_dir: Folder for intermediate files, with which the next build resumes one that died; the
                 caller removes it once the index is saved. By default a temporary folder, without resuming.
             allow_empty: Make an index of no documents too, to which they are added later.
@@ -85,6 +97,7 @@ class SearchIndex(OpenIndex):
             raise InputError(f"unknown metric {metric!r}", "choose cosine or dot")
         check_language(language)
         loaded = resolve(encoder)
+        truncation = Truncation(loaded, truncate, overlap)
         if source is None and isinstance(encoder, (str, Path)):
             source = EncoderSource(str(encoder))
         place = source.located() if source else None
@@ -94,7 +107,7 @@ class SearchIndex(OpenIndex):
             with locked(folder):
                 manifest, vectors, store = build_in(
                     folder,
-                    documents,
+                    truncation.prepared(as_documents(documents)),
                     loaded,
                     facts,
                     kind=kind,
@@ -108,6 +121,7 @@ class SearchIndex(OpenIndex):
             if work_dir is None:
                 shutil.rmtree(folder, ignore_errors=True)
             raise
+        manifest = replace(manifest, truncate=truncate, overlap=overlap)
         index = cls(View(manifest, Segments.of(vectors), store), loaded)
         if work_dir is None:
             for shard in folder.glob(SHARDS):

@@ -24,6 +24,7 @@ from sentemb._fusion import Ranking
 from sentemb.data.keywords import K1, B, bm25_idf, tokenizer, with_bigrams
 from sentemb.data.language import language_of
 from sentemb.errors import InputError
+from sentemb.search.rows import WHOLE
 
 if TYPE_CHECKING:
     from sentemb.search.store import DocumentStore
@@ -36,10 +37,9 @@ _STEMMER = "porter "
 _SAMPLE = 500
 # The index has no copy of the texts: to forget a document it is told the text again.
 _SCHEMA = "CREATE VIRTUAL TABLE keywords USING fts5(text, content='', tokenize=\"{}\")"
-_FILL = """
+_FILL = f"""
 INSERT INTO keywords (rowid, text)
-SELECT documents.number, cut(texts.text) FROM documents JOIN texts ON texts.number = documents.text
-ORDER BY documents.number
+SELECT number, cut(text) FROM ({WHOLE}) ORDER BY number
 """
 # Lists of numbers are joined by SQLite: a row for each would take ten times as long.
 VOCABULARY = "CREATE VIRTUAL TABLE temp.terms USING fts5vocab(main, keywords, instance)"

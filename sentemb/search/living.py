@@ -15,7 +15,8 @@ from sentemb.encoding.encoder import Vectors
 from sentemb.errors import InputError
 from sentemb.search.checks import FLOAT, checksum_of, unsealed
 from sentemb.search.manifest import Manifest
-from sentemb.search.store import DocumentStore, digest_of, disk_errors
+from sentemb.search.rows import STORED_PASSAGES, digest_of
+from sentemb.search.store import DocumentStore, disk_errors
 from sentemb.search.vectors import Numbers
 
 # A text that no document has any more is gone from `texts`, and its number is in `dead`: a tombstone, where
@@ -28,15 +29,24 @@ CREATE TABLE state (version INTEGER, next_text INTEGER, next_id INTEGER, left_ou
 """
 # Of documents that were stored before there were checksums, only their texts are known.
 _CHECKSUMS = """
-SELECT documents.id, documents.metadata, texts.digest, documents.checksum
-FROM documents LEFT JOIN texts ON texts.number = documents.text WHERE documents.checksum IS NOT NULL
+SELECT documents.id, documents.metadata, texts.digest, bodies.text, documents.checksum
+FROM documents LEFT JOIN texts ON texts.number = documents.text
+LEFT JOIN bodies ON bodies.document = documents.number WHERE documents.checksum IS NOT NULL
+"""
+_PASSAGES = """
+SELECT passages.start, passages.stop, texts.text, bodies.text
+FROM passages LEFT JOIN texts ON texts.number = passages.text
+LEFT JOIN bodies ON bodies.document = passages.document
 """
 # Rows of tables that contradict each other.
 _ASTRAY = """
 SELECT 1 FROM dead JOIN texts USING (number)
 UNION ALL SELECT 1 FROM vectors WHERE number NOT IN (SELECT number FROM texts)
 UNION ALL SELECT 1 FROM documents WHERE text NOT IN (SELECT number FROM texts)
-UNION ALL SELECT 1 FROM texts WHERE number NOT IN (SELECT text FROM documents)
+UNION ALL SELECT 1 FROM texts
+    WHERE number NOT IN (SELECT text FROM documents UNION SELECT text FROM passages)
+UNION ALL SELECT 1 FROM passages WHERE document NOT IN (SELECT number FROM documents)
+UNION ALL SELECT 1 FROM bodies WHERE document NOT IN (SELECT document FROM passages)
 UNION ALL SELECT 1 FROM state, texts WHERE texts.number >= state.next_text
 UNION ALL SELECT 1 FROM dead WHERE typeof(number) != 'integer'
 UNION ALL SELECT 1 FROM state WHERE typeof(version) || typeof(next_text) || typeof(next_id)
@@ -54,6 +64,8 @@ class Changes(NamedTuple):
     documents: int
     texts: int
     left_out: int
+    split: int
+    cut: int
     place: int
     dead: Numbers
     numbers: Numbers
@@ -66,17 +78,19 @@ def write_living(path: Path, manifest: Manifest, copy_to: Callable[[Path], None]
     with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection, disk_errors(path):
         connection.execute("PRAGMA synchronous=OFF")  # it is written out before it gets its name
         connection.executescript(_SCHEMA)
-        add_checksums(connection)
+        make_room(connection)
         largest = connection.execute(_LARGEST_ID).fetchone()[0]
         next_id = max(manifest.next_id, 0 if largest is None else largest + 1)
         state = (1, manifest.vectors, min(next_id, 2**63 - 1), manifest.left_out)
         connection.execute("INSERT INTO state VALUES (?, ?, ?, ?)", state)
 
 
-def add_checksums(connection: sqlite3.Connection) -> None:
-    """Make room for the checksums of documents in a database from before there were any."""
+def make_room(connection: sqlite3.Connection) -> None:
+    """Make room for checksums and passages of documents in a database from before there were any."""
     if not _has_checksums(connection):
         connection.execute("ALTER TABLE documents ADD COLUMN checksum INTEGER")
+    for statement in STORED_PASSAGES.split(";"):
+        connection.execute(statement)
 
 
 def _has_checksums(connection: sqlite3.Connection) -> bool:
@@ -112,10 +126,11 @@ class LivingStore(DocumentStore):
         """What was changed after a place among the dead, and the vectors from a number on."""
         with self.reading() as connection:
             version, left_out = connection.execute("SELECT version, left_out FROM state").fetchone()
-            documents, texts = (
+            documents, texts, split = (
                 connection.execute(f"SELECT COUNT(*) FROM {table}").fetchone()[0]
-                for table in ("documents", "texts")
+                for table in ("documents", "texts", "bodies")
             )
+            (long,) = connection.execute("SELECT COUNT(DISTINCT document) FROM passages").fetchone()
             dead = connection.execute("SELECT place, number FROM dead WHERE place > ?", (place,)).fetchall()
             query = "SELECT number, vector FROM vectors WHERE number >= ? ORDER BY number"
             rows = connection.execute(query, (number,)).fetchall()
@@ -127,6 +142,8 @@ class LivingStore(DocumentStore):
             documents,
             texts,
             left_out,
+            split,
+            long - split,
             dead[-1][0] if dead else place,
             np.array([row[1] for row in dead], dtype=np.int64),
             np.array([row[0] for row in rows], dtype=np.int64),
@@ -142,9 +159,21 @@ class LivingStore(DocumentStore):
             sound = sound and connection.execute(_ASTRAY).fetchone() is None
             if sound and _has_checksums(connection):
                 sound = all(_fits(*row) for row in connection.execute(_CHECKSUMS))
+            sound = sound and all(_lies(*row) for row in connection.execute(_PASSAGES))
             if not sound:
                 raise InputError(f"{self.path} is damaged", "build the index again")
 
 
-def _fits(identifier: str | int, metadata: str | None, digest: bytes | None, checksum: int) -> bool:
-    return digest is not None and checksum_of(identifier, metadata, digest) == checksum
+def _fits(
+    identifier: str | int, metadata: str | None, digest: bytes | None, body: str | None, checksum: int
+) -> bool:
+    if digest is None or not isinstance(body, str | None):
+        return False
+    return checksum_of(identifier, metadata, digest if body is None else digest_of(body)) == checksum
+
+
+def _lies(start: int, stop: int, text: str | None, body: str | None) -> bool:
+    """Whether a passage is where it is said to be; of a text that the model cuts it is the beginning."""
+    if not (isinstance(start, int) and isinstance(stop, int) and isinstance(text, str)):
+        return False
+    return text == body[start:stop] if body is not None else start == 0 < stop <= len(text)

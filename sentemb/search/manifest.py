@@ -20,6 +20,7 @@ from sentemb._files import write_text
 from sentemb.errors import InputError
 from sentemb.search.calibration import Calibration
 from sentemb.search.plan import Kind, Metric
+from sentemb.search.prepared import OVERLAP, Truncate
 from sentemb.search.source import EncoderSource
 
 FORMAT = 1
@@ -81,13 +82,18 @@ class Manifest:
         effort: `efSearch` of HNSW, `nprobe` of IVF-PQ, 0 for flat.
         recall: The measured recall.
         documents: Number of documents.
-        vectors: Number of unique texts, each of which has one vector.
+        vectors: Number of unique texts and passages, each of which has one vector.
         left_out: Number of blank documents that were left out.
         versions: Versions of sentemb, faiss and numpy.
         files: `vectors` and `documents`; empty until the index is saved. A living index has `vectors` alone.
         living: The database of a living index.
         lineage: The same for all states of one index, however often it was changed and compacted.
         asked: Whether the kind was asked for, so that compaction keeps it.
+        truncate: What becomes of texts that are longer than the model reads.
+        overlap: How much of a passage may be repeated in the next one, as a share of the model's length.
+        split: Number of documents that are indexed in passages.
+        cut: Number of documents of which the model reads no more than the beginning; not counted in folders
+            of earlier versions.
         next_id: The id that the next document without one gets, where deleted documents had higher ones.
         calibration: What scores mean; None for few texts, and in folders of earlier versions.
         language: The language whose rules cut texts to words for keyword search, `und` where it is not known;
@@ -112,8 +118,17 @@ class Manifest:
     lineage: str = ""
     asked: bool = False
     next_id: int = 0
+    truncate: Truncate = "warn"
+    overlap: float = OVERLAP
+    split: int = 0
+    cut: int = 0
     calibration: Calibration | None = None
     language: str | None = None
+
+    @property
+    def long(self) -> int:
+        """Number of documents that are longer than the model reads."""
+        return self.split + self.cut
 
     @property
     def line(self) -> str:

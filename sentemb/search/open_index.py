@@ -6,7 +6,7 @@ import shutil
 import tempfile
 import threading
 import weakref
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
@@ -18,8 +18,10 @@ from sentemb.search.documents import Document, check_id
 from sentemb.search.folder import save_folder
 from sentemb.search.manifest import Manifest, Role
 from sentemb.search.plan import Kind
+from sentemb.search.prepared import Prepared, Truncate
 from sentemb.search.ready import ReadyVectors
 from sentemb.search.shards import Progress, encode_checked
+from sentemb.search.truncation import Truncation
 from sentemb.search.view import View, open_view
 from sentemb.search.where import Where
 from sentemb.search.writer import Changed, Writer, change
@@ -74,6 +76,7 @@ class OpenIndex:
         documents: Iterable[Any],
         vectors: Any | None = None,
         *,
+        truncate: Truncate | None = None,
         progress: Progress | None = None,
     ) -> Changed:
         """Add documents, which are found once this returns.
@@ -86,6 +89,8 @@ class OpenIndex:
             documents: As for `build`; a document without an id gets the next integer.
             vectors: Their vectors, float (n, dim), from the encoder of the index; by default they are
                 encoded. A text that the index has already keeps the vector it has.
+            truncate: What becomes of texts that are longer than the model reads, as for `build`; by default
+                what the index was built with. Documents with vectors are indexed as they are.
             progress: Called with `("encode", done, 0)`.
 
         Returns:
@@ -95,13 +100,14 @@ class OpenIndex:
             InputError: An id is in the index already or occurs twice, a document or a vector is not valid, or
                 the folder holds another index by now.
         """
-        return self._add(documents, vectors, progress, replacing=False)
+        return self._add(documents, vectors, truncate, progress, replacing=False)
 
     def update(
         self,
         documents: Iterable[Any],
         vectors: Any | None = None,
         *,
+        truncate: Truncate | None = None,
         progress: Progress | None = None,
     ) -> Changed:
         """Put documents in the place of those with their ids; documents with new ids are added.
@@ -110,6 +116,7 @@ class OpenIndex:
             documents: As for `add`. What is replaced moves to the end. A blank document removes the one that
                 has its id.
             vectors: As for `add`.
+            truncate: As for `add`.
             progress: As for `add`.
 
         Returns:
@@ -118,7 +125,7 @@ class OpenIndex:
         Raises:
             InputError: As for `add`, except that ids may be in the index.
         """
-        return self._add(documents, vectors, progress, replacing=True)
+        return self._add(documents, vectors, truncate, progress, replacing=True)
 
     def _ready(self, vectors: Any, queries: int) -> Vectors:
         ready = ReadyVectors(vectors, self._view.manifest.dimension, "query")
@@ -126,18 +133,29 @@ class OpenIndex:
         return ready.at(range(queries))
 
     def _add(
-        self, documents: Iterable[Any], vectors: Any | None, progress: Progress | None, *, replacing: bool
+        self,
+        documents: Iterable[Any],
+        vectors: Any | None,
+        truncate: Truncate | None,
+        progress: Progress | None,
+        *,
+        replacing: bool,
     ) -> Changed:
-        ready = None if vectors is None else ReadyVectors(vectors, self._view.manifest.dimension)
+        facts = self._view.manifest
+        truncation = Truncation(self._encoder, truncate or facts.truncate, facts.overlap)
+        ready = None if vectors is None else ReadyVectors(vectors, facts.dimension)
+
+        def prepare(given: Iterator[Document]) -> Iterator[Prepared]:
+            return truncation.prepared(given) if ready is None else map(Prepared, given)
 
         def encode(positions: Sequence[int], texts: Sequence[str]) -> Vectors:
             return encode_checked(self._encoder, texts) if ready is None else ready.at(positions)
 
         def work(writer: Writer) -> Changed:
             report = progress or (lambda stage, done, total: None)
-            done = writer.add(documents, encode, replacing=replacing, progress=report)
+            done = writer.add(documents, prepare, encode, replacing=replacing, progress=report)
             if ready is not None:
-                ready.check_count(sum(done))
+                ready.check_count(done.given)
             return done
 
         return change(self._folder(), self._view.manifest.line, work)
@@ -175,7 +193,8 @@ class OpenIndex:
         Raises:
             InputError: A condition is none.
         """
-        return list(self._current().store.documents(None if where is None else Where(where)))
+        stored = self._current().store.prepared(None if where is None else Where(where))
+        return [prepared.document for prepared in stored]
 
     def count(self, where: Mapping[str, Any] | None = None) -> int:
         """How many documents there are, or how many meet conditions.

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import regex
 from numpy.typing import NDArray
 
-from sentemb.encoding.tokens import Tokens
 from sentemb.errors import InputError
+from sentemb.search.prepared import Span
+
+if TYPE_CHECKING:
+    from sentemb.encoding.tokens import Tokens
 
 # Where a sentence ends, after Unicode's rules (UAX #29): at an empty line; after the marks of scripts that
 # write no space after them, and after others where a space follows; after a full stop where no small letter
@@ -30,13 +33,6 @@ _ENDS = [
     regex.compile(end, regex.VERBOSE | regex.VERSION1)
     for end in (*(f"(?:{end}) {_NO_MARK}" for end in (_SENTENCE, r"\n\s*+", r"\s++")), r"\X", r"(?s:.)")
 ]
-
-
-class Span(NamedTuple):
-    """A part of a text: `text[start:stop]`."""
-
-    start: int
-    stop: int
 
 
 class _Piece(NamedTuple):

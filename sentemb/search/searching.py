@@ -121,8 +121,16 @@ def find(current: Callable[[], View], rank: Rank, queries: Sequence[str], wanted
         return [[_hit(view, one) for one in row] for row in found]
     return [
         [
-            Hit(at.id, score, at.text, at.metadata, snippet=snippet)
-            for (score, at), snippet in zip(
+            Hit(
+                one.document.id,
+                one.score,
+                one.document.text,
+                one.document.metadata,
+                None,
+                snippet,
+                one.passage,
+            )
+            for one, snippet in zip(
                 row, snippets_of(query, [one.document.text for one in row], view.language), strict=True
             )
         ]
@@ -131,5 +139,6 @@ def find(current: Callable[[], View], rank: Rank, queries: Sequence[str], wanted
 
 
 def _hit(view: View, found: Found) -> Hit:
-    known, at = view.manifest.calibration, found.document
-    return Hit(at.id, found.score, at.text, at.metadata, known.percentile(found.score) if known else None)
+    known, (score, at, passage) = view.manifest.calibration, found
+    percentile = known.percentile(score) if known else None
+    return Hit(at.id, score, at.text, at.metadata, percentile, passage=passage)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import hashlib
 import json
 import os
 import sqlite3
@@ -14,36 +13,29 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from sentemb.errors import InputError
-from sentemb.search.checks import checksum_of
 from sentemb.search.documents import Document
 from sentemb.search.keywords import VOCABULARY
+from sentemb.search.prepared import Prepared, Span
+from sentemb.search.rows import PASSAGES, SCHEMA, STORED_PASSAGES, WHOLE, digest_of, given_twice, insert
 from sentemb.search.where import Where
 
-# A text is kept once and owns one vector, whose number is the text's; documents point to it. The ids' column
-# has no type, so that SQLite keeps the integer 1 and the string "1" apart.
-_SCHEMA = """
-CREATE TABLE texts (number INTEGER PRIMARY KEY, digest BLOB NOT NULL UNIQUE, text TEXT NOT NULL);
-CREATE TABLE documents (
-    number INTEGER PRIMARY KEY, id NOT NULL UNIQUE, text INTEGER NOT NULL, metadata TEXT, checksum INTEGER
-);
-CREATE INDEX documents_of_text ON documents (text, number);
-CREATE TEMP TABLE places (id NOT NULL UNIQUE, location TEXT NOT NULL);
+# What an index from before there were passages has in their place.
+_NO_PASSAGES = PASSAGES.format(temporary="TEMP", schema="temp.")
+_PLACES = "CREATE TEMP TABLE places (id NOT NULL UNIQUE, location TEXT NOT NULL);"
+_OWNERS = """
+SELECT number FROM documents WHERE text = ?1 {meets}
+UNION SELECT document FROM passages {documents} WHERE passages.text = ?1 {meets}
+ORDER BY number LIMIT ?2
 """
-_OWNERS = "SELECT number FROM documents WHERE text = ? {} ORDER BY number LIMIT ?"
-_BY_NUMBER = """
-SELECT documents.number, documents.id, texts.text, documents.metadata
-FROM documents JOIN texts ON texts.number = documents.text
-WHERE documents.number IN (SELECT value FROM json_each(?))
+_OWN = _OWNERS.format(meets="", documents="")
+_OWN_AND_MEET = _OWNERS.format(
+    meets="AND meets(documents.metadata)", documents="JOIN documents ON documents.number = passages.document"
+)
+_SPANS = """
+SELECT start, stop, EXISTS (SELECT 1 FROM bodies WHERE bodies.document = passages.document)
+FROM passages WHERE document = ? ORDER BY start
 """
-
-_ALL = """
-SELECT documents.id, texts.text, documents.metadata
-FROM documents JOIN texts ON texts.number = documents.text {} ORDER BY documents.number
-"""
-_BY_ID = """
-SELECT texts.text, documents.metadata
-FROM documents JOIN texts ON texts.number = documents.text WHERE documents.id = ?
-"""
+_BY_NUMBER = f"{WHOLE} WHERE documents.number IN (SELECT value FROM json_each(?))"
 
 
 class StoredDocument(NamedTuple):
@@ -60,64 +52,40 @@ class StoreCounts(NamedTuple):
     documents: int
     texts: int
     left_out: int
+    split: int = 0
+    cut: int = 0
 
 
-def write_store(path: Path, documents: Iterator[Document]) -> StoreCounts:
+def write_store(path: Path, documents: Iterable[Prepared]) -> StoreCounts:
     """Stream documents into a new store file."""
     path.unlink(missing_ok=True)
     with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection, disk_errors(path):
         # A scratch file until it is copied into an index folder: no journal, no waiting for the disk.
-        connection.executescript(f"PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF; {_SCHEMA}")
+        schema = f"{SCHEMA} {STORED_PASSAGES} {_PLACES}"
+        connection.executescript(f"PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF; {schema}")
         connection.execute("BEGIN")
         counts = _fill(connection, documents)
         connection.execute("COMMIT")
     return counts
 
 
-def _fill(connection: sqlite3.Connection, documents: Iterator[Document]) -> StoreCounts:
-    kept = texts = left_out = 0
-    for document in documents:
+def _fill(connection: sqlite3.Connection, documents: Iterable[Prepared]) -> StoreCounts:
+    kept = texts = left_out = split = cut = 0
+    for prepared in documents:
+        document = prepared.document
         if not document.text.strip():
             left_out += 1
             continue
-        digest = digest_of(document.text)
-        row = (texts, digest, document.text)
-        metadata = metadata_json(document)
-        texts += connection.execute("INSERT OR IGNORE INTO texts VALUES (?, ?, ?)", row).rowcount
         try:
-            connection.execute(
-                "INSERT INTO documents VALUES (?, ?, (SELECT number FROM texts WHERE digest = ?), ?, ?)",
-                (kept, document.id, digest, metadata, checksum_of(document.id, metadata, digest)),
-            )
+            texts += len(insert(connection.execute, prepared, kept, texts))
         except sqlite3.IntegrityError:
             places = connection.execute("SELECT location FROM places WHERE id = ?", (document.id,))
             raise given_twice(document, places.fetchone()[0]) from None
         connection.execute("INSERT INTO places VALUES (?, ?)", (document.id, document.location))
         kept += 1
-    return StoreCounts(kept, texts, left_out)
-
-
-def given_twice(document: Document, before: str) -> InputError:
-    """The error of an id that two documents have."""
-    return InputError(
-        f"the id {document.id!r} occurs twice: {before} and {document.location}",
-        "ids must be unique; choose another id column or none",
-    )
-
-
-def digest_of(text: str) -> bytes:
-    """What a text is found by."""
-    return hashlib.blake2b(text.encode(), digest_size=16).digest()
-
-
-def metadata_json(document: Document) -> str | None:
-    """A document's metadata as the store keeps it."""
-    if not document.metadata:
-        return None
-    try:
-        return json.dumps(dict(document.metadata), ensure_ascii=True, allow_nan=False)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"{document.location}: metadata that JSON cannot hold: {error}") from None
+        split += prepared.split
+        cut += prepared.cut
+    return StoreCounts(kept, texts, left_out, split, cut)
 
 
 @contextlib.contextmanager
@@ -158,6 +126,9 @@ class DocumentStore:
             self._connection = sqlite3.connect(uri, uri=True, check_same_thread=False, timeout=60)
             self._connection.execute("SELECT 1 FROM texts, documents LIMIT 1").fetchone()
             self._connection.execute(VOCABULARY)
+            self._before_passages = not self._has_passages()
+            if self._before_passages:
+                self._connection.executescript(_NO_PASSAGES)
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
@@ -166,11 +137,24 @@ class DocumentStore:
             nested = self._connection.in_transaction
             if not nested:
                 self._connection.execute("BEGIN")
+                if self._before_passages and self._has_passages():  # another process has made room for them
+                    self._drop_stand_ins()
             try:
                 yield self._connection
             finally:
                 if not nested:
                     self._connection.execute("COMMIT")
+
+    def _has_passages(self) -> bool:
+        tables = self._connection.execute("SELECT 1 FROM main.sqlite_master WHERE name = 'passages'")
+        return tables.fetchone() is not None
+
+    def _drop_stand_ins(self) -> None:
+        self._connection.execute("PRAGMA query_only=0")
+        for table in ("passages", "bodies"):
+            self._connection.execute(f"DROP TABLE temp.{table}")
+        self._connection.execute("PRAGMA query_only=1")
+        self._before_passages = False
 
     def version(self) -> int:
         """The number of changes; a finished store never has any."""
@@ -188,18 +172,21 @@ class DocumentStore:
         with self.reading() as connection:
             return [connection.execute(query, (digest_of(text),)).fetchone()[0] for text in texts]
 
-    def documents(self, where: Where | None = None) -> Iterator[Document]:
-        """All documents, or those that meet conditions, in the order they were given."""
-        query = _ALL.format("" if where is None else "WHERE meets(documents.metadata)")
+    def prepared(self, where: Where | None = None) -> Iterator[Prepared]:
+        """All documents as they are indexed, or those that meet conditions, in the order they were given."""
+        query = WHOLE if where is None else f"{WHOLE} WHERE meets(documents.metadata)"
         with self._asking(where) as connection:
-            for key, text, extra in connection.execute(query):
-                yield Document(text, key, self._metadata(extra), f"document {key!r}")
+            for number, text, key, extra in connection.execute(f"{query} ORDER BY documents.number"):
+                document = Document(text, key, self._metadata(extra), f"document {key!r}")
+                rows = connection.execute(_SPANS, (number,)).fetchall()
+                spans = tuple(Span(start, stop) for start, stop, _ in rows)
+                yield Prepared(document, spans, cut=bool(rows) and not rows[0][2])
 
     def get(self, identifier: str | int) -> Document | None:
         """The document with an id."""
         with self.reading() as connection:
-            row = connection.execute(_BY_ID, (identifier,)).fetchone()
-        return None if row is None else Document(row[0], identifier, self._metadata(row[1]))
+            row = connection.execute(f"{WHOLE} WHERE documents.id = ?", (identifier,)).fetchone()
+        return None if row is None else Document(row[1], identifier, self._metadata(row[3]))
 
     def texts_by_id(self, identifiers: Iterable[str | int]) -> list[int]:
         """The numbers of the texts of some documents."""
@@ -214,7 +201,7 @@ class DocumentStore:
 
     def owners(self, texts: Iterable[int], limit: int, where: Where | None = None) -> dict[int, list[int]]:
         """The numbers of the documents that have some texts, of each text the first `limit`."""
-        query = _OWNERS.format("" if where is None else "AND meets(metadata)")
+        query = _OWN if where is None else _OWN_AND_MEET
         with self._asking(where) as connection:
             # One statement for all texts would number the documents of each, and takes thrice the time.
             return {
@@ -225,14 +212,23 @@ class DocumentStore:
         """Some documents by their numbers."""
         with self.reading() as connection:
             rows = connection.execute(_BY_NUMBER, (json.dumps(list(numbers)),)).fetchall()
-        return {number: StoredDocument(key, text, self._metadata(extra)) for number, key, text, extra in rows}
+        return {number: StoredDocument(key, text, self._metadata(extra)) for number, text, key, extra in rows}
 
     def numbers_where(self, where: Where) -> tuple[list[int], list[int]]:
         """The numbers of the documents that meet conditions, and those of their texts, each once."""
         query = "SELECT number, text FROM documents WHERE meets(metadata)"
         with self._asking(where) as connection:
-            rows = connection.execute(query).fetchall()
-        return [number for number, _ in rows], sorted({text for _, text in rows})
+            meeting = dict(connection.execute(query).fetchall())
+            rows = connection.execute("SELECT document, text FROM passages")
+            further = {text for document, text in rows if document in meeting}
+        return list(meeting), sorted(further | set(meeting.values()))
+
+    def spans_of(self, passages: Iterable[tuple[int, int | None]]) -> dict[tuple[int, int | None], Span]:
+        """Where texts lie in documents, given as numbers of a document and a text each; the first place."""
+        query = "SELECT start, stop FROM passages WHERE document = ? AND text = ? ORDER BY start LIMIT 1"
+        with self.reading() as connection:
+            rows = ((pair, connection.execute(query, pair).fetchone()) for pair in passages)
+            return {pair: Span(*row) for pair, row in rows if row is not None}
 
     @contextlib.contextmanager
     def _asking(self, where: Where | None) -> Iterator[sqlite3.Connection]:

@@ -18,6 +18,7 @@ from sentemb.search.folder import open_folder
 from sentemb.search.keywords import Keywords
 from sentemb.search.living import LivingStore
 from sentemb.search.manifest import NAME, Manifest
+from sentemb.search.prepared import Span
 from sentemb.search.segments import Segments
 from sentemb.search.store import DocumentStore, StoredDocument
 from sentemb.search.vectors import VectorIndex
@@ -46,10 +47,11 @@ class Ranked(NamedTuple):
 
 
 class Found(NamedTuple):
-    """A document and its score."""
+    """A document, its score, and the passage that has it, where that is not the whole text."""
 
     score: float
     document: StoredDocument
+    passage: Span | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -114,7 +116,14 @@ class View:
         segments = self.segments.changed(new.dead, new.numbers, new.vectors)
         if len(segments) != new.texts:
             raise InputError(f"{store.path} has not one vector for each text", "build the index again")
-        manifest = replace(self.manifest, documents=new.documents, vectors=new.texts, left_out=new.left_out)
+        manifest = replace(
+            self.manifest,
+            documents=new.documents,
+            vectors=new.texts,
+            left_out=new.left_out,
+            split=new.split,
+            cut=new.cut,
+        )
         return replace(
             self, manifest=manifest, segments=segments, version=new.version, place=new.place, parts={}
         )
@@ -149,22 +158,28 @@ class View:
         k = min(k, part.documents)
         if k == 0:
             return [[] for _ in queries]
-        scores, texts = part.segments.search(queries, min(k, len(part.segments)))
-        if min_score is not None:
-            texts = np.where(scores >= min_score, texts, -1)
-        rows = list(zip(scores.tolist(), texts.tolist(), strict=True))
-        with self.store.reading():
-            if self.store.version() != self.version:
-                return None
-            owners = self.store.owners({text for _, row in rows for text in row if text >= 0}, k, where)
-        return [
-            [
-                Ranked(score, document, text)
-                for score, text in zip(*row, strict=True)
-                for document in owners.get(text, ())
-            ][:k]
-            for row in rows
-        ]
+        ranked: list[list[Ranked]] = [[] for _ in queries]
+        most = len(part.segments)
+        # As many texts as so many documents have on average, and more where a few documents have them all.
+        wanted = min(most, -(-k * most // part.documents)) if self.manifest.split else min(most, k)
+        left = np.arange(len(queries))
+        while len(left):
+            scores, texts = part.segments.search(queries[left], wanted)
+            if min_score is not None:
+                texts = np.where(scores >= min_score, texts, -1)
+            rows = list(zip(scores.tolist(), texts.tolist(), strict=True))
+            with self.store.reading():
+                if self.store.version() != self.version:
+                    return None
+                owners = self.store.owners({text for _, row in rows for text in row if text >= 0}, k, where)
+            short = []
+            for query, row in zip(left.tolist(), rows, strict=True):
+                ranked[query] = _best(*row, owners, k)
+                short.append(len(ranked[query]) < k and row[1][-1] >= 0)
+            if wanted == most:
+                break
+            left, wanted = left[short], min(most, 4 * wanted)
+        return ranked
 
     def rank_by_keywords(
         self, queries: Sequence[Mapping[str, int]], k: int, min_score: float | None, where: Where | None
@@ -191,7 +206,13 @@ class View:
             if self.store.version() != self.version:
                 return None
             documents = self.store.by_number({hit.document for row in ranked for hit in row})
-        return [[Found(hit.score, documents[hit.document]) for hit in row] for row in ranked]
+            spans = self.store.spans_of(
+                {(hit.document, hit.text) for row in ranked for hit in row if self.manifest.long}
+            )
+        return [
+            [Found(hit.score, documents[hit.document], spans.get((hit.document, hit.text))) for hit in row]
+            for row in ranked
+        ]
 
     def vectors_by_id(self, ids: Sequence[str | int]) -> Vectors | None:
         """The vectors (n, dim) of some documents; None as for `find`."""
@@ -208,6 +229,17 @@ class View:
     def vectors_of(self, texts: Sequence[str]) -> Vectors:
         """The vectors (n, dim) of texts that are here."""
         return self.segments.rows(np.array(self.store.numbers_of(texts), dtype=np.int64))
+
+
+def _best(scores: list[float], texts: list[int], owners: dict[int, list[int]], k: int) -> list[Ranked]:
+    """The documents of texts, best first; each by the best of its texts."""
+    found: dict[int, Ranked] = {}
+    for score, text in zip(scores, texts, strict=True):
+        for document in owners.get(text, ()):
+            found.setdefault(document, Ranked(score, document, text))
+        if len(found) >= k:
+            break
+    return list(found.values())[:k]
 
 
 def open_view(path: Path, *, verify: bool) -> View:

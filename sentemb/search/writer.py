@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -13,13 +13,15 @@ from typing import Any, NamedTuple, TypeVar
 from sentemb.data.keywords import with_bigrams
 from sentemb.encoding.encoder import Vectors
 from sentemb.errors import InputError
-from sentemb.search.checks import checksum_of, sealed
+from sentemb.search.checks import sealed
 from sentemb.search.documents import Document, as_documents
 from sentemb.search.folder import changing, place
-from sentemb.search.living import add_checksums, write_living
+from sentemb.search.living import make_room, write_living
 from sentemb.search.manifest import Manifest, Role, StoredFile
+from sentemb.search.prepared import Prepared
+from sentemb.search.rows import WHOLE, given_twice, insert
 from sentemb.search.shards import SHARD_TEXTS, Progress
-from sentemb.search.store import DocumentStore, digest_of, disk_errors, given_twice, metadata_json, readable
+from sentemb.search.store import DocumentStore, disk_errors, readable
 from sentemb.search.vectors import comparable
 
 # Ids given in this call, and texts that a document has lost in it.
@@ -30,6 +32,7 @@ CREATE TEMP TABLE lost (number INTEGER PRIMARY KEY);
 # What is lost and has no other document is dead.
 _BURY = """
 DELETE FROM lost WHERE EXISTS (SELECT 1 FROM documents WHERE documents.text = lost.number);
+DELETE FROM lost WHERE EXISTS (SELECT 1 FROM passages WHERE passages.text = lost.number);
 DELETE FROM texts WHERE number IN (SELECT number FROM lost);
 DELETE FROM vectors WHERE number IN (SELECT number FROM lost);
 INSERT INTO dead (number) SELECT number FROM lost;
@@ -37,6 +40,8 @@ INSERT INTO dead (number) SELECT number FROM lost;
 
 Encode = Callable[[Sequence[int], Sequence[str]], Vectors]
 """Vectors (n, dim) of some new texts; the numbers say at which place each was given."""
+Prepare = Callable[[Iterator[Document]], Iterator[Prepared]]
+"""Documents as they are indexed, in their order."""
 Done = TypeVar("Done")
 
 
@@ -47,11 +52,20 @@ class Changed(NamedTuple):
         added: Documents with a new id.
         replaced: Documents that took the place of the one with their id.
         left_out: Blank documents; one that had an id of the index has removed that document.
+        split: Those of the documents added or replaced that are indexed in passages.
+        cut: Those of which the model reads no more than the beginning.
     """
 
     added: int
     replaced: int
     left_out: int
+    split: int = 0
+    cut: int = 0
+
+    @property
+    def given(self) -> int:
+        """How many documents the call was given."""
+        return self.added + self.replaced + self.left_out
 
 
 def change(path: Path, line: str | None, work: Callable[[Writer], Done]) -> Done:
@@ -80,7 +94,7 @@ def _transact(path: Path, manifest: Manifest, work: Callable[[Writer], Done]) ->
     with contextlib.closing(connection), readable(path), disk_errors(path):
         connection.executescript(f"PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; {_SCRATCH}")
         connection.execute("BEGIN IMMEDIATE")
-        add_checksums(connection)
+        make_room(connection)
         writer = Writer(connection, manifest)
         done = work(writer)
         writer.finish()
@@ -101,27 +115,28 @@ class Writer:
         self._has_keywords = manifest.language is not None
         self._next_document = self._run("SELECT MAX(number) FROM documents").fetchone()[0] or 0
 
-    def add(self, items: Iterable[Any], encode: Encode, *, replacing: bool, progress: Progress) -> Changed:
+    def add(
+        self, items: Iterable[Any], prepare: Prepare, encode: Encode, *, replacing: bool, progress: Progress
+    ) -> Changed:
         """Add documents; where `replacing`, instead of those that have their ids."""
-        added = replaced = left_out = 0
-        documents = enumerate(as_documents(items, first=self._next_id))
+        added = replaced = left_out = split = cut = 0
+        documents = enumerate(prepare(as_documents(items, first=self._next_id)))
         while chunk := list(islice(documents, SHARD_TEXTS)):
             fresh: list[tuple[int, str]] = []
-            for position, document in chunk:
+            for position, prepared in chunk:
+                document = prepared.document
                 self._claim(document)
                 known = replacing and self._remove(document.id)
                 if not document.text.strip():
                     left_out += 1
                     continue
-                if self._insert(document):
-                    fresh.append((position, document.text))
+                fresh += [(position, text) for text in self._insert(prepared)]
                 added, replaced = added + (not known), replaced + known
-            if fresh:
-                positions, texts = zip(*fresh, strict=True)
-                self._keep(encode(positions, texts))
+                split, cut = split + prepared.split, cut + prepared.cut
+            self._keep(fresh, encode)
             progress("encode", chunk[-1][0] + 1, 0)
         self._left_out += left_out
-        return Changed(added, replaced, left_out)
+        return Changed(added, replaced, left_out, split, cut)
 
     def delete(self, ids: Iterable[str | int]) -> int:
         """Delete documents; returns how many of the ids there were."""
@@ -145,47 +160,43 @@ class Writer:
         if isinstance(document.id, int):
             self._next_id = min(max(self._next_id, document.id + 1), 2**63 - 1)
 
-    def _insert(self, document: Document) -> bool:
-        """Insert a document; True where its text is new and needs a vector."""
-        digest = digest_of(document.text)
-        row = (self._next_text, digest, document.text)
-        new = self._run("INSERT OR IGNORE INTO texts VALUES (?, ?, ?)", row).rowcount == 1
-        self._next_text += new
+    def _insert(self, prepared: Prepared) -> list[str]:
+        """Insert a document; returns the texts that are new and need a vector."""
         self._next_document += 1
-        metadata = metadata_json(document)
-        checksum = checksum_of(document.id, metadata, digest)
         try:
-            self._run(
-                "INSERT INTO documents VALUES (?, ?, (SELECT number FROM texts WHERE digest = ?), ?, ?)",
-                (self._next_document, document.id, digest, metadata, checksum),
-            )
+            new = insert(self._run, prepared, self._next_document, self._next_text)
         except sqlite3.IntegrityError:
+            document = prepared.document
             raise InputError(
                 f"{document.location}: the id {document.id!r} is already in the index",
                 "update the document instead of adding it",
             ) from None
+        self._next_text += len(new)
         if self._has_keywords:
-            terms = with_bigrams(document.text)
+            terms = with_bigrams(prepared.document.text)
             self._run("INSERT INTO keywords (rowid, text) VALUES (?, ?)", (self._next_document, terms))
         return new
 
-    def _keep(self, vectors: Vectors) -> None:
+    def _keep(self, fresh: Sequence[tuple[int, str]], encode: Encode) -> None:
         """Store the vectors of the texts that came last."""
-        rows = comparable(vectors, self._manifest.metric)
-        first = self._next_text - len(rows)
-        for number, row in enumerate(rows, first):
-            self._run("INSERT INTO vectors VALUES (?, ?)", (number, sealed(row)))
+        number = self._next_text - len(fresh)
+        for first in range(0, len(fresh), SHARD_TEXTS):
+            positions, texts = zip(*fresh[first : first + SHARD_TEXTS], strict=True)
+            for row in comparable(encode(positions, texts), self._manifest.metric):
+                self._run("INSERT INTO vectors VALUES (?, ?)", (number, sealed(row)))
+                number += 1
 
     def _remove(self, identifier: str | int | None) -> bool:
-        query = "SELECT number, text FROM documents WHERE id = ?"
-        found = self._run(query, (identifier,)).fetchone()
+        found = self._run(f"{WHOLE} WHERE documents.id = ?", (identifier,)).fetchone()
         if found is None:
             return False
-        number, text = found
+        number, whole, *_ = found
         if self._has_keywords:
-            whole = self._run("SELECT text FROM texts WHERE number = ?", (text,)).fetchone()[0]
             forget = "INSERT INTO keywords (keywords, rowid, text) VALUES ('delete', ?, ?)"
             self._run(forget, (number, with_bigrams(whole)))
+        self._run("INSERT OR IGNORE INTO lost SELECT text FROM documents WHERE number = ?", (number,))
+        self._run("INSERT OR IGNORE INTO lost SELECT text FROM passages WHERE document = ?", (number,))
         self._run("DELETE FROM documents WHERE number = ?", (number,))
-        self._run("INSERT OR IGNORE INTO lost VALUES (?)", (text,))
+        self._run("DELETE FROM passages WHERE document = ?", (number,))
+        self._run("DELETE FROM bodies WHERE document = ?", (number,))
         return True

@@ -84,7 +84,7 @@ class Living(RuleBasedStateMachine):
             vectors = np.random.default_rng(ready).standard_normal((len(rows), DIMENSION))
         known = {key for key, text, _ in rows if key in self.model.documents and text.strip()}
         done = self.index.update(rows, vectors)
-        assert done.replaced == len(known) and sum(done) == len(rows)
+        assert done.replaced == len(known) and done.given == len(rows)
         self.model.put(rows, vectors)
         self.check_files()
 
@@ -95,7 +95,7 @@ class Living(RuleBasedStateMachine):
                 self.index.add(rows)
             return
         rows = [row for row in rows if row[1].strip()]
-        assert self.index.add(rows) == (len(rows), 0, 0)
+        assert self.index.add(rows) == (len(rows), 0, 0, 0, 0)
         self.model.put(rows)
 
     @rule(given=st.lists(texts.filter(str.strip), min_size=1, max_size=4))

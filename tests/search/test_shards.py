@@ -8,6 +8,7 @@ import pytest
 from sentemb.errors import InputError
 from sentemb.search import shards
 from sentemb.search.documents import as_documents
+from sentemb.search.prepared import Prepared
 from sentemb.search.shards import EncodedTexts, encode_texts
 from sentemb.search.store import DocumentStore, write_store
 from tests.search.bag_of_words import BagOfWords
@@ -22,7 +23,7 @@ def encode(
     folder: Path, texts: list[str], encoder: BagOfWords, stages: list[str] | None = None
 ) -> EncodedTexts:
     path = folder / "documents.sqlite"
-    count = write_store(path, as_documents(texts)).texts
+    count = write_store(path, map(Prepared, as_documents(texts))).texts
     return encode_texts(
         DocumentStore(path),
         count,

@@ -1,0 +1,75 @@
+"""What becomes of texts that are longer than the model reads."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any, get_args
+
+from sentemb.encoding.tokens import Tokens, tokens_of
+from sentemb.errors import InputError
+from sentemb.search.documents import Document
+from sentemb.search.passages import split
+from sentemb.search.prepared import Prepared, Span, Truncate
+
+logger = logging.getLogger(__name__)
+
+_DOCUMENTS = 256
+_MOST_OVERLAP = 0.5
+
+
+class Truncation:
+    """Prepares documents for one encoder, and counts.
+
+    Attributes:
+        split: Documents that were split into passages.
+        cut: Documents that the model cuts.
+    """
+
+    def __init__(self, encoder: Any, truncate: Truncate, overlap: float) -> None:
+        if truncate not in get_args(Truncate):
+            raise InputError(f"unknown truncate {truncate!r}", f"choose {', '.join(get_args(Truncate))}")
+        if not isinstance(overlap, (int, float)) or not 0 <= overlap <= _MOST_OVERLAP:
+            raise InputError(f"overlap is {overlap!r}", f"give a share from 0 to {_MOST_OVERLAP}")
+        self._encoder = encoder
+        self._truncate: Truncate = truncate
+        self._overlap = overlap
+        self.split = self.cut = 0
+
+    def prepared(self, documents: Iterator[Document]) -> Iterator[Prepared]:
+        """Documents as they are indexed, in their order."""
+        tokens = tokens_of(self._encoder)
+        if tokens is None:
+            yield from map(Prepared, documents)
+            return
+        count = 0
+        while some := list(islice(documents, _DOCUMENTS)):
+            lengths = tokens.lengths([document.text for document in some]).tolist()
+            count += len(some)
+            for document, length in zip(some, lengths, strict=True):
+                long = length > tokens.room and document.text.strip()
+                yield self._long(document, length, tokens) if long else Prepared(document)
+        if self.cut:
+            logger.warning(
+                "%d of %d documents are longer than the %d tokens that %s reads: only their beginning can be "
+                "found; truncate='split' (--truncate split) indexes all of them",
+                self.cut,
+                count,
+                tokens.room,
+                self._encoder.name,
+            )
+
+    def _long(self, document: Document, length: int, tokens: Tokens) -> Prepared:
+        text = document.text
+        if self._truncate == "error":
+            raise InputError(
+                f"{document.location}: the text has {length:,} tokens, {self._encoder.name} reads "
+                f"{tokens.room:,}",
+                "truncate='split' (--truncate split) indexes it in passages, 'warn' its beginning",
+            )
+        if self._truncate == "split":
+            self.split += 1
+            return Prepared(document, tuple(split(text, tokens, self._overlap)))
+        self.cut += 1
+        return Prepared(document, (Span(0, int(tokens.starts(text)[tokens.room])),), cut=True)
