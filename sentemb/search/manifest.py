@@ -1,7 +1,8 @@
 """`manifest.json`: what an index folder holds, and the proof that it is unchanged.
 
-Format 1 names two files that never change. Format 2 is a living index: its documents, and what was changed
-since the vectors were indexed, are in a database whose transactions decide.
+Format 3 names two files that never change. Format 4 is a living index: its documents, and what was changed
+since the vectors were indexed, are in a database whose transactions decide. Formats 1 and 2 are the same
+without passages, which whoever reads only these would take for texts.
 """
 
 from __future__ import annotations
@@ -23,8 +24,9 @@ from sentemb.search.plan import Kind, Metric
 from sentemb.search.prepared import OVERLAP, Truncate
 from sentemb.search.source import EncoderSource
 
-FORMAT = 1
-LIVING_FORMAT = 2
+FORMAT = 3
+LIVING_FORMAT = 4
+_READABLE = (1, 2, FORMAT, LIVING_FORMAT)
 NAME = "manifest.json"
 
 Role = Literal["vectors", "documents", "living"]
@@ -149,7 +151,8 @@ class Manifest:
     def write(self, folder: Path) -> None:
         """Put the manifest in place, atomically: from this moment on the folder is this index."""
         seen = self._with_source(lambda source: source.seen_from(folder))
-        write_text(folder / NAME, _sealed(dataclasses.asdict(seen)))
+        number = LIVING_FORMAT if self.living else FORMAT
+        write_text(folder / NAME, _sealed(dataclasses.asdict(seen), number))
 
     def _with_source(self, change: Callable[[EncoderSource], EncoderSource]) -> Manifest:
         if self.encoder.source is None:
@@ -178,12 +181,12 @@ class Manifest:
             checksum = value.pop("checksum", None)
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             raise InputError(f"{path} is not the manifest of an index", "build the index again") from None
-        if found not in (FORMAT, LIVING_FORMAT):
+        if found not in _READABLE:
             raise InputError(
-                f"{path} has format {found!r}, this sentemb reads {FORMAT} and {LIVING_FORMAT}",
+                f"{path} has format {found!r}, this sentemb reads 1 to {_READABLE[-1]}",
                 "update sentemb or rebuild",
             )
-        if checksum is None or not _is_sealed(value, text):
+        if checksum is None or not _is_sealed(value, found, text):
             raise InputError(f"{path} does not match its checksum", "build the index again")
         try:
             manifest = _CHECK.validate_python(value)
@@ -201,16 +204,16 @@ class Manifest:
 _CHECK = TypeAdapter(Manifest)
 
 
-def _sealed(content: dict[str, Any]) -> str:
+def _sealed(content: dict[str, Any], number: int) -> str:
     """The file's text: the checksum covers everything before it, down to the spaces."""
-    value = {"format": LIVING_FORMAT if content.get("living") else FORMAT, **content}
+    value = {"format": number, **content}
     checksum = hashlib.sha256(_dump(value).encode()).hexdigest()
     return _dump(value | {"checksum": checksum})
 
 
-def _is_sealed(content: dict[str, Any], text: str) -> bool:
+def _is_sealed(content: dict[str, Any], number: int, text: str) -> bool:
     try:
-        return _sealed(content) == text
+        return _sealed(content, number) == text
     except ValueError:  # infinities, which no manifest has
         return False
 

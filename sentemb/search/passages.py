@@ -25,13 +25,19 @@ _SENTENCE = r"""
   | (?<!\.|\b(?:\p{Lu}|Dr|Mrs?|Ms|Prof|St|Fig|Eq|No|vs|al|cf|e\.g|i\.e))
     \.++ [\p{Pe}\p{Pf}"'»]*+ \s++ (?!\p{Ll})
 """
+# Where a small letter follows, it may have been the end all the same.
+_CLAUSE = r"""(?<![.!?;:…])[.!?;:…]++ [\p{Pe}\p{Pf}"'»]*+ \s++"""
 # What belongs to the character before it is not cut off.
 _NO_MARK = r"(?![\p{GCB=Extend}\p{GCB=ZWJ}\p{GCB=SpacingMark}])"
 # The ends of ever smaller pieces. What is too long for the model is cut into the next smaller ones; a
 # character that is written with several code points falls apart last.
 _ENDS = [
     regex.compile(end, regex.VERBOSE | regex.VERSION1)
-    for end in (*(f"(?:{end}) {_NO_MARK}" for end in (_SENTENCE, r"\n\s*+", r"\s++")), r"\X", r"(?s:.)")
+    for end in (
+        *(f"(?:{end}) {_NO_MARK}" for end in (_SENTENCE, _CLAUSE, r"\n\s*+", r"\s++")),
+        r"\X",
+        r"(?s:.)",
+    )
 ]
 
 
@@ -45,13 +51,13 @@ def split(text: str, tokens: Tokens, overlap: float) -> list[Span]:
     """Cut a text into passages of no more tokens than the model reads.
 
     Sentences are packed into as few passages as they need, which are then made as even as can be. A sentence
-    that is too long for one passage is cut at an end of a line or between words, a word between characters.
+    that is too long for one passage is cut between clauses, lines or words, a word between characters.
 
     Args:
         text: The text, not blank.
         tokens: Counts the tokens.
         overlap: How many tokens of a passage may be repeated in the next one, as a share of the model's
-            length, in whole sentences; of a sentence that was cut in whole words.
+            length, in whole sentences; of a sentence that was cut in whole clauses, lines or words.
 
     Returns:
         The passages in their order, without blanks around them; together they hold all that is not blank.

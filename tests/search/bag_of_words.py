@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+from tokenizers import Tokenizer
+from tokenizers.models import WordLevel
+from tokenizers.pre_tokenizers import WhitespaceSplit
+
+from sentemb.encoding.tokens import Tokens
 
 
 class BagOfWords:
@@ -40,6 +46,19 @@ class BagOfWords:
             seed = int.from_bytes(hashlib.blake2b(word.encode(), digest_size=4).digest(), "big")
             vector += np.random.default_rng(seed).standard_normal(self._dimension, dtype=np.float32)
         return vector
+
+
+class FewWords(BagOfWords):
+    """Reads no more than so many words of a text, each of which is a token."""
+
+    def __init__(self, room: int) -> None:
+        super().__init__()
+        words = Tokenizer(WordLevel({"word": 0}, unk_token="word"))
+        words.pre_tokenizer = WhitespaceSplit()
+        self.tokens = Tokens(SimpleNamespace(is_fast=True, backend_tokenizer=words), room)
+
+    def _vector(self, text: str) -> np.ndarray:
+        return super()._vector(" ".join(text.split()[: self.tokens.room]))
 
 
 class Table:

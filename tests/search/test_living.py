@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import shutil
 import sqlite3
@@ -11,13 +12,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from sentemb._files import sha256_of
 from sentemb.errors import InputError
 from sentemb.search import Document, SearchIndex
 from sentemb.search.folder import changing
 from sentemb.search.manifest import Manifest
 from sentemb.search.plan import estimate_bytes
 from sentemb.search.writer import Changed
-from tests.search.bag_of_words import BagOfWords, Table, clustered
+from tests.search.bag_of_words import BagOfWords, FewWords, Table, clustered
 
 
 @pytest.fixture
@@ -280,19 +282,39 @@ def test_codes_without_vectors_cannot_be_compacted(tmp_path: Path) -> None:
 
 
 def test_folders_of_before_are_read_and_changed(tmp_path: Path, words: BagOfWords) -> None:
-    """A manifest that says nothing of living indexes."""
+    """A manifest that says nothing of living indexes, and a database without room for passages."""
     folder = tmp_path / "index"
     SearchIndex.build(["w1", "w2"], words).save(folder)
     from sentemb.search import manifest
 
+    (documents,) = folder.glob("documents-*")
+    with contextlib.closing(sqlite3.connect(documents)) as database, database:
+        database.executescript("DROP TABLE passages; DROP TABLE bodies;")
     value = dataclasses.asdict(Manifest.read(folder))
-    for name in ("living", "lineage", "asked", "next_id"):
+    value["files"]["documents"] |= {"bytes": documents.stat().st_size, "sha256": sha256_of(documents)}
+    for name in ("living", "lineage", "asked", "next_id", "truncate", "overlap", "split", "cut"):
         del value[name]
-    (folder / "manifest.json").write_text(manifest._sealed(value))
+    (folder / "manifest.json").write_text(manifest._sealed(value, 1))
     assert '"lineage"' not in (folder / "manifest.json").read_text()
     index = SearchIndex.load(folder, words)
+    assert ids(index, "w2", 1) == [1] and index.manifest.truncate == "warn"
     index.add(["w3"])
     assert ids(SearchIndex.load(folder, words), "w3", 1) == [2] and len(index) == 3
+
+
+def test_a_reader_sees_passages_come_to_an_index_of_before(index: SearchIndex, tmp_path: Path) -> None:
+    index.add(["w90"])
+    (living,) = (tmp_path / "index").glob("living-*.sqlite")
+    with contextlib.closing(sqlite3.connect(living)) as database, database:
+        database.executescript("DROP TABLE passages; DROP TABLE bodies;")
+    reader = SearchIndex.load(tmp_path / "index", BagOfWords())
+    assert ids(reader, "w90", 1) == [20]
+    words = FewWords(3)
+    writer = SearchIndex.load(tmp_path / "index", words)
+    writer.add([("long", "w91 w92. w93 w94. w95 w96.")], truncate="split")
+    assert reader.get(["long"]) == [Document("w91 w92. w93 w94. w95 w96.", "long")]
+    (hit,) = reader.search("w95 w96.", 1)
+    assert hit.passage is not None and hit.text[slice(*hit.passage)] == "w95 w96."
 
 
 def test_a_damaged_database_is_named(index: SearchIndex, tmp_path: Path, words: BagOfWords) -> None:

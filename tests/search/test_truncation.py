@@ -1,0 +1,159 @@
+"""Texts that are longer than the model reads: split, cut with a warning, or refused."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import pytest
+
+from sentemb.errors import InputError
+from sentemb.search import Document, SearchIndex
+from tests.search.bag_of_words import BagOfWords, FewWords
+
+LONG = "w1 w2 w3. w4 w5 w6. w7 w8 w9. w10 w11 w12."
+DOCUMENTS = [("long", LONG, {"year": 1999}), ("short", "w7 w8 w9."), ("other", "w20 w21. w22 w23."), "w30"]
+
+
+@pytest.fixture
+def index(tmp_path: Path) -> SearchIndex:
+    SearchIndex.build(DOCUMENTS, FewWords(3), overlap=0).save(tmp_path / "index")
+    return SearchIndex.load(tmp_path / "index", FewWords(3))
+
+
+def found(index: SearchIndex, query: str, k: int = 10, **options: object) -> list[tuple[object, str | None]]:
+    hits = index.search(query, k, **options)  # type: ignore[call-overload]
+    return [(hit.id, None if hit.passage is None else hit.text[slice(*hit.passage)]) for hit in hits]
+
+
+def test_a_document_is_found_by_its_best_passage_and_shown_whole(index: SearchIndex) -> None:
+    assert (index.manifest.split, index.manifest.cut, index.manifest.documents) == (2, 0, 4)
+    assert index.manifest.vectors == 4 + 2 + 1  # the short text is a passage of the long one
+    assert found(index, "w7 w8 w9.", 2) == [("long", "w7 w8 w9."), ("short", None)]
+    assert found(index, "w22 w23.", 1) == [("other", "w22 w23.")]
+    hit = index.search("w10 w11 w12.", 1)[0]
+    assert (hit.text, hit.metadata, hit.score) == (LONG, {"year": 1999}, pytest.approx(1, abs=1e-6))
+    assert index.get(["long"]) == [Document(LONG, "long", {"year": 1999})]
+    assert next(iter(index.documents())).text == LONG
+    assert found(index, "w1", where={"year": 1999}) == [("long", "w1 w2 w3.")]
+    assert index.search("w12", 1, mode="keyword")[0].text == LONG
+
+
+def test_there_are_k_documents_where_k_exist() -> None:
+    many = " ".join(f"w1 x{number} y{number}." for number in range(200))
+    others = [f"v{number} v v" for number in range(30)]
+    index = SearchIndex.build([many, *others], FewWords(3))
+    assert index.manifest.vectors == 230
+    for k in (1, 5, 31, 99):
+        hits = index.search("w1 x7 y7.", k)
+        assert len({hit.id for hit in hits}) == len(hits) == min(k, 31) and hits[0].id == 0
+        scores = [hit.score for hit in hits]
+        assert scores == sorted(scores, reverse=True)
+
+
+@pytest.mark.parametrize("kind", ["flat", "hnsw"])
+def test_changing_and_compacting(index: SearchIndex, tmp_path: Path, kind: str) -> None:
+    reader = SearchIndex.load(tmp_path / "index", FewWords(3))
+    done = index.update([("long", "w40 w41 w42. w7 w8 w9."), ("new", "w43 w44 w45. w40 w41 w42.")])
+    assert done == (1, 1, 0, 2, 0) and done.given == 2
+    assert found(reader, "w40 w41 w42.", 2) == [("long", "w40 w41 w42."), ("new", "w40 w41 w42.")]
+    assert found(reader, "w10 w11 w12.", 1) != [("long", "w10 w11 w12.")]
+    assert index.delete(["short"]) == 1
+    assert found(reader, "w7 w8 w9.", 1) == [("long", "w7 w8 w9.")]
+    assert index.delete(["new"]) == 1
+    before = found(index, "w40 w41 w42.")
+    assert index.manifest.split == 2 and index.manifest.vectors == 2 + 2 + 1
+    SearchIndex.load(tmp_path / "index", FewWords(3), verify=True)
+    index.compact(kind=kind)  # type: ignore[arg-type]
+    assert found(reader, "w40 w41 w42.") == before
+    assert (index.manifest.split, index.manifest.truncate, index.manifest.overlap) == (2, "split", 0)
+    index.delete(["long", "other"])
+    assert index.manifest.split == 0 and len(index.search("w30")) == 1
+
+
+def test_a_passage_that_a_document_has_already_is_not_encoded_again(tmp_path: Path) -> None:
+    words = FewWords(3)
+    index = SearchIndex.build([LONG], words, overlap=0)
+    words.encoded.clear()
+    index.add(["w1 w2 w3. w4 w5 w6. w50."])
+    assert words.encoded == ["w50."]
+
+
+def test_passages_overlap_by_the_share_of_the_build(tmp_path: Path) -> None:
+    text = "a b. c d. e f. g h. i j. k l."
+    spans = []
+    for overlap in (0, 0.5):
+        words = FewWords(4)
+        index = SearchIndex.build(["z", text], words, overlap=overlap)
+        index.add([("again", f"{text} m n.")])
+        spans.append(words.encoded)
+    assert "c d. e f." not in spans[0] and "c d. e f." in spans[1]
+
+
+def test_texts_are_cut_with_a_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING):
+        index = SearchIndex.build(DOCUMENTS, FewWords(3), truncate="warn")
+    assert "2 of 4 documents are longer than the 3 tokens that bag-of-words reads" in caplog.text
+    assert (index.manifest.split, index.manifest.cut) == (0, 2)
+    assert found(index, "w1 w2 w3.", 1) == [("long", "w1 w2 w3. ")]
+    assert index.search("w1 w2 w3.", 1)[0].text == LONG
+    assert index.add([("more", "w60 w61 w62 w63")]) == (1, 0, 0, 0, 1)
+    assert index.manifest.cut == 3
+    index.compact()
+    assert index.manifest.cut == 3 and index.search("w60", 1)[0].passage is not None
+    index.delete(["more", "long"])
+    assert index.manifest.cut == 1
+    assert index.add([("more", "w60 w61 w62 w63.")], truncate="split") == (1, 0, 0, 1, 0)
+
+
+def test_long_texts_are_refused(index: SearchIndex) -> None:
+    with pytest.raises(InputError, match="document 0: the text has 12 tokens, bag-of-words reads 3; trunc"):
+        SearchIndex.build([LONG], FewWords(3), truncate="error")
+    with pytest.raises(InputError, match="document 1: the text has 4 tokens"):
+        index.add(["w1", "w1 w2 w3 w4"], truncate="error")
+    assert len(index) == 4
+
+
+def test_ready_vectors_and_encoders_without_a_limit_never_split(index: SearchIndex) -> None:
+    vectors = BagOfWords().encode([LONG])
+    assert index.add([("ready", LONG + " x")], vectors) == (1, 0, 0, 0, 0)
+    assert found(index, "", 1, vectors=vectors) == [("ready", None)]
+    whole = SearchIndex.build([LONG], BagOfWords())
+    assert (whole.manifest.split, whole.manifest.vectors) == (0, 1)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"truncate": "cut"}, "unknown truncate 'cut'; choose split, warn, error"),
+        ({"overlap": 0.6}, "overlap is 0.6; give a share from 0 to 0.5"),
+        ({"overlap": "x"}, "overlap is 'x'"),
+    ],
+)
+def test_options_are_checked(options: dict[str, object], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        SearchIndex.build(["a"], BagOfWords(), **options)  # type: ignore[arg-type]
+
+
+def test_a_flipped_passage_is_noticed(index: SearchIndex, tmp_path: Path) -> None:
+    import sqlite3
+
+    index.add(["w99"])
+    (living,) = (tmp_path / "index").glob("living-*.sqlite")
+    for change in (
+        "UPDATE passages SET start = start + 1 WHERE start > 0",
+        "UPDATE bodies SET text = replace(text, 'w1', 'w2')",
+        "DELETE FROM passages WHERE start > 0",
+        "UPDATE passages SET document = document + 99",
+    ):
+        database = sqlite3.connect(living)
+        database.execute("BEGIN")
+        database.execute(change)
+        database.commit()
+        with pytest.raises(InputError, match="is damaged"):
+            SearchIndex.load(tmp_path / "index", FewWords(3))
+        database.close()
+        index = SearchIndex.build(DOCUMENTS, FewWords(3), overlap=0)
+        index.save(tmp_path / "index", overwrite=True)
+        SearchIndex.load(tmp_path / "index", FewWords(3)).add(["w99"])
+        (living,) = (tmp_path / "index").glob("living-*.sqlite")
