@@ -29,8 +29,9 @@ test: $(INSTALLED)  ## Run the tests
 kill: $(INSTALLED)  ## Stop commands at 630 random moments and run them again
 	SENTEMB_KILLS=30 $(BIN)/python -m pytest tests/kills
 
+# Each command has a limit of its own, so the tests, of 180 each, need none.
 fuzz: $(INSTALLED)  ## Try 10,000 damaged files, damaged folders and odd options, in about an hour
-	SENTEMB_FUZZ=180 $(BIN)/python -m pytest -m fuzz --dist load tests/fuzz
+	SENTEMB_FUZZ=180 $(BIN)/python -m pytest -m fuzz -o faulthandler_timeout=0 --dist load tests/fuzz
 
 tables: $(INSTALLED)  ## Make the tables of README.md and eval/results from the records
 	$(BIN)/sentemb report eval/results --into README.md
