@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from functools import cache
 from types import SimpleNamespace
 from typing import Any
 
@@ -43,8 +44,7 @@ class BagOfWords:
     def _vector(self, text: str) -> np.ndarray:
         vector = np.zeros(self._dimension, dtype=np.float32)
         for word in text.split():
-            seed = int.from_bytes(hashlib.blake2b(word.encode(), digest_size=4).digest(), "big")
-            vector += np.random.default_rng(seed).standard_normal(self._dimension, dtype=np.float32)
+            vector += _of_word(word, self._dimension)
         return vector
 
 
@@ -59,6 +59,12 @@ class FewWords(BagOfWords):
 
     def _vector(self, text: str) -> np.ndarray:
         return super()._vector(" ".join(text.split()[: self.tokens.room]))
+
+
+@cache
+def _of_word(word: str, dimension: int) -> np.ndarray:
+    seed = int.from_bytes(hashlib.blake2b(word.encode(), digest_size=4).digest(), "big")
+    return np.random.default_rng(seed).standard_normal(dimension, dtype=np.float32)
 
 
 class Table:

@@ -34,8 +34,16 @@ class Forks:
 
     def kill(self, how: str, folder: Path, what: list[Any], seconds: float) -> bool:
         """Begin a change and kill it after some seconds; whether it was killed before its end."""
-        process = int(self._ask(json.dumps([how, str(folder), what])))
+        process = self.begin(how, folder, what)
         time.sleep(seconds)
+        return self.end(process)
+
+    def begin(self, how: str, folder: Path, what: list[Any]) -> int:
+        """Begin a change, which must be ended before the next one."""
+        return int(self._ask(json.dumps([how, str(folder), what])))
+
+    def end(self, process: int) -> bool:
+        """Kill a change; whether that was before its end."""
         os.kill(process, signal.SIGKILL)  # its number is its own until it is waited for
         status = int(self._ask(""))
         assert status in (0, signal.SIGKILL), status
@@ -62,6 +70,8 @@ def change(how: str, folder: str, what: list[Any]) -> None:
     index = SearchIndex.load(folder, BagOfWords())
     if how == "update":
         index.update(tuple(row) for row in what)
+    elif how == "add":
+        index.add(tuple(row) for row in what)
     elif how == "delete":
         index.delete(what)
     else:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from copy import deepcopy
 from typing import Any
 
@@ -10,9 +10,20 @@ import numpy as np
 
 from sentemb.search import Hit, SearchIndex
 from tests.search.bag_of_words import BagOfWords
+from tests.search.readers import Reader
 from tests.search.reference import agree, bm25, fused
 
 Id = str | int
+FILTERS: list[tuple[dict[str, Any], Callable[[dict[str, Any]], bool]]] = [
+    ({"year": 1999}, lambda fields: fields.get("year") == 1999),
+    ({"year": {">": 1999}}, lambda fields: fields.get("year", 0) > 1999),
+    ({"$not": {"year": 1999}}, lambda fields: fields.get("year") != 1999),
+    (
+        {"$or": [{"year": {"in": [2001]}}, {"kill": {">=": 2}}]},
+        lambda fields: fields.get("year") == 2001 or fields.get("kill", 0) >= 2,
+    ),
+    ({"year": {"exists": True}, "kill": {"exists": False}}, lambda fields: "year" in fields),
+]
 
 
 class Model:
@@ -50,7 +61,7 @@ class Model:
         alive = {text for text, _ in self.documents.values()}
         self.vectors = {text: vector for text, vector in self.vectors.items() if text in alive}
 
-    def is_that_of(self, index: SearchIndex) -> bool:
+    def is_that_of(self, index: SearchIndex | Reader) -> bool:
         """Whether the index has these documents, by their ids, texts and metadata."""
         found = index.get(self.documents)
         return len(index) == len(self.documents) and all(
@@ -58,18 +69,23 @@ class Model:
             for document in found
         )
 
-    def check(self, index: SearchIndex, query: str, k: int) -> None:
-        """Compare a search with the exact answer, and one among the documents of a year."""
-        self._check(index.search(query, k), self.documents, query, k)
-        year = {key: row for key, row in self.documents.items() if row[1].get("year") == 1999}
-        self._check(index.search(query, k, where={"year": 1999}), year, query, k)
+    def check(self, index: SearchIndex | Reader, query: str, k: int, which: int) -> None:
+        """Compare searches with the exact answers, by vectors, by words and by both, with a filter too."""
+        where, meets = FILTERS[which % len(FILTERS)]
+        chosen = {key: row for key, row in self.documents.items() if meets(row[1])}
+        self.check_vectors(index.search(query, k), query, k)
+        self._check(index.search(query, k, where=where), chosen, query, k)
         texts = {key: text for key, (text, _) in self.documents.items()}
         everything = bm25(texts, query, len(texts))
         assert agree(index.search(query, k, mode="keyword"), everything[:k])
-        found = index.search(query, k, mode="keyword", where={"year": 1999})
-        assert agree(found, [pair for pair in everything if pair[0] in year][:k])
+        found = index.search(query, k, mode="keyword", where=where)
+        assert agree(found, [pair for pair in everything if pair[0] in chosen][:k])
         both = [index.search(query, len(texts) + 1, mode=mode) for mode in ("dense", "keyword")]
         assert agree(index.search(query, k, mode="hybrid"), fused(*both, texts, k))
+
+    def check_vectors(self, hits: list[Hit], query: str, k: int) -> None:
+        """Compare the hits of a search by vectors with every vector."""
+        self._check(hits, self.documents, query, k)
 
     def _check(
         self, hits: list[Hit], documents: dict[Id, tuple[str, dict[str, Any]]], query: str, k: int

@@ -9,6 +9,7 @@ import os
 import random
 import shutil
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,21 +20,24 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from sentemb.errors import InputError
-from sentemb.search import SearchIndex
+from sentemb.search import Hit, SearchIndex
 from tests.search.bag_of_words import BagOfWords
 from tests.search.forks import Forks
 from tests.search.living_model import Model
+from tests.search.readers import Reader
 
 SEQUENCES = int(os.environ.get("SENTEMB_SEQUENCES", "20"))
 # Every change waits for the disk, which is not what is tested.
 MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 DIMENSION = BagOfWords().dimension
 
+QUERIES = [("w1 w2", 3), ("w7", 1), ("w3 w11", 50), ("w1 w30", 2)]
+
 words = st.integers(0, 30).map(lambda number: f"w{number}")
 texts = st.lists(words, min_size=1, max_size=3).map(" ".join) | st.sampled_from(["w1", "w1 w2", " "])
 ids = st.integers(0, 12) | st.sampled_from(["1", "a", "b", "ÿ", ""])
 rows = st.lists(
-    st.tuples(ids, texts, st.sampled_from([{}, {"year": 1999}])),
+    st.tuples(ids, texts, st.sampled_from([{}, {"year": 1999}, {"year": 2001}])),
     max_size=6,
     unique_by=lambda row: (type(row[0]), row[0]),
 )
@@ -42,22 +46,28 @@ some_ids = st.lists(ids, max_size=8)
 
 @pytest.fixture(scope="module", autouse=True)
 def _forks() -> Iterator[None]:
-    Living.forks = Forks()
+    Living.forks, Living.patient = Forks(), Reader()
     yield
     Living.forks.close()
+    Living.patient.close()
 
 
 class Living(RuleBasedStateMachine):
-    """A writer, a reader that stays open, and other writers that are killed."""
+    """A writer, two readers, and other writers that are killed.
+
+    One reader is in another process and keeps the index open that it has opened at the beginning; the other
+    is opened again now and then.
+    """
 
     forks: Forks
+    patient: Reader
 
     def __init__(self) -> None:
         super().__init__()
         self.root = Path(tempfile.mkdtemp(prefix="sentemb-living-", dir=MEMORY))
         self.folder = self.root / "index"
         self.model = Model()
-        self.kills = 0
+        self.kills = self.steps = 0
 
     @initialize(
         given=st.lists(texts.filter(str.strip), min_size=1, max_size=12),
@@ -73,6 +83,7 @@ class Living(RuleBasedStateMachine):
         index.save(self.folder)
         self.index = self.open()
         self.reader = self.open()
+        self.patient.open(self.folder)
 
     def open(self) -> SearchIndex:
         return SearchIndex.load(self.folder, BagOfWords())
@@ -128,32 +139,47 @@ class Living(RuleBasedStateMachine):
         assert self.model.is_that_of(SearchIndex.load(self.root / "copy", BagOfWords()))
 
     @rule(
-        how=st.sampled_from(["update", "delete", "compact"]),
+        how=st.sampled_from(["add", "update", "delete", "compact"]),
         rows=rows,
         ids=some_ids,
         seed=st.integers(0, 999),
     )
     def kill(self, how: str, rows: list, ids: list, seed: int) -> None:
         new = self.model.copy()
-        if how == "update":  # with metadata that say whether it was done
+        if how in ("add", "update"):  # with metadata that say whether it was done
             self.kills += 1
-            rows = [(key, text, {"kill": self.kills}) for key, text, _ in rows]
+            known = self.model.documents if how == "add" else ()
+            rows = [(key, text, {"kill": self.kills}) for key, text, _ in rows if key not in known]
             new.put(rows)
         elif how == "delete":
             new.drop(ids)
-        what = rows if how == "update" else ids
-        self.forks.kill(how, self.folder, what, random.Random(seed).uniform(0, 0.03))
+        what = rows if how in ("add", "update") else ids
+        end = time.monotonic() + random.Random(seed).uniform(0, 0.03)
+        process = self.forks.begin(how, self.folder, what)
+        while time.monotonic() < end:
+            self.answers_of_one(self.patient.search("w1 w3", 9), [self.model, new])
+        self.forks.end(process)
         seen = self.open()
         self.model = next(model for model in (new, self.model) if model.is_that_of(seen))
 
     @precondition(lambda self: hasattr(self, "index"))
     @invariant()
     def answers(self) -> None:
-        for index in (self.index, self.reader):
+        for index in (self.index, self.reader, self.patient):
+            self.steps += 1
             assert index.count() == len(self.model.documents)
-            for query, k in (("w1 w2", 3), ("w7", 1), ("w3 w11", 50)):
-                self.model.check(index, query, k)
-        assert self.model.is_that_of(self.reader)
+            self.model.check(index, *QUERIES[self.steps % 4], self.steps)
+        assert self.model.is_that_of((self.reader, self.patient)[self.steps % 2])
+
+    def answers_of_one(self, hits: list[Hit], models: list[Model]) -> None:
+        """A search during a change finds the state before it or the one after it."""
+        errors = []
+        for model in models:
+            try:
+                return model.check_vectors(hits, "w1 w3", 9)
+            except (AssertionError, KeyError) as error:
+                errors.append(error)
+        raise errors[0]
 
     def check_files(self) -> None:
         """Nothing is left of writers that were killed."""
