@@ -160,11 +160,11 @@ def retrieval(
 
     All metrics are trec_eval's, over all judged queries: one that nothing was found for counts 0. Encoders
     are searched exactly, with their own prompts for queries and documents; BM25 is SQLite's; hybrid:MODEL
-    fuses both by reciprocal ranks.
+    fuses both, and weighs them by queries that it cuts from the documents.
     """
     from functools import cache, partial
 
-    from sentemb.evaluation.retrieval.searchers import model_of, searcher_of
+    from sentemb.evaluation.retrieval.named import model_of, searcher_of
     from sentemb.evaluation.runner.run import shared_vectors
 
     with ExitStack() as stack:

@@ -9,10 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 # Han, kana, Thai, Lao, Khmer and Burmese are written without spaces between words.
-_UNSPACED = (
-    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
-)
-_RUN = re.compile(f"[{_UNSPACED}]+")
+UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
+_RUN = re.compile(f"[{UNSPACED}]+")
 # Vowel signs of Indic scripts are marks, which FTS5 takes for separators by default.
 _WORDS = "unicode61 remove_diacritics {} categories 'L* N* Co M*'"
 _DIACRITICS_TELL_WORDS_APART = ("vi",)

@@ -84,18 +84,21 @@ def by_both(view: View, encoded: Vectors, queries: Sequence[str], wanted: Wanted
 
     def rank(now: View) -> list[list[Ranked]] | None:
         dense, keyword = (part(now) for part in parts)
-        if dense is None or keyword is None:
+        part = now.part(wanted.where)
+        if dense is None or keyword is None or part is None:
             return None
         return [
-            _fused(by_meaning, by_words, wanted.k, least)
+            _fused(by_meaning, by_words, part.documents, wanted.k, least)
             for by_meaning, by_words in zip(dense, keyword, strict=True)
         ]
 
     return rank
 
 
-def _fused(dense: list[Ranked], keyword: list[Ranked], k: int, least: float | None) -> list[Ranked]:
-    fused = fuse(_ranking(dense), _ranking(keyword), depth=k)
+def _fused(
+    dense: list[Ranked], keyword: list[Ranked], total: int, k: int, least: float | None
+) -> list[Ranked]:
+    fused = fuse(_ranking(dense), _ranking(keyword), total, depth=k)
     texts = {one.document: one.text for one in dense}
     return [
         Ranked(score, document, texts.get(document))

@@ -81,7 +81,7 @@ class Model:
         found = index.search(query, k, mode="keyword", where=where)
         assert agree(found, [pair for pair in everything if pair[0] in chosen][:k])
         both = [index.search(query, len(texts) + 1, mode=mode) for mode in ("dense", "keyword")]
-        assert agree(index.search(query, k, mode="hybrid"), fused(*both, texts, k))
+        assert agree(index.search(query, k, mode="hybrid"), fused(*both, texts, k, total=len(texts)))
 
     def check_vectors(self, hits: list[Hit], query: str, k: int) -> None:
         """Compare the hits of a search by vectors with every vector."""

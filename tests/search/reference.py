@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from sentemb.search import Hit
+from tests.fusion_loops import fused_by_loops
 
 Scores = list[tuple[Any, float]]
 Terms = Callable[[str], Mapping[str, int]]
@@ -34,13 +35,12 @@ def bm25(documents: Mapping[Any, str], query: str, k: int, terms_of: Terms = wor
     return _best(scores, documents, k)
 
 
-def fused(dense: Sequence[Hit], keyword: Sequence[Hit], documents: Iterable[Any], k: int) -> Scores:
-    """Reciprocal ranks of two rankings, summed up."""
-    scores: dict[Any, float] = {}
-    for hits in (dense, keyword):
-        for rank, hit in enumerate(hits, 1):
-            scores[hit.id] = scores.get(hit.id, 0) + 1 / (60 + rank)
-    return _best(scores, documents, k)
+def fused(
+    dense: Sequence[Hit], keyword: Sequence[Hit], documents: Iterable[Any], k: int, *, total: int
+) -> Scores:
+    """The fusion of two rankings of some documents."""
+    pairs = [[(hit.id, hit.score) for hit in hits] for hits in (dense, keyword)]
+    return _best(fused_by_loops(pairs[0], pairs[1], total), documents, k)
 
 
 def _best(scores: Mapping[Any, float], documents: Iterable[Any], k: int) -> Scores:

@@ -18,11 +18,11 @@ def expected(index: SearchIndex, query: str, k: int, where: Any = None) -> Score
     """The fusion of what each part finds, whose documents' ids are the order in which they were given."""
     dense = index.search(query, 1000, where=where)
     keyword = index.search(query, 1000, mode="keyword", where=where)
-    return fused(dense, keyword, range(len(index)), k)
+    return fused(dense, keyword, range(len(index)), k, total=8 if where else len(index))
 
 
 @pytest.mark.parametrize("kind", ["flat", "hnsw"])
-def test_ranks_are_fused(corpus: list[str], words: BagOfWords, kind: str) -> None:
+def test_rankings_are_fused(corpus: list[str], words: BagOfWords, kind: str) -> None:
     index = SearchIndex.build([(n, text, {"n": n}) for n, text in enumerate(corpus)], words, kind=kind)
     for query, hits in zip(QUERIES, index.search(QUERIES, 20, mode="hybrid"), strict=True):
         assert agree(hits, expected(index, query, 20))

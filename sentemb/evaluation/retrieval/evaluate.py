@@ -18,9 +18,11 @@ from sentemb.errors import InputError
 from sentemb.evaluation.environment import environment
 from sentemb.evaluation.joining import joined
 from sentemb.evaluation.naming import seed_of, slug
+from sentemb.evaluation.retrieval.hybrid import HybridSearcher
 from sentemb.evaluation.retrieval.metrics import METRICS, query_scores
+from sentemb.evaluation.retrieval.named import searcher_of
 from sentemb.evaluation.retrieval.ranking import Hits, judged_ranks, without_themselves
-from sentemb.evaluation.retrieval.searchers import DenseSearcher, Searcher, searcher_of
+from sentemb.evaluation.retrieval.searchers import DenseSearcher, Searcher
 from sentemb.evaluation.retrieval.trec import run_file, write_run
 from sentemb.evaluation.schema import DataSet, Record, Score
 from sentemb.evaluation.suites import RETRIEVAL
@@ -135,8 +137,18 @@ def evaluate_sets(
             ),
             encoder=searcher.describe(),
             environment=environment({data.name: time.perf_counter() - began}),
-            details={"depth": DEPTH, "documents": {data.name: len(data.documents)}},
+            details={
+                "depth": DEPTH,
+                "documents": {data.name: len(data.documents)},
+                **_weights(searcher, data),
+            },
         ).with_predictions({data.name: ranks}, {data.name: data.gold})
+
+
+def _weights(searcher: Searcher, data: RetrievalSet) -> dict[str, Any]:
+    """The encoder's share in a hybrid, of each half of the queries where it is fitted on the other."""
+    fits = searcher.fits.get(data.name, []) if isinstance(searcher, HybridSearcher) else []
+    return {"weights": {data.name: [fit.weight for fit in fits]}} if fits else {}
 
 
 def search(

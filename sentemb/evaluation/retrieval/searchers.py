@@ -1,28 +1,24 @@
-"""What finds documents: an encoder, BM25, both together, or a run that another system left."""
+"""What finds documents: an encoder, BM25, or a run that another system left."""
 
 from __future__ import annotations
 
 import hashlib
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 
 from sentemb._files import sha256_of
-from sentemb._fusion import FUSED, Ranking, fused_scores
 from sentemb.data.retrieval import RetrievalSet
 from sentemb.encoding import TextEncoder, for_role, similarity_of
 from sentemb.encoding.encoder import Vectors, unique_texts
-from sentemb.errors import InputError
 from sentemb.evaluation.retrieval.bm25 import bm25_scores, bm25_weights, count_terms
-from sentemb.evaluation.retrieval.ranking import Hits, best, id_places, nearest, ranked, rows_of_block
+from sentemb.evaluation.retrieval.ranking import Hits, best, id_places, nearest, rows_of_block
 from sentemb.evaluation.retrieval.trec import SUFFIX, read_run, run_file
 
 BM25 = "bm25"
-HYBRID = "hybrid:"
-RUN_SUFFIXES = (SUFFIX, ".run")
 
 
 class Searcher(Protocol):
@@ -72,15 +68,16 @@ class DenseSearcher:
     def search(self, data: RetrievalSet, depth: int, *, progress: bool = False) -> list[Hits]:
         """See `Searcher.search`."""
         texts, rows = unique_texts(data.documents)
-        documents = self._encode(texts, "document", progress=progress)
-        queries = self._encode(data.queries, "query", progress=progress)
+        documents = self.vectors(texts, "document", progress=progress)
+        queries = self.vectors(data.queries, "query", progress=progress)
         return list(nearest(queries, documents, rows, id_places(data), depth))
 
     def describe(self) -> dict[str, Any]:
         """See `Searcher.describe`."""
         return {**self.encoder.describe(), "similarity": similarity_of(self.encoder)}
 
-    def _encode(self, texts: Sequence[str], role: Any, *, progress: bool) -> Vectors:
+    def vectors(self, texts: Sequence[str], role: Any, *, progress: bool = False) -> Vectors:
+        """The vectors whose inner products rank; shape (texts, dimension)."""
         vectors = for_role(self.encoder, role).encode(texts, progress=progress)
         if similarity_of(self.encoder) == "dot":
             return vectors
@@ -112,38 +109,6 @@ class KeywordSearcher:
         return {"encoder": "BM25", "backend": "SQLite FTS5", "versions": {"sqlite": sqlite3.sqlite_version}}
 
 
-class HybridSearcher:
-    """Reciprocal rank fusion of an encoder and BM25, the first 1,000 of each."""
-
-    def __init__(self, encoder: TextEncoder) -> None:
-        self.parts: tuple[Searcher, ...] = (DenseSearcher(encoder), KeywordSearcher())
-        self.name = f"{HYBRID}{encoder.name}"
-
-    @property
-    def fingerprint(self) -> str:
-        """A hash of both parts'."""
-        return hashlib.sha256(" ".join(part.fingerprint for part in self.parts).encode()).hexdigest()
-
-    @property
-    def dimension(self) -> int | None:
-        """Length of the encoder's vectors."""
-        return self.parts[0].dimension
-
-    def search(self, data: RetrievalSet, depth: int, *, progress: bool = False) -> list[Hits]:
-        """See `Searcher.search`."""
-        dense, keyword = (part.search(data, FUSED, progress=progress) for part in self.parts)
-        places = id_places(data)
-        return [
-            ranked(*fused_scores(Ranking(*own), Ranking(*other)), places, depth)
-            for own, other in zip(dense, keyword, strict=True)
-        ]
-
-    def describe(self) -> dict[str, Any]:
-        """See `Searcher.describe`."""
-        dense, keyword = (part.describe() for part in self.parts)
-        return {**dense, "fused_with": keyword, "fusion": "reciprocal ranks, k = 60, the first 1000 of each"}
-
-
 class SavedRuns:
     """Runs in TREC's format: one file, or a folder with `SET.trec` of each set."""
 
@@ -166,40 +131,3 @@ class SavedRuns:
     def describe(self) -> dict[str, Any]:
         """See `Searcher.describe`."""
         return {"encoder": "saved run", "backend": self.path.name}
-
-
-def searcher_of(name: str, load: Callable[[str], TextEncoder]) -> Searcher:
-    """What a name on the command line means.
-
-    Args:
-        name: `bm25`; `hybrid:MODEL`; a run in TREC's format (`.trec`, `.run`), a folder of runs; or a model.
-        load: Loads a model.
-
-    Returns:
-        The searcher.
-
-    Raises:
-        InputError: There is no such file, or the model cannot be loaded.
-    """
-    if name == BM25:
-        return KeywordSearcher()
-    if name.startswith(HYBRID):
-        return HybridSearcher(load(name.removeprefix(HYBRID)))
-    return SavedRuns(_checked(Path(name))) if is_run(name) else DenseSearcher(load(name))
-
-
-def model_of(name: str) -> str | None:
-    """The model that a system needs; None of BM25 and of saved runs."""
-    return None if name == BM25 or is_run(name) else name.removeprefix(HYBRID)
-
-
-def is_run(name: str) -> bool:
-    """Whether a name is that of saved runs."""
-    path = Path(name)
-    return path.suffix in RUN_SUFFIXES or (path.is_dir() and any(path.glob(f"*{SUFFIX}")))
-
-
-def _checked(path: Path) -> Path:
-    if not path.exists():
-        raise InputError(f"no such file: {path}", "name a run in TREC's format")
-    return path

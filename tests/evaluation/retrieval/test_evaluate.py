@@ -14,7 +14,8 @@ from sentemb.encoding import load_encoder
 from sentemb.errors import InputError
 from sentemb.evaluation import compare, load_predictions, read_record, system_of, to_frame, write_record
 from sentemb.evaluation.retrieval import METRICS, evaluate_retrieval, query_scores
-from sentemb.evaluation.retrieval.searchers import DenseSearcher, HybridSearcher
+from sentemb.evaluation.retrieval.hybrid import HybridSearcher
+from sentemb.evaluation.retrieval.searchers import DenseSearcher
 from tests.evaluation.retrieval.conftest import make_set
 
 

@@ -1,0 +1,69 @@
+"""Queries that are cut out of documents: each is to find the document it was cut from, which has it no more.
+
+They tell how well a search reads the documents where nothing is judged (the inverse cloze task: Lee, Chang
+and Toutanova, Latent Retrieval for Weakly Supervised Open Domain Question Answering. ACL 2019). A query that
+stayed in its document would be found by its words alone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from sentemb.data.keywords import UNSPACED
+
+QUERIES = 200
+MOST_DOCUMENTS = 5000
+# Words of a query. In scripts without spaces up to three characters count as a word.
+_SHORTEST, _LONGEST = 3, 10
+_WORD = re.compile(f"[{UNSPACED}]{{1,3}}|[^\\s{UNSPACED}]+")
+
+
+class CutQueries(NamedTuple):
+    """Documents, some of which a query was cut from."""
+
+    queries: list[str]
+    documents: list[str]
+    """The query of the same place was cut from the first of them; the others are whole."""
+    rows: list[int]
+    """Where each stands among the texts that were given."""
+
+
+def cut_queries(
+    texts: Sequence[str], *, count: int = QUERIES, most: int = MOST_DOCUMENTS, seed: int = 0
+) -> CutQueries:
+    """Cut queries of 3 to 10 words out of a sample of documents, at most half of each.
+
+    Args:
+        texts: The documents, each once.
+        count: How many queries are wanted; fewer where fewer documents have 6 words.
+        most: How many documents are drawn.
+        seed: Of the draw.
+
+    Returns:
+        The queries and the documents.
+    """
+    generator = np.random.default_rng(seed)
+    drawn = generator.permutation(len(texts))[:most].tolist()
+    queries: list[str] = []
+    documents: list[str] = []
+    rows: list[int] = []
+    whole: list[int] = []
+    for position, row in enumerate(drawn):
+        if len(queries) == count:
+            whole.extend(drawn[position:])
+            break
+        words = [word.span() for word in _WORD.finditer(texts[row])]
+        if len(words) < 2 * _SHORTEST:
+            whole.append(row)
+            continue
+        length = min(int(generator.integers(_SHORTEST, _LONGEST + 1)), len(words) // 2)
+        first = int(generator.integers(len(words) - length + 1))
+        start, stop = words[first][0], words[first + length - 1][1]
+        queries.append(texts[row][start:stop])
+        documents.append(f"{texts[row][:start]} {texts[row][stop:]}".strip())
+        rows.append(row)
+    return CutQueries(queries, documents + [texts[row] for row in whole], rows + whole)

@@ -1,0 +1,137 @@
+"""Hybrid search: an encoder and BM25, fused."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Iterator, Sequence
+from typing import Any, Literal
+
+import numpy as np
+
+from sentemb._fusion import EVEN, FUSED, Ranking, fused_ranks, fused_scores
+from sentemb._fusion_weights import Fit, Judged, fit_weight, lean
+from sentemb.data.pseudo_queries import cut_queries
+from sentemb.data.retrieval import RetrievalSet
+from sentemb.encoding import TextEncoder
+from sentemb.encoding.encoder import Vectors, unique_texts
+from sentemb.evaluation.retrieval.ranking import Hits, id_places, nearest, ranked
+from sentemb.evaluation.retrieval.searchers import DenseSearcher, KeywordSearcher
+
+logger = logging.getLogger(__name__)
+
+Weights = Literal["cut", "judged", "ranks"]
+PREFIXES: dict[str, Weights] = {"hybrid:": "cut", "hybrid-fitted:": "judged", "hybrid-rrf:": "ranks"}
+"""How names begin, and where the weights of both parts come from; see `HybridSearcher`."""
+
+_FUSION = {
+    "cut": "standardised scores, weighted by queries cut from the documents",
+    "judged": "standardised scores, weighted by the other half of the judged queries",
+    "ranks": "reciprocal ranks, k = 60",
+}
+# Of fewer queries the draw says more than the parts do.
+_FEWEST = 20
+
+
+class HybridSearcher:
+    """An encoder and BM25, fused: the first 1,000 of each.
+
+    Args:
+        encoder: The encoder.
+        weights: `cut` takes the weights of both parts from queries that are cut from the documents, which
+            needs no judgement; `judged` fits them on one half of the set's judged queries for the other, and
+            the reverse; `ranks` is plain reciprocal rank fusion.
+
+    Attributes:
+        fits: What the weights of each set come from, by its name, of every search so far.
+    """
+
+    def __init__(self, encoder: TextEncoder, weights: Weights = "cut") -> None:
+        self.dense, self.keyword = DenseSearcher(encoder), KeywordSearcher()
+        self.weights = weights
+        self.name = f"{next(prefix for prefix, kind in PREFIXES.items() if kind == weights)}{encoder.name}"
+        self.fits: dict[str, list[Fit]] = {}
+
+    @property
+    def fingerprint(self) -> str:
+        """A hash of both parts' and of how they are fused."""
+        whole = (self.dense.fingerprint, self.keyword.fingerprint, _FUSION[self.weights])
+        return hashlib.sha256(" ".join(whole).encode()).hexdigest()
+
+    @property
+    def dimension(self) -> int | None:
+        """Length of the encoder's vectors."""
+        return self.dense.dimension
+
+    def search(self, data: RetrievalSet, depth: int, *, progress: bool = False) -> list[Hits]:
+        """See `Searcher.search`."""
+        texts, rows = unique_texts(data.documents)
+        documents = self.dense.vectors(texts, "document", progress=progress)
+        parts = self._parts(data, documents, rows, progress=progress)
+        total, places = len(data.documents), id_places(data)
+        if self.weights == "ranks":
+            return [ranked(*fused_ranks(*part), places, depth) for part in parts]
+        if self.weights == "judged":
+            weights = self._fitted(data, parts)
+        else:
+            weights = [self._leaning(data, texts, documents)] * len(parts)
+        return [
+            ranked(*fused_scores(*part, total, weight), places, depth)
+            for part, weight in zip(parts, weights, strict=True)
+        ]
+
+    def describe(self) -> dict[str, Any]:
+        """See `Searcher.describe`."""
+        dense, keyword = self.dense.describe(), self.keyword.describe()
+        return {**dense, "fused_with": keyword, "fusion": f"{_FUSION[self.weights]}, the first 1000 of each"}
+
+    def _parts(
+        self, data: RetrievalSet, documents: Vectors, rows: Any, *, progress: bool = False
+    ) -> list[tuple[Ranking, Ranking]]:
+        """The rankings of both for each query."""
+        queries = self.dense.vectors(data.queries, "query", progress=progress)
+        dense = nearest(queries, documents, rows, id_places(data), FUSED)
+        keyword = self.keyword.search(data, FUSED)
+        return [(Ranking(*own), Ranking(*other)) for own, other in zip(dense, keyword, strict=True)]
+
+    def _leaning(self, data: RetrievalSet, texts: list[str], vectors: Vectors) -> float:
+        """The encoder's weight, by queries that are cut from the documents."""
+        cut = cut_queries(texts)
+        count = len(cut.queries)
+        if count < _FEWEST:
+            return EVEN
+        names = [str(number) for number in range(len(cut.documents))]
+        judged = np.array([(number, number, 1) for number in range(count)], dtype=np.int64)
+        own = RetrievalSet(
+            data.name, "cut", names, cut.documents, names[:count], cut.queries, judged, data.language
+        )
+        documents = np.concatenate(
+            [self.dense.vectors(cut.documents[:count], "document"), vectors[cut.rows[count:]]]
+        )
+        parts = self._parts(own, documents, np.arange(len(documents)))
+        fit = lean(_judged(own, parts, range(count)))
+        self.fits[data.name] = [fit]
+        logger.warning("%s: %s %s", data.name, self.name, fit.reason("queries cut from the documents"))
+        return fit.weight
+
+    def _fitted(self, data: RetrievalSet, parts: Sequence[tuple[Ranking, Ranking]]) -> list[float]:
+        """The encoder's weight for each query, fitted on the half of the queries that it is not in."""
+        half = np.random.default_rng(0).permutation(len(parts)) % 2
+        fits = [fit_weight(_judged(data, parts, np.flatnonzero(half != side))) for side in (0, 1)]
+        self.fits[data.name] = fits
+        return [fits[side].weight for side in half]
+
+
+def _judged(data: RetrievalSet, parts: Sequence[tuple[Ranking, Ranking]], queries: Any) -> Iterator[Judged]:
+    """Some queries with their rankings and grades."""
+    ends = np.searchsorted(data.judged[:, 0], np.arange(len(data) + 1))
+    for query in queries:
+        rows = data.judged[ends[query] : ends[query + 1]]
+        # A document that the set does not hold counts as one that is never found.
+        grades = {
+            int(number) if number >= 0 else -place: float(grade)
+            for place, (_, number, grade) in enumerate(rows, 1)
+            if grade > 0
+        }
+        dense, keyword = parts[query]
+        yield Judged(dense, keyword, len(data.documents), grades)
