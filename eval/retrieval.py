@@ -5,7 +5,7 @@
     python eval/retrieval.py other-system.trec --sets scifact --data-dir data --output out
 
 Systems are encoders, searched exactly with their own prompts for queries and documents; `bm25`, SQLite's;
-`hybrid:MODEL`, the reciprocal rank fusion of both; and runs of other systems as TREC writes them. Sets are
+`hybrid:MODEL`, the fusion of both; and runs of other systems as TREC writes them. Sets are
 those of the catalogue or folders in BEIR's layout. Every system leaves a record with the ranks of all judged
 documents; without a system the tables are made of all records in the output folder.
 """

@@ -30,9 +30,9 @@ class Hit:
 
     Args:
         id: The document's id as the user gave it.
-        score: Cosine or inner product with the query, BM25 of keyword search, or the sum of
-            reciprocal ranks of both; larger is better. IVF-PQ
-            scores come from rounded vectors and are off by some thousandths.
+        score: Cosine or inner product with the query, BM25 of keyword search, or the sum of both
+            in standard units; larger is better. IVF-PQ scores come from rounded vectors and are off by some
+            thousandths.
         text: The document's text.
         metadata: The document's metadata.
         percentile: How many percent of random pairs of the index's texts have a lower score, up to the

@@ -169,7 +169,7 @@ class SearchIndex(OpenIndex):
             queries: One query or several.
             k: How many documents for each; all of them where there are fewer.
             mode: `dense` compares vectors, `keyword` ranks the documents that have words of the query by
-                BM25, `hybrid` fuses the first 1,000 of both by their ranks.
+                BM25, `hybrid` adds the scores of the first 1,000 of both in standard units.
             min_score: Leave out documents that score less, or that are in percent no nearer than so many
                 random pairs, as in "99.2%"; by default nothing is left out.
             where: Find only documents whose metadata meet all of these conditions, such as
