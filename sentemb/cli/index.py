@@ -228,11 +228,18 @@ def show_facts(folder: Path, manifest: Manifest, *, written: int = 0, tombstones
     if written or tombstones:
         found += f"; since then {written:,} vectors were written and {tombstones:,} died"
     size = bytes_on_disk(folder, manifest)
+    encoder, adapter = manifest.encoder, manifest.adapter
+    mapped = (
+        f"; of queries, mapped to {adapter.documents.name} of the documents with recall@10 "
+        f"{adapter.recall_new:.3f}"
+        if adapter
+        else ""
+    )
     facts = {
         "documents": f"{manifest.documents:,}, {manifest.left_out:,} blank ones left out",
         "long texts": _long_texts(manifest),
         "vectors": f"{manifest.vectors:,} of {manifest.dimension} dimensions, one for each unique text",
-        "encoder": f"{manifest.encoder.name} ({manifest.encoder.fingerprint[:12]}), {manifest.metric}",
+        "encoder": f"{encoder.name} ({encoder.fingerprint[:12]}), {manifest.metric}{mapped}",
         "kind": f"{manifest.factory}{_EFFORT[manifest.kind].format(manifest.effort)}",
         "chosen": manifest.reason,
         "recall@10": found,

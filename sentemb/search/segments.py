@@ -48,6 +48,11 @@ class Segments:
     def _base_alive(self) -> int:
         return len(self.base) - int(np.count_nonzero(self.dead))
 
+    @property
+    def alive(self) -> Numbers:
+        """The numbers of all vectors, rising."""
+        return np.concatenate([np.flatnonzero(~self.dead), self.numbers])
+
     def changed(self, dead: Numbers, numbers: Numbers, vectors: Vectors) -> Segments:
         """The same with more tombstones and more vectors."""
         tombs = self.dead.copy()

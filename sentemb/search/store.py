@@ -166,6 +166,12 @@ class DocumentStore:
         with self.reading() as connection:
             return [text for (text,) in connection.execute(query, (start, stop))]
 
+    def texts_of(self, numbers: Sequence[int]) -> list[str]:
+        """The unique texts with some rising numbers."""
+        query = "SELECT text FROM texts WHERE number IN (SELECT value FROM json_each(?)) ORDER BY number"
+        with self.reading() as connection:
+            return [text for (text,) in connection.execute(query, (json.dumps(list(numbers)),))]
+
     def numbers_of(self, texts: Sequence[str]) -> list[int]:
         """The numbers of texts that are here."""
         query = "SELECT number FROM texts WHERE digest = ?"
