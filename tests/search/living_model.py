@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from sentemb._fusion import FUSED
 from sentemb.search import Hit, SearchIndex
 from tests.search.bag_of_words import BagOfWords
 from tests.search.readers import Reader
@@ -22,7 +23,10 @@ FILTERS: list[tuple[dict[str, Any], Callable[[dict[str, Any]], bool]]] = [
         {"$or": [{"year": {"in": [2001]}}, {"kill": {">=": 2}}]},
         lambda fields: fields.get("year") == 2001 or fields.get("kill", 0) >= 2,
     ),
-    ({"year": {"exists": True}, "kill": {"exists": False}}, lambda fields: "year" in fields),
+    (
+        {"year": {"exists": True}, "kill": {"exists": False}},
+        lambda fields: "year" in fields and "kill" not in fields,
+    ),
 ]
 
 
@@ -80,7 +84,7 @@ class Model:
         assert agree(index.search(query, k, mode="keyword"), everything[:k])
         found = index.search(query, k, mode="keyword", where=where)
         assert agree(found, [pair for pair in everything if pair[0] in chosen][:k])
-        both = [index.search(query, len(texts) + 1, mode=mode) for mode in ("dense", "keyword")]
+        both = [index.search(query, FUSED, mode=mode) for mode in ("dense", "keyword")]
         assert agree(index.search(query, k, mode="hybrid"), fused(*both, texts, k, total=len(texts)))
 
     def check_vectors(self, hits: list[Hit], query: str, k: int) -> None:

@@ -1,0 +1,95 @@
+"""A change that is killed has happened or not: documents, vectors, words and filters agree."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sentemb.search import SearchIndex
+from tests.search.bag_of_words import BagOfWords
+from tests.search.forks import Forks
+from tests.search.living_model import Model
+
+DOCUMENTS = 1500
+
+
+def rows_of(rng: random.Random, ids: list[int], mark: int) -> list[tuple[int, str, dict[str, Any]]]:
+    """Documents of new and of known texts, with metadata that say which change made them."""
+    texts = (f"w{rng.randrange(40)} w{rng.randrange(40)} t{rng.randrange(900)}" for _ in ids)
+    return [(key, text, {"kill": mark, "year": 1999}) for key, text in zip(ids, texts, strict=True)]
+
+
+def change_of(rng: random.Random, how: str, model: Model, mark: int) -> tuple[list[Any], Model]:
+    """What a change is given, and the state that it leads to."""
+    new, known = model.copy(), list(model.documents)
+    if how == "delete":
+        ids = rng.sample(known, len(known) // 8)
+        new.drop(ids)
+        return ids, new
+    if how == "compact":
+        return [], new
+    fresh = [10_000 * mark + number for number in range(DOCUMENTS // 4)]
+    ids = fresh if how == "add" else rng.sample(known, len(known) // 4) + fresh[: DOCUMENTS // 20]
+    rows = rows_of(rng, ids, mark)
+    new.put(rows)
+    return rows, new
+
+
+def kill_changes(folder: Path, times: int, *, seed: int) -> Counter[str]:
+    """Kill changes at random moments; how often the old state was there, and the new one."""
+    rng, model, forks = random.Random(seed), Model(), Forks()
+    first = rows_of(rng, list(range(DOCUMENTS)), 0)
+    model.put(first)
+    SearchIndex.build(first, BagOfWords()).save(folder)
+    reader = SearchIndex.load(folder, BagOfWords())
+    seen: Counter[str] = Counter()
+    try:
+        for number in range(1, times + 1):
+            how = ("add", "update", "delete", "compact")[number % 4]
+            what, new = change_of(rng, how, model, number)
+            started = time.monotonic()
+            process = forks.begin(how, folder, what)
+            time.sleep(rng.uniform(0, rng.choice([0.1, 0.6])))
+            killed = forks.end(process)
+            model, state = check(folder, model, new), "old"
+            if model is new:
+                state = "new"
+            seen["killed" if killed else "done"] += 1
+            seen[f"{how} {state}"] += how != "compact"
+            model.check(reader, f"w{number % 40} w3", 9, number)
+            if time.monotonic() - started > 60:
+                pytest.fail(f"{how} hangs")
+    finally:
+        forks.close()
+    reader.compact()  # a writer after all of them
+    assert len(list(folder.iterdir())) == 3
+    assert model.is_that_of(SearchIndex.load(folder, BagOfWords()))
+    return seen
+
+
+def check(folder: Path, old: Model, new: Model) -> Model:
+    """The one of two states that a folder holds, in all that a search goes by."""
+    index = SearchIndex.load(folder, BagOfWords())
+    state = next(model for model in (new, old) if model.is_that_of(index))
+    for which, query in enumerate(("w1 w2", "w7 t5", "w30")):
+        state.check(index, query, 20, which)
+    return state
+
+
+def test_changes_killed_at_random_moments(tmp_path: Path) -> None:
+    seen = kill_changes(tmp_path / "index", 8, seed=1)
+    assert seen["killed"] >= 1
+
+
+@pytest.mark.slow
+def test_changes_killed_at_fifty_random_moments(tmp_path: Path) -> None:
+    seen = kill_changes(tmp_path / "index", 50, seed=2)
+    print(dict(seen))  # noqa: T201
+    assert seen["killed"] >= 20
+    for how in ("add", "update", "delete"):
+        assert seen[f"{how} old"] and seen[f"{how} new"], seen
