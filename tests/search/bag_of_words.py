@@ -51,7 +51,7 @@ class BagOfWords:
 class FewWords(BagOfWords):
     """Reads no more than so many words of a text, each of which is a token."""
 
-    def __init__(self, room: int) -> None:
+    def __init__(self, room: int = 2) -> None:
         super().__init__()
         words = Tokenizer(WordLevel({"word": 0}, unk_token="word"))
         words.pre_tokenizer = WhitespaceSplit()

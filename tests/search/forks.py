@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from sentemb.search.index import SearchIndex
-from tests.search.bag_of_words import BagOfWords
+from tests.search.bag_of_words import FewWords
 
 
 class Forks:
@@ -67,7 +67,7 @@ def change(how: str, folder: str, what: list[Any]) -> None:
     """What the process does that is killed."""
     if how == "nothing":
         return
-    index = SearchIndex.load(folder, BagOfWords())
+    index = SearchIndex.load(folder, FewWords())
     if how == "update":
         index.update(tuple(row) for row in what)
     elif how == "add":

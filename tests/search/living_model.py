@@ -10,7 +10,7 @@ import numpy as np
 
 from sentemb._fusion import FUSED
 from sentemb.search import Hit, SearchIndex
-from tests.search.bag_of_words import BagOfWords
+from tests.search.bag_of_words import FewWords
 from tests.search.readers import Reader
 from tests.search.reference import agree, bm25, fused
 
@@ -30,15 +30,30 @@ FILTERS: list[tuple[dict[str, Any], Callable[[dict[str, Any]], bool]]] = [
 ]
 
 
+def passages_of(text: str, room: int) -> list[str]:
+    """The passages of words, of which so many have room: as few as there can be, as even as can be."""
+    words = text.split()
+    count = -(-len(words) // room)
+    size = -(-len(words) // count)
+    return [" ".join(words[first : first + size]) for first in range(0, len(words), size)]
+
+
 class Model:
-    """Documents in the order in which they were last given, and one vector for each text."""
+    """Documents in the order in which they were last given, and one vector for each text or passage."""
 
     def __init__(self) -> None:
         self.documents: dict[Id, tuple[str, dict[str, Any]]] = {}
+        self.passages: dict[Id, list[str]] = {}
         self.vectors: dict[str, np.ndarray] = {}
         self.next_id = 0
 
-    def put(self, rows: Iterable[tuple[Id, str, dict[str, Any]]], vectors: np.ndarray | None = None) -> None:
+    def put(
+        self,
+        rows: Iterable[tuple[Id, str, dict[str, Any]]],
+        vectors: np.ndarray | None = None,
+        truncate: str = "split",
+    ) -> None:
+        encoder = FewWords()
         for place, (key, text, metadata) in enumerate(rows):
             self.documents.pop(key, None)
             if isinstance(key, int):
@@ -46,9 +61,12 @@ class Model:
             if not text.strip():
                 continue
             self.documents[key] = (text, metadata)
-            if text not in self.vectors:
-                vector = BagOfWords().encode([text])[0] if vectors is None else vectors[place]
-                self.vectors[text] = vector / np.linalg.norm(vector)
+            whole = vectors is not None or truncate == "warn"
+            self.passages[key] = [text] if whole else passages_of(text, encoder.tokens.room)
+            for passage in self.passages[key]:
+                if passage not in self.vectors:
+                    vector = encoder.encode([passage])[0] if vectors is None else vectors[place]
+                    self.vectors[passage] = vector / np.linalg.norm(vector)
         self._forget()
 
     def drop(self, ids: Iterable[Id]) -> int:
@@ -62,7 +80,8 @@ class Model:
         return deepcopy(self)
 
     def _forget(self) -> None:
-        alive = {text for text, _ in self.documents.values()}
+        self.passages = {key: self.passages[key] for key in self.documents}
+        alive = {passage for passages in self.passages.values() for passage in passages}
         self.vectors = {text: vector for text, vector in self.vectors.items() if text in alive}
 
     def is_that_of(self, index: SearchIndex | Reader) -> bool:
@@ -94,15 +113,22 @@ class Model:
     def _check(
         self, hits: list[Hit], documents: dict[Id, tuple[str, dict[str, Any]]], query: str, k: int
     ) -> None:
-        vector = BagOfWords().encode([query])[0]
+        vector = FewWords().encode([query])[0]
         vector /= np.linalg.norm(vector)
-        scores = {key: float(self.vectors[text] @ vector) for key, (text, _) in documents.items()}
+        near = {passage: float(own @ vector) for passage, own in self.vectors.items()}
+        scores = {key: max(near[passage] for passage in self.passages[key]) for key in documents}
         best = sorted(scores.values(), reverse=True)[:k]
         assert np.allclose([hit.score for hit in hits], best, rtol=0, atol=1e-6)
         assert len({(type(hit.id), hit.id) for hit in hits}) == len(hits) == min(k, len(scores))
         for hit in hits:
             assert abs(hit.score - scores[hit.id]) <= 1e-6
             assert (hit.text, hit.metadata) == documents[hit.id]
-        for text in {hit.text for hit in hits}:  # in the order they were given, none of them passed over
-            ids = [hit.id for hit in hits if hit.text == text]
-            assert ids == [key for key, row in documents.items() if row[0] == text][: len(ids)]
+            best_one = hit.text if hit.passage is None else hit.text[slice(*hit.passage)]
+            if len(self.passages[hit.id]) > 1:
+                assert best_one in self.passages[hit.id] and abs(near[best_one] - hit.score) <= 1e-6
+            else:  # what the model cuts is shown as far as it reads
+                assert best_one in (hit.text, " ".join(hit.text.split()[:2]) + " ")
+        alike = {key: (row[0], tuple(self.passages[key])) for key, row in documents.items()}
+        for one in {alike[hit.id] for hit in hits}:  # in the order they were given, none of them passed over
+            ids = [hit.id for hit in hits if alike[hit.id] == one]
+            assert ids == [key for key in documents if alike[key] == one][: len(ids)]

@@ -12,7 +12,8 @@ from typing import Any
 from sentemb.search.documents import Document
 from sentemb.search.hit import Hit
 from sentemb.search.index import SearchIndex
-from tests.search.bag_of_words import BagOfWords
+from sentemb.search.prepared import Span
+from tests.search.bag_of_words import FewWords
 
 
 class Reader:
@@ -33,7 +34,8 @@ class Reader:
 
     def search(self, query: str, k: int, **options: Any) -> list[Hit]:
         """As the index does."""
-        return [Hit(*row) for row in self._ask("search", query, k, options)]
+        rows = self._ask("search", query, k, options)
+        return [Hit(*row, passage=passage and Span(*passage)) for *row, passage in rows]
 
     def get(self, ids: Iterable[str | int]) -> list[Document | None]:
         """As the index does."""
@@ -66,7 +68,7 @@ def main() -> None:
     for line in sys.stdin:
         what, *rest = json.loads(line)
         if what == "open":
-            index = SearchIndex.load(rest[0], BagOfWords())
+            index = SearchIndex.load(rest[0], FewWords())
             answer: Any = None
         else:
             assert index is not None
@@ -81,7 +83,8 @@ def _answer(index: SearchIndex, what: str, rest: list[Any]) -> Any:
     if what == "get":
         return [None if one is None else (one.text, one.id, one.metadata) for one in index.get(rest[0])]
     query, k, options = rest
-    return [(hit.id, hit.score, hit.text, hit.metadata) for hit in index.search(query, k, **options)]
+    hits = index.search(query, k, **options)
+    return [(hit.id, hit.score, hit.text, hit.metadata, hit.passage) for hit in hits]
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from sentemb.search import SearchIndex
-from tests.search.bag_of_words import BagOfWords
+from tests.search.bag_of_words import FewWords
 from tests.search.forks import Forks
 from tests.search.living_model import Model
 
@@ -45,8 +45,8 @@ def kill_changes(folder: Path, times: int, *, seed: int) -> Counter[str]:
     rng, model, forks = random.Random(seed), Model(), Forks()
     first = rows_of(rng, list(range(DOCUMENTS)), 0)
     model.put(first)
-    SearchIndex.build(first, BagOfWords()).save(folder)
-    reader = SearchIndex.load(folder, BagOfWords())
+    SearchIndex.build(first, FewWords()).save(folder)
+    reader = SearchIndex.load(folder, FewWords())
     seen: Counter[str] = Counter()
     try:
         for number in range(1, times + 1):
@@ -68,13 +68,13 @@ def kill_changes(folder: Path, times: int, *, seed: int) -> Counter[str]:
         forks.close()
     reader.compact()  # a writer after all of them
     assert len(list(folder.iterdir())) == 3
-    assert model.is_that_of(SearchIndex.load(folder, BagOfWords()))
+    assert model.is_that_of(SearchIndex.load(folder, FewWords()))
     return seen
 
 
 def check(folder: Path, old: Model, new: Model) -> Model:
     """The one of two states that a folder holds, in all that a search goes by."""
-    index = SearchIndex.load(folder, BagOfWords())
+    index = SearchIndex.load(folder, FewWords())
     state = next(model for model in (new, old) if model.is_that_of(index))
     for which, query in enumerate(("w1 w2", "w7 t5", "w30")):
         state.check(index, query, 20, which)

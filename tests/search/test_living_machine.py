@@ -12,6 +12,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,7 +22,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from sentemb.errors import InputError
 from sentemb.search import Hit, SearchIndex
-from tests.search.bag_of_words import BagOfWords
+from tests.search.bag_of_words import FewWords
 from tests.search.forks import Forks
 from tests.search.living_model import Model
 from tests.search.readers import Reader
@@ -29,12 +30,12 @@ from tests.search.readers import Reader
 SEQUENCES = int(os.environ.get("SENTEMB_SEQUENCES", "20"))
 # Every change waits for the disk, which is not what is tested.
 MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
-DIMENSION = BagOfWords().dimension
+DIMENSION = FewWords().dimension
 
 QUERIES = [("w1 w2", 3), ("w7", 1), ("w3 w11", 50), ("w1 w30", 2)]
 
 words = st.integers(0, 30).map(lambda number: f"w{number}")
-texts = st.lists(words, min_size=1, max_size=3).map(" ".join) | st.sampled_from(["w1", "w1 w2", " "])
+texts = st.lists(words, min_size=1, max_size=5).map(" ".join) | st.sampled_from(["w1", "w1 w2", " "])
 ids = st.integers(0, 12) | st.sampled_from(["1", "a", "b", "ÿ", ""])
 rows = st.lists(
     st.tuples(ids, texts, st.sampled_from([{}, {"year": 1999}, {"year": 2001}])),
@@ -75,7 +76,7 @@ class Living(RuleBasedStateMachine):
         in_memory=st.booleans(),
     )
     def build(self, given: list[str], kind: str, in_memory: bool) -> None:
-        index = SearchIndex.build(given, BagOfWords(), kind=kind)
+        index = SearchIndex.build(given, FewWords(), kind=kind)
         self.model.put((number, text, {}) for number, text in enumerate(given))
         if in_memory:  # it is changed before it is saved
             index.delete([0])
@@ -86,17 +87,17 @@ class Living(RuleBasedStateMachine):
         self.patient.open(self.folder)
 
     def open(self) -> SearchIndex:
-        return SearchIndex.load(self.folder, BagOfWords())
+        return SearchIndex.load(self.folder, FewWords())
 
-    @rule(rows=rows, ready=st.none() | st.integers(0, 99))
-    def update(self, rows: list, ready: int | None) -> None:
+    @rule(rows=rows, ready=st.none() | st.integers(0, 99), truncate=st.sampled_from([None, "warn"]))
+    def update(self, rows: list, ready: int | None, truncate: Any) -> None:
         vectors = None
         if ready is not None:
             vectors = np.random.default_rng(ready).standard_normal((len(rows), DIMENSION))
         known = {key for key, text, _ in rows if key in self.model.documents and text.strip()}
-        done = self.index.update(rows, vectors)
+        done = self.index.update(rows, vectors, truncate=truncate)
         assert done.replaced == len(known) and done.given == len(rows)
-        self.model.put(rows, vectors)
+        self.model.put(rows, vectors, truncate or "split")
         self.check_files()
 
     @rule(rows=rows)
@@ -106,7 +107,8 @@ class Living(RuleBasedStateMachine):
                 self.index.add(rows)
             return
         rows = [row for row in rows if row[1].strip()]
-        assert self.index.add(rows) == (len(rows), 0, 0, 0, 0)
+        long = sum(len(text.split()) > 2 for _, text, _ in rows)
+        assert self.index.add(rows) == (len(rows), 0, 0, long, 0)
         self.model.put(rows)
 
     @rule(given=st.lists(texts.filter(str.strip), min_size=1, max_size=4))
@@ -136,7 +138,7 @@ class Living(RuleBasedStateMachine):
     @rule()
     def save_elsewhere(self) -> None:
         self.index.save(self.root / "copy", overwrite=True)
-        assert self.model.is_that_of(SearchIndex.load(self.root / "copy", BagOfWords()))
+        assert self.model.is_that_of(SearchIndex.load(self.root / "copy", FewWords()))
 
     @rule(
         how=st.sampled_from(["add", "update", "delete", "compact"]),
@@ -168,6 +170,9 @@ class Living(RuleBasedStateMachine):
         for index in (self.index, self.reader, self.patient):
             self.steps += 1
             assert index.count() == len(self.model.documents)
+        split = sum(len(passages) > 1 for passages in self.model.passages.values())
+        assert self.reader.manifest.split == split and self.reader.manifest.vectors == len(self.model.vectors)
+        for index in (self.index, self.reader, self.patient):
             self.model.check(index, *QUERIES[self.steps % 4], self.steps)
         assert self.model.is_that_of((self.reader, self.patient)[self.steps % 2])
 
