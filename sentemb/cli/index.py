@@ -16,7 +16,6 @@ from sentemb._files import read_json, refuse_output_over_input
 from sentemb.cli.console import next_step, progress_bar, say, show
 from sentemb.cli.options import AsJson, EncoderOptions, OutputFolder, Overwrite, grouped
 from sentemb.errors import InputError
-from sentemb.search.prepared import OVERLAP
 
 if TYPE_CHECKING:
     from sentemb.search import Hit, Manifest
@@ -30,18 +29,9 @@ STAGES = {
     "train": "learning codes",
     "terms": "indexing words",
     "index": "indexing",
+    "weigh": "weighing vectors and words",
 }
 COMPACTING = STAGES | {"encode": "copying vectors", "resume": "copying vectors"}
-TruncateOption = Annotated[
-    Literal["split", "warn", "error"],
-    typer.Option(help="Texts longer than the model reads: in passages, only their beginning, or refused."),
-]
-_FATES = {
-    "split": "new ones are split into passages",
-    "warn": "of new ones the beginning is indexed, with a warning",
-    "error": "new ones are refused",
-}
-_COUNTS = ("documents", "vectors", "left_out", "split", "cut")
 _EFFORT = {"flat": "", "hnsw": ", efSearch {}", "ivfpq": ", nprobe {}"}
 
 
@@ -63,22 +53,16 @@ def build(
     language: Annotated[
         str, typer.Option(help="Code of the documents' language, for keyword search: en, de; by words.")
     ] = "auto",
-    truncate: TruncateOption = "split",
-    overlap: Annotated[
-        float, typer.Option(help="Share of a passage that the next one may repeat, in whole sentences.")
-    ] = OVERLAP,
     overwrite: Overwrite = False,
 ) -> None:
     """Encode documents and index them; run the same command again to resume an interrupted build."""
     from sentemb.search.folder import check_output
     from sentemb.search.keywords import check_language
     from sentemb.search.plan import parse_bytes
-    from sentemb.search.truncation import check_truncation
     from sentemb.search.work import work_folder
 
     budget = None if memory_budget is None else parse_bytes(memory_budget)
     check_language(language)
-    check_truncation(truncate, overlap)
     check_output(output, overwrite=overwrite)
     refuse_output_over_input(output, [data, model])
     with work_folder(output.absolute().parent / f".{output.name}.building", announce=say) as work_dir:
@@ -100,11 +84,11 @@ def build(
                 metric=metric,
                 memory_budget=budget,
                 language=language,
-                truncate=truncate,
-                overlap=overlap,
                 work_dir=work_dir,
                 progress=by_stage(bar),
             )
+            bar(STAGES["weigh"], 0, 1)
+            index.fit()
         index.save(output, overwrite=overwrite)
     show_facts(output, index.manifest)
     next_step(f'sentemb index search {output} "..."')
@@ -168,7 +152,7 @@ def info(folder: IndexFolder, as_json: AsJson = False) -> None:
     elif view.manifest.living is None:
         typer.echo((folder / "manifest.json").read_text(encoding="utf-8"), nl=False)
     else:
-        now = {name: getattr(view.manifest, name) for name in _COUNTS}
+        now = {name: getattr(view.manifest, name) for name in ("documents", "vectors", "left_out")}
         typer.echo(json.dumps(read_json(folder / "manifest.json") | now | counts, indent=2))
 
 
@@ -191,6 +175,15 @@ def read_lines(file: Path | None, what: str, option: str) -> list[str]:
     if not texts:
         raise InputError(f"{file or 'standard input'} holds no {what}")
     return texts
+
+
+def as_integer(text: str) -> list[int]:
+    """The integer that a text is, in a list, or none."""
+    try:
+        number = int(text)
+    except ValueError:
+        return []
+    return [number] if str(number) == text and -(2**63) <= number < 2**63 else []
 
 
 def by_stage(
@@ -228,36 +221,20 @@ def show_facts(folder: Path, manifest: Manifest, *, written: int = 0, tombstones
     if written or tombstones:
         found += f"; since then {written:,} vectors were written and {tombstones:,} died"
     size = bytes_on_disk(folder, manifest)
-    encoder, adapter = manifest.encoder, manifest.adapter
-    mapped = (
-        f"; of queries, mapped to {adapter.documents.name} of the documents with recall@10 "
-        f"{adapter.recall_new:.3f}"
-        if adapter
-        else ""
-    )
     facts = {
         "documents": f"{manifest.documents:,}, {manifest.left_out:,} blank ones left out",
-        "long texts": _long_texts(manifest),
         "vectors": f"{manifest.vectors:,} of {manifest.dimension} dimensions, one for each unique text",
-        "encoder": f"{encoder.name} ({encoder.fingerprint[:12]}), {manifest.metric}{mapped}",
+        "encoder": f"{manifest.encoder.name} ({manifest.encoder.fingerprint[:12]}), {manifest.metric}",
         "kind": f"{manifest.factory}{_EFFORT[manifest.kind].format(manifest.effort)}",
         "chosen": manifest.reason,
         "recall@10": found,
         "keywords": _words(manifest.language),
+        "hybrid": manifest.hybrid.reason() if manifest.hybrid else "weighs both alike; `sentemb index fit`",
         "percentiles": _describe(manifest.calibration),
         "size": f"{format_bytes(size)} on disk, {manifest.bytes_per_vector:,.0f} bytes per vector",
         "built": ", ".join((manifest.created, *map(" ".join, manifest.versions.items()))),
     }
     show(Table("", ("index", str(folder)), tuple(facts.items()), names=2))
-
-
-def _long_texts(manifest: Manifest) -> str:
-    """What became of texts that are longer than the model reads, in a line."""
-    if not manifest.long:
-        return f"none; {_FATES[manifest.truncate]}"
-    counts = ((manifest.split, "in passages"), (manifest.cut, "of which only the beginning is found"))
-    parts = [f"{count:,} document{'s' * (count != 1)} {what}" for count, what in counts if count]
-    return f"{', '.join(parts)}; {_FATES[manifest.truncate]}"
 
 
 def _words(language: str | None) -> str:
@@ -293,11 +270,9 @@ def _show_hits(query: str, hits: list[Hit], calibration: Calibration | None) -> 
 
 def _shown(hit: Hit) -> tuple[str, list[tuple[int, int]]]:
     """What is printed of a document, and the words of the query in it."""
-    if hit.snippet is not None:
-        text, start, spans = hit.snippet.text, hit.snippet.start, hit.snippet.spans
-    else:
-        start, stop = hit.passage or (0, len(hit.text))
-        text, spans = hit.text[start:stop], ()
+    if hit.snippet is None:
+        return hit.text, []
+    text, start, spans = hit.snippet.text, hit.snippet.start, hit.snippet.spans
     before = "…" if start else ""
     after = "…" if start + len(text) < len(hit.text) else ""
     return f"{before}{text}{after}", [(begin + len(before), end + len(before)) for begin, end in spans]

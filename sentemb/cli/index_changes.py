@@ -11,20 +11,15 @@ import typer
 
 from sentemb._files import refuse_output_over_input
 from sentemb.cli.console import progress_bar
-from sentemb.cli.index import COMPACTING, IndexFolder, by_stage, read_lines, show_facts
+from sentemb.cli.index import COMPACTING, IndexFolder, as_integer, by_stage, read_lines, show_facts
 from sentemb.cli.options import DataDir
 from sentemb.errors import InputError
 
 if TYPE_CHECKING:
     from sentemb.search import Changed, SearchIndex
-    from sentemb.search.prepared import Truncate
 
 Data = Annotated[str, typer.Argument(help="File, folder, hub id or catalogue name.")]
 Moved = Annotated[str | None, typer.Option("--model", "-m", help="Where the encoder is now.")]
-TruncateNew = Annotated[
-    Literal["split", "warn", "error"] | None,
-    typer.Option(help="Texts longer than the model reads; as the index was built."),
-]
 TextColumn = Annotated[str | None, typer.Option(help="Column to encode.")]
 
 
@@ -35,12 +30,11 @@ def add(
     id_column: Annotated[
         str | None, typer.Option(help="Column with ids that are new; else the next integers.")
     ] = None,
-    truncate: TruncateNew = None,
     model: Moved = None,
     data_dir: DataDir = None,
 ) -> None:
     """Encode more documents and add them, all or none; an id that is in the index already is refused."""
-    _change(folder, data, text_column, id_column, truncate, model, data_dir, replacing=False)
+    _change(folder, data, text_column, id_column, model, data_dir, replacing=False)
 
 
 def update(
@@ -48,12 +42,11 @@ def update(
     data: Data,
     id_column: Annotated[str, typer.Option(help="Column with the ids.")],
     text_column: TextColumn = None,
-    truncate: TruncateNew = None,
     model: Moved = None,
     data_dir: DataDir = None,
 ) -> None:
     """Put documents in the place of those with their ids, all or none; those with new ids are added."""
-    _change(folder, data, text_column, id_column, truncate, model, data_dir, replacing=True)
+    _change(folder, data, text_column, id_column, model, data_dir, replacing=True)
 
 
 def delete(
@@ -73,7 +66,7 @@ def delete(
         check_id(text, f"id {position}")
 
     def work(writer: Writer) -> int:
-        return sum(writer.delete([text]) or writer.delete(_as_integer(text)) for text in wanted)
+        return sum(writer.delete([text]) or writer.delete(as_integer(text)) for text in wanted)
 
     deleted = change(folder, None, work)
     missing = len(wanted) - deleted
@@ -107,7 +100,6 @@ def _change(
     data: str,
     text_column: str | None,
     id_column: str | None,
-    truncate: Truncate | None,
     model: str | None,
     data_dir: Path | None,
     *,
@@ -122,7 +114,7 @@ def _change(
     index = SearchIndex.load(folder, model)
     with progress_bar() as bar:
         method: Callable[..., Changed] = index.update if replacing else index.add
-        done = method(itertools.chain(first, documents), truncate=truncate, progress=by_stage(bar))
+        done = method(itertools.chain(first, documents), progress=by_stage(bar))
     _say_changed(index, done)
 
 
@@ -132,17 +124,4 @@ def _say_changed(index: SearchIndex, done: Changed) -> None:
         parts.append(f"replaced {done.replaced:,}")
     if done.left_out:
         parts.append(f"left out {done.left_out:,} blank")
-    if done.split:
-        parts.append(f"{done.split:,} in passages")
-    if done.cut:
-        parts.append(f"{done.cut:,} by their beginning only")
     typer.echo(f"{', '.join(parts)}; {index.count():,} documents in all")
-
-
-def _as_integer(text: str) -> list[int]:
-    """The integer that a text is, in a list, or none."""
-    try:
-        number = int(text)
-    except ValueError:
-        return []
-    return [number] if str(number) == text and -(2**63) <= number < 2**63 else []

@@ -2,6 +2,7 @@ from .documents import Document as Document
 from .documents import read_documents as read_documents
 from .hit import Hit as Hit
 from .hit import Snippet as Snippet
+from .hybrid_weight import HybridWeight as HybridWeight
 from .index import SearchIndex as SearchIndex
 from .manifest import Manifest as Manifest
 from .manifest import Recall as Recall

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import shutil
 import tempfile
 import weakref
@@ -10,12 +11,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, overload
 
+from sentemb._fusion import EVEN
+from sentemb.encoding.encoder import TextEncoder
 from sentemb.errors import InputError
 from sentemb.search.build import build_in
 from sentemb.search.documents import as_documents
-from sentemb.search.encoders import facts_of, matching, resolve
+from sentemb.search.encoders import matching, resolve
+from sentemb.search.fitting import weight_by_cutting, weight_by_judged
 from sentemb.search.hit import Hit
+from sentemb.search.hybrid_weight import HybridWeight
 from sentemb.search.keywords import AUTO, check_language
+from sentemb.search.manifest import EncoderFacts
 from sentemb.search.open_index import OpenIndex
 from sentemb.search.plan import Kind, Metric
 from sentemb.search.prepared import OVERLAP, Truncate
@@ -24,9 +30,10 @@ from sentemb.search.segments import Segments
 from sentemb.search.shards import Progress
 from sentemb.search.source import EncoderSource
 from sentemb.search.truncation import Truncation
-from sentemb.search.upgrade import SAMPLE, upgrade
 from sentemb.search.view import View, open_view
 from sentemb.search.work import SHARDS, locked
+
+logger = logging.getLogger(__name__)
 
 
 class SearchIndex(OpenIndex):
@@ -42,6 +49,11 @@ class SearchIndex(OpenIndex):
         >>> SearchIndex.load("animals").search("kitten", k=1)[0].text
         'a cat sat'
     """
+
+    def __init__(self, view: View, encoder: TextEncoder) -> None:
+        super().__init__(view, encoder)
+        self._measured: list[HybridWeight | None] = []
+        self._said: HybridWeight | None = None
 
     @classmethod
     def build(
@@ -98,7 +110,10 @@ class SearchIndex(OpenIndex):
         check_language(language)
         loaded = resolve(encoder)
         truncation = Truncation(loaded, truncate, overlap)
-        facts = facts_of(loaded, encoder, source)
+        if source is None and isinstance(encoder, (str, Path)):
+            source = EncoderSource(str(encoder))
+        place = source.located() if source else None
+        facts = EncoderFacts(loaded.name, loaded.fingerprint, place, loaded.describe())
         folder = Path(tempfile.mkdtemp(prefix="sentemb-index-")) if work_dir is None else Path(work_dir)
         try:
             with locked(folder):
@@ -196,9 +211,52 @@ class SearchIndex(OpenIndex):
             if mode == "dense":
                 rank = by_vectors(self._view, encoded, wanted)
             else:
-                rank = by_both(self._current(), encoded, texts, wanted)
+                weight = self._weight(measure=vectors is None)
+                rank = by_both(self._current(), encoded, texts, wanted, weight)
         hits = find(self._current, rank, texts, wanted)
         return hits[0] if isinstance(queries, str) else hits
+
+    def fit(
+        self,
+        queries: Sequence[str] | None = None,
+        relevant: Sequence[Iterable[str | int] | Mapping[str | int, float]] | None = None,
+    ) -> HybridWeight | None:
+        """Find out how much hybrid search should trust vectors and words, and keep it with the index.
+
+        Args:
+            queries: Queries whose documents are known; ten are better than none, fifty are plenty. Without
+                any, up to 200 are cut from the documents, which says less but needs no judgement.
+            relevant: For each query the ids of its relevant documents, or their grades by id.
+
+        Returns:
+            The weight and what it comes from; None where there are too few documents to cut queries from.
+
+        Raises:
+            InputError: A query is blank, there is not one entry in `relevant` for each, no relevant document
+                is in the index, or the folder cannot be written to.
+        """
+        if queries is None and relevant is None:
+            weight = weight_by_cutting(self._current, self._encoder)
+        elif queries is None or relevant is None:
+            raise InputError("queries and relevant documents belong together", "give both or neither")
+        else:
+            weight = weight_by_judged(self._current, self._encoder, queries, relevant)
+        self._keep(weight)
+        return weight
+
+    def _weight(self, *, measure: bool) -> float:
+        """The encoder's weight in hybrid search; where none is kept, it is found out once for this object."""
+        kept = self.manifest.hybrid
+        if kept is None and measure:
+            if not self._measured:
+                self._measured = [weight_by_cutting(self._current, self._encoder)]
+            (kept,) = self._measured
+        if kept is None:
+            return EVEN
+        if kept.one_is_bad and kept != self._said:
+            logger.warning("%s", kept.reason())
+            self._said = kept
+        return kept.weight
 
     @classmethod
     def load(cls, path: str | Path, encoder: Any | None = None, *, verify: bool = True) -> SearchIndex:
@@ -217,62 +275,4 @@ class SearchIndex(OpenIndex):
             InputError: No index, a damaged one, or another encoder than the one it was built with.
         """
         view = open_view(Path(path), verify=verify)
-        return cls(view, matching(encoder, view, Path(path)))
-
-    @classmethod
-    def upgrade(
-        cls,
-        path: str | Path,
-        encoder: Any,
-        *,
-        source: EncoderSource | None = None,
-        adapter: bool = False,
-        sample: int = SAMPLE,
-        truncate: Truncate | None = None,
-        kind: Kind | Literal["auto"] | None = None,
-        memory_budget: int | None = None,
-        work_dir: str | Path | None = None,
-        progress: Progress | None = None,
-    ) -> SearchIndex:
-        """Change an index folder to another encoder, and open it.
-
-        Until the last moment the folder is the old index; processes that have it open keep it, and other
-        writers wait.
-
-        Args:
-            path: The folder.
-            encoder: The new encoder, as for `build`. If it is the one of the documents already, only an
-                adapter is taken away, if there is one.
-            source: As for `build`.
-            adapter: Keep the vectors of the documents, and map those of queries to them by a linear map that
-                is learned from a sample of the documents. `manifest.adapter` says what that costs. Documents
-                that are added later are encoded with the old encoder, which must be there for that.
-            sample: From how many texts the map is learned.
-            truncate: As for `build`; by default what the index was built with. Without `adapter`, texts are
-                cut anew, for what the new encoder reads.
-            kind: As for `compact`.
-            memory_budget: As for `compact`.
-            work_dir: As for `build`.
-            progress: As for `build`.
-
-        Returns:
-            The index with the new encoder.
-
-        Raises:
-            InputError: No index; with `adapter`, too few texts or an IVF-PQ index without re-ranking codes.
-        """
-        loaded = resolve(encoder)
-        with tempfile.TemporaryDirectory(prefix="sentemb-index-") as temporary:
-            upgrade(
-                Path(path),
-                loaded,
-                facts_of(loaded, encoder, source),
-                Path(temporary if work_dir is None else work_dir),
-                adapter=adapter,
-                sample=sample,
-                truncate=truncate,
-                kind=kind,
-                memory_budget=memory_budget,
-                progress=progress or (lambda stage, done, total: None),
-            )
-        return cls.load(path, loaded)
+        return cls(view, matching(encoder, view.manifest, Path(path)))

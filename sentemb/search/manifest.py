@@ -20,6 +20,7 @@ from pydantic import TypeAdapter, ValidationError
 from sentemb._files import write_text
 from sentemb.errors import InputError
 from sentemb.search.calibration import Calibration
+from sentemb.search.hybrid_weight import HybridWeight
 from sentemb.search.plan import Kind, Metric
 from sentemb.search.prepared import OVERLAP, Truncate
 from sentemb.search.source import EncoderSource
@@ -29,7 +30,7 @@ LIVING_FORMAT = 4
 _READABLE = (1, 2, FORMAT, LIVING_FORMAT)
 NAME = "manifest.json"
 
-Role = Literal["vectors", "documents", "living", "adapter"]
+Role = Literal["vectors", "documents", "living"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,37 +69,6 @@ class EncoderFacts:
     source: EncoderSource | None
     details: dict[str, Any]
 
-    def moved(self, change: Callable[[EncoderSource], EncoderSource]) -> EncoderFacts:
-        """The same with another place, where it has one."""
-        return self if self.source is None else dataclasses.replace(self, source=change(self.source))
-
-
-@dataclass(frozen=True, slots=True)
-class AdapterFacts:
-    """The map that takes queries of the index's encoder to vectors of another one; see `Learned`.
-
-    Args:
-        documents: The encoder of the documents.
-        dimension: Length of the vectors of queries before they are mapped.
-        sample: Number of texts that both encoders have encoded.
-        method: The family of the map.
-        recall_new: recall@10 of mapped queries against the new encoder's own search.
-        recall_old: The same against the old encoder's search.
-        unadapted: The same of the old encoder's search against the new one's.
-        queries: Number of held-out texts these were measured with.
-        corpus: Number of held-out texts these were searched among.
-    """
-
-    documents: EncoderFacts
-    dimension: int
-    sample: int
-    method: str
-    recall_new: float
-    recall_old: float
-    unadapted: float
-    queries: int
-    corpus: int
-
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
@@ -118,8 +88,7 @@ class Manifest:
         vectors: Number of unique texts and passages, each of which has one vector.
         left_out: Number of blank documents that were left out.
         versions: Versions of sentemb, faiss and numpy.
-        files: `vectors`, `documents`, and `adapter` where there is one; empty until the index is saved. A
-            living index has no `documents`.
+        files: `vectors` and `documents`; empty until the index is saved. A living index has `vectors` alone.
         living: The database of a living index.
         lineage: The same for all states of one index, however often it was changed and compacted.
         asked: Whether the kind was asked for, so that compaction keeps it.
@@ -130,9 +99,9 @@ class Manifest:
             of earlier versions.
         next_id: The id that the next document without one gets, where deleted documents had higher ones.
         calibration: What scores mean; None for few texts, and in folders of earlier versions.
+        hybrid: How much hybrid search trusts vectors and words; None where that was not found out.
         language: The language whose rules cut texts to words for keyword search, `und` where it is not known;
             None for an index from before there was keyword search, which compaction makes.
-        adapter: The map of queries to the vectors of documents, where another encoder made those.
     """
 
     created: str
@@ -158,8 +127,8 @@ class Manifest:
     split: int = 0
     cut: int = 0
     calibration: Calibration | None = None
+    hybrid: HybridWeight | None = None
     language: str | None = None
-    adapter: AdapterFacts | None = None
 
     @property
     def long(self) -> int:
@@ -177,11 +146,6 @@ class Manifest:
         return [*(stored.name for stored in self.files.values()), *([self.living] if self.living else [])]
 
     @property
-    def kept(self) -> dict[Role, StoredFile]:
-        """The files that stay when the documents change and the vectors are indexed anew."""
-        return {role: stored for role, stored in self.files.items() if role == "adapter"}
-
-    @property
     def bytes_per_vector(self) -> float:
         """Size of the saved faiss index for each vector; 0 before it is saved."""
         stored = self.files.get("vectors")
@@ -194,10 +158,10 @@ class Manifest:
         write_text(folder / NAME, _sealed(dataclasses.asdict(seen), number))
 
     def _with_source(self, change: Callable[[EncoderSource], EncoderSource]) -> Manifest:
-        adapter = self.adapter
-        if adapter is not None:
-            adapter = dataclasses.replace(adapter, documents=adapter.documents.moved(change))
-        return dataclasses.replace(self, encoder=self.encoder.moved(change), adapter=adapter)
+        if self.encoder.source is None:
+            return self
+        encoder = dataclasses.replace(self.encoder, source=change(self.encoder.source))
+        return dataclasses.replace(self, encoder=encoder)
 
     @classmethod
     def read(cls, folder: Path) -> Manifest:
@@ -233,8 +197,7 @@ class Manifest:
             first = error.errors()[0]
             place = ".".join(map(str, first["loc"]))
             raise InputError(f"{path}, {place}: {first['msg']}", "build the index again") from None
-        wanted = {"vectors": True, "documents": not manifest.living, "adapter": manifest.adapter is not None}
-        if {*manifest.files} != {role for role, there in wanted.items() if there}:
+        if {*manifest.files} != ({"vectors"} if manifest.living else {"vectors", "documents"}):
             raise InputError(f"{path} does not name its files", "build the index again")
         if any(Path(name).name != name for name in manifest.names):
             raise InputError(f"{path} names a file outside its folder", "build the index again")

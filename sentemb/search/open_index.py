@@ -15,8 +15,8 @@ from sentemb.encoding.encoder import TextEncoder, Vectors
 from sentemb.errors import InputError
 from sentemb.search.compaction import compact
 from sentemb.search.documents import Document, check_id
-from sentemb.search.encoders import AdaptedEncoder, for_documents
-from sentemb.search.folder import save_folder
+from sentemb.search.folder import changing, save_folder
+from sentemb.search.hybrid_weight import HybridWeight
 from sentemb.search.manifest import Manifest, Role
 from sentemb.search.plan import Kind
 from sentemb.search.prepared import Prepared, Truncate
@@ -88,8 +88,8 @@ class OpenIndex:
 
         Args:
             documents: As for `build`; a document without an id gets the next integer.
-            vectors: Their vectors, float (n, dim), from the encoder of the index's documents; by default they
-                are encoded. A text that the index has already keeps the vector it has.
+            vectors: Their vectors, float (n, dim), from the encoder of the index; by default they are
+                encoded. A text that the index has already keeps the vector it has.
             truncate: What becomes of texts that are longer than the model reads, as for `build`; by default
                 what the index was built with. Documents with vectors are indexed as they are.
             progress: Called with `("encode", done, 0)`.
@@ -129,12 +129,9 @@ class OpenIndex:
         return self._add(documents, vectors, truncate, progress, replacing=True)
 
     def _ready(self, vectors: Any, queries: int) -> Vectors:
-        adapted = self._encoder if isinstance(self._encoder, AdaptedEncoder) else None
-        dimension = adapted.queries.dimension if adapted else self._view.manifest.dimension
-        ready = ReadyVectors(vectors, dimension, "query")
+        ready = ReadyVectors(vectors, self._view.manifest.dimension, "query")
         ready.check_count(queries)
-        rows = ready.at(range(queries))
-        return adapted.mapped(rows) if adapted else rows
+        return ready.at(range(queries))
 
     def _add(
         self,
@@ -146,15 +143,14 @@ class OpenIndex:
         replacing: bool,
     ) -> Changed:
         facts = self._view.manifest
+        truncation = Truncation(self._encoder, truncate or facts.truncate, facts.overlap)
         ready = None if vectors is None else ReadyVectors(vectors, facts.dimension)
-        encoder = self._encoder if ready else for_documents(self._encoder)
-        truncation = Truncation(encoder, truncate or facts.truncate, facts.overlap)
 
         def prepare(given: Iterator[Document]) -> Iterator[Prepared]:
             return truncation.prepared(given) if ready is None else map(Prepared, given)
 
         def encode(positions: Sequence[int], texts: Sequence[str]) -> Vectors:
-            return encode_checked(encoder, texts) if ready is None else ready.at(positions)
+            return encode_checked(self._encoder, texts) if ready is None else ready.at(positions)
 
         def work(writer: Writer) -> Changed:
             report = progress or (lambda stage, done, total: None)
@@ -263,6 +259,19 @@ class OpenIndex:
         """
         compact(self._folder(), kind=kind, memory_budget=memory_budget, progress=progress)
 
+    def _keep(self, weight: HybridWeight | None) -> None:
+        """Write a weight into the manifest, in one step."""
+        with self._lock:
+            if self._view.folder is None:
+                self._view = replace(self._view, manifest=replace(self._view.manifest, hybrid=weight))
+                return
+            path, line = self._view.folder, self._view.manifest.line
+        with changing(path):
+            manifest = Manifest.read(path)
+            if manifest.line != line:
+                raise InputError(f"{path} holds another index than the one that was opened", "open it again")
+            replace(manifest, hybrid=weight).write(path)
+
     def _folder(self) -> Path:
         """Where the index changes; one that was only built gets a folder for as long as it lives."""
         with self._lock:
@@ -287,6 +296,4 @@ def _ids(ids: Iterable[str | int]) -> list[str | int]:
 def _write(view: View, path: Path, *, overwrite: bool) -> Manifest:
     documents: Role = "documents" if view.manifest.living is None else "living"
     writers = {"vectors": view.segments.base.write, documents: view.store.copy_to}
-    if view.adapter is not None:
-        writers["adapter"] = view.adapter.write
     return save_folder(path, view.manifest, writers, overwrite=overwrite)

@@ -7,7 +7,7 @@ from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 
-from sentemb._fusion import FUSED, Ranking, fuse
+from sentemb._fusion import EVEN, FUSED, Ranking, fuse
 from sentemb.encoding.encoder import Vectors
 from sentemb.errors import InputError
 from sentemb.search.calibration import lowest_score
@@ -76,8 +76,10 @@ def by_keywords(view: View, queries: Sequence[str], wanted: Wanted) -> Rank:
     return lambda now: now.rank_by_keywords(terms, wanted.k, least, wanted.where)
 
 
-def by_both(view: View, encoded: Vectors, queries: Sequence[str], wanted: Wanted) -> Rank:
-    """Rank by the fusion of both rankings."""
+def by_both(
+    view: View, encoded: Vectors, queries: Sequence[str], wanted: Wanted, weight: float = EVEN
+) -> Rank:
+    """Rank by the fusion of both rankings, with the vectors' weight."""
     longer = wanted._replace(k=max(wanted.k, FUSED), min_score=None)
     parts = (by_vectors(view, encoded, longer), by_keywords(view, queries, longer))
     least = lowest_score(wanted.min_score, None, 0)
@@ -88,7 +90,7 @@ def by_both(view: View, encoded: Vectors, queries: Sequence[str], wanted: Wanted
         if dense is None or keyword is None or part is None:
             return None
         return [
-            _fused(by_meaning, by_words, part.documents, wanted.k, least)
+            _fused(by_meaning, by_words, part.documents, weight, wanted.k, least)
             for by_meaning, by_words in zip(dense, keyword, strict=True)
         ]
 
@@ -96,9 +98,9 @@ def by_both(view: View, encoded: Vectors, queries: Sequence[str], wanted: Wanted
 
 
 def _fused(
-    dense: list[Ranked], keyword: list[Ranked], total: int, k: int, least: float | None
+    dense: list[Ranked], keyword: list[Ranked], total: int, weight: float, k: int, least: float | None
 ) -> list[Ranked]:
-    fused = fuse(_ranking(dense), _ranking(keyword), total, depth=k)
+    fused = fuse(ranking(dense), ranking(keyword), total, weight, depth=k)
     texts = {one.document: one.text for one in dense}
     return [
         Ranked(score, document, texts.get(document))
@@ -107,7 +109,8 @@ def _fused(
     ]
 
 
-def _ranking(ranked: list[Ranked]) -> Ranking:
+def ranking(ranked: list[Ranked]) -> Ranking:
+    """The same as arrays."""
     documents = np.array([one.document for one in ranked], dtype=np.int64)
     return Ranking(documents, np.array([one.score for one in ranked]))
 

@@ -166,11 +166,18 @@ class DocumentStore:
         with self.reading() as connection:
             return [text for (text,) in connection.execute(query, (start, stop))]
 
-    def texts_of(self, numbers: Sequence[int]) -> list[str]:
-        """The unique texts with some rising numbers."""
-        query = "SELECT text FROM texts WHERE number IN (SELECT value FROM json_each(?)) ORDER BY number"
+    def texts_of(self, numbers: Iterable[int]) -> list[str]:
+        """Unique texts that are here, by their numbers."""
+        query = "SELECT text FROM texts WHERE number = ?"
         with self.reading() as connection:
-            return [text for (text,) in connection.execute(query, (json.dumps(list(numbers)),))]
+            return [connection.execute(query, (number,)).fetchone()[0] for number in numbers]
+
+    def document_numbers(self, ids: Iterable[str | int]) -> dict[str | int, int]:
+        """The numbers of documents by their ids, without those that are not here."""
+        query = "SELECT number FROM documents WHERE id = ?"
+        with self.reading() as connection:
+            rows = ((key, connection.execute(query, (key,)).fetchone()) for key in ids)
+            return {key: row[0] for key, row in rows if row is not None}
 
     def numbers_of(self, texts: Sequence[str]) -> list[int]:
         """The numbers of texts that are here."""

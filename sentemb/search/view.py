@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from sentemb.encoding.encoder import Vectors
 from sentemb.errors import InputError
-from sentemb.search.adapter import Adapter
 from sentemb.search.folder import open_folder
 from sentemb.search.keywords import Keywords
 from sentemb.search.living import LivingStore
@@ -69,7 +68,6 @@ class View:
         stamp: When the folder's manifest was written.
         parts: What the latest filters have left.
         keywords: The terms of its documents.
-        adapter: The map of queries to vectors of the index, where another encoder made those.
     """
 
     manifest: Manifest
@@ -80,7 +78,6 @@ class View:
     folder: Path | None = None
     stamp: Any = None
     parts: dict[str, Part] = field(default_factory=dict)
-    adapter: Adapter | None = None
     keywords: Keywords = field(init=False)
 
     def __post_init__(self) -> None:
@@ -229,6 +226,23 @@ class View:
             )
         return self.segments.rows(np.array(numbers, dtype=np.int64))
 
+    def numbers_of(self, ids: Iterable[str | int]) -> dict[str | int, int] | None:
+        """The numbers of the documents with some ids that there are; None as for `rank`."""
+        with self.store.reading():
+            return self.store.document_numbers(ids) if self.store.version() == self.version else None
+
+    def sample(self, count: int) -> tuple[list[str], Vectors] | None:
+        """Some of the texts, always the same, and their vectors (n, dim); None as for `rank`."""
+        alive = self.segments.alive
+        if not self.segments.base.keeps_vectors:
+            alive = self.segments.numbers
+        chosen = np.random.default_rng(0).permutation(alive)[:count]
+        with self.store.reading():
+            if self.store.version() != self.version:
+                return None
+            texts = self.store.texts_of(chosen.tolist())
+        return texts, self.segments.rows(chosen)
+
     def vectors_of(self, texts: Sequence[str]) -> Vectors:
         """The vectors (n, dim) of texts that are here."""
         return self.segments.rows(np.array(self.store.numbers_of(texts), dtype=np.int64))
@@ -261,11 +275,7 @@ def open_view(path: Path, *, verify: bool) -> View:
                 store.verify()
         if not fits:
             raise InputError(f"the vectors of {path} are not those of its manifest", "build it again")
-        facts, adapter = manifest.adapter, None
-        if facts is not None:
-            file = path / manifest.files["adapter"].name
-            adapter = Adapter.read(file, facts.dimension, manifest.dimension)
-        return View(manifest, segments, store, folder=path, stamp=stamp, adapter=adapter)._caught_up()
+        return View(manifest, segments, store, folder=path, stamp=stamp)._caught_up()
 
     # Before anything is read: a manifest that is replaced meanwhile is seen by the next search.
     stamp = _stamp(path)

@@ -11,10 +11,10 @@ from typing import Any, Protocol
 import numpy as np
 
 from sentemb._files import sha256_of
+from sentemb.data.bm25 import bm25_scores, bm25_weights, count_terms
 from sentemb.data.retrieval import RetrievalSet
 from sentemb.encoding import TextEncoder, for_role, similarity_of
 from sentemb.encoding.encoder import Vectors, unique_texts
-from sentemb.evaluation.retrieval.bm25 import bm25_scores, bm25_weights, count_terms
 from sentemb.evaluation.retrieval.ranking import Hits, best, id_places, nearest, rows_of_block
 from sentemb.evaluation.retrieval.trec import SUFFIX, read_run, run_file
 

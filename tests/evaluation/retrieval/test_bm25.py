@@ -7,10 +7,10 @@ import sqlite3
 import numpy as np
 import pytest
 
+from sentemb.data.bm25 import bm25_scores, bm25_weights, count_terms
 from sentemb.data.keywords import tokenizer
 from sentemb.data.retrieval import RetrievalSet, retrieval_set
 from sentemb.evaluation.retrieval import KeywordSearcher
-from sentemb.evaluation.retrieval.bm25 import bm25_scores, bm25_weights, count_terms
 
 
 def test_scores_are_sqlites(judged_set: RetrievalSet) -> None:
