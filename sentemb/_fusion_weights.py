@@ -15,9 +15,10 @@ from sentemb._fusion import EVEN, Double, Integers, Ranking, in_units
 _WEIGHTS = np.linspace(0.0, 1.0, 21)
 _DEPTH = 10
 _DISCOUNTS = 1 / np.log2(np.arange(_DEPTH) + 2.0)
-# Queries that are cut from documents are not users' queries: neither ranking is left with less than this.
-_LEAST_OF_CUT = 0.25
-# Of what both rankings find, the part below which one of them is bad.
+# Queries that are cut from documents are not users': neither ranking is left with little, and keyword search
+# not with less than 0.3, for an encoder that knows nothing but topics finds such documents too.
+_CUT_FROM, _CUT_TO = 0.25, 0.7
+# Of what both rankings find, the part below which one of them is bad: less than half of the other's.
 _BAD = 1 / 3
 
 
@@ -60,9 +61,9 @@ class Fit(NamedTuple):
 def fit_weight(queries: Iterable[Judged]) -> Fit:
     """The weight by judged queries; ten of them are better than none, fifty are plenty.
 
-    Of all weights that no more than one standard error of the queries' differences parts from the best, it is
-    the one that is nearest to what the encoder finds of what both find, each on its own. So few queries move
-    it only where they agree.
+    Of all weights that are at most one standard error of the queries' differences worse than the best, it is
+    the one that is nearest to 0.5; where one ranking finds less than half of what the other does, nearest to
+    the encoder's part of what both find. So few queries move it only where they agree.
 
     Args:
         queries: The queries with both rankings.
@@ -70,15 +71,14 @@ def fit_weight(queries: Iterable[Judged]) -> Fit:
     Returns:
         The weight; `EVEN` where there is no query, or none that either ranking answers.
     """
-    scores = _scores(queries)
-    return _fit(scores, _nearest(scores, _share(scores)))
+    return _fit(_scores(queries), 0.0, 1.0)
 
 
 def lean(queries: Iterable[Judged]) -> Fit:
     """The weight by queries that are cut from the documents, see `sentemb.data.pseudo_queries`.
 
-    As `fit_weight`, but from 0.25 to 0.75, and never leaning on the ranking that finds less than half of
-    what the other does.
+    As `fit_weight`, but from 0.25 to 0.7, and never leaning on a ranking that finds less than half of what
+    the other does.
 
     Args:
         queries: The queries with both rankings.
@@ -88,9 +88,7 @@ def lean(queries: Iterable[Judged]) -> Fit:
     """
     scores = _scores(queries)
     share = _share(scores)
-    low = EVEN if share > 1 - _BAD else _LEAST_OF_CUT
-    high = EVEN if share < _BAD else 1 - _LEAST_OF_CUT
-    return _fit(scores, float(np.clip(_nearest(scores, float(np.clip(share, low, high))), low, high)))
+    return _fit(scores, EVEN if share > 1 - _BAD else _CUT_FROM, EVEN if share < _BAD else _CUT_TO)
 
 
 def _scores(queries: Iterable[Judged]) -> Double:
@@ -124,20 +122,15 @@ def _share(scores: Double) -> float:
     return dense / (dense + keyword) if dense + keyword > 0 else EVEN
 
 
-def _nearest(scores: Double, share: float) -> float:
-    """Of the weights that are about as good as the best, the one that is nearest to a share."""
+def _fit(scores: Double, low: float, high: float) -> Fit:
+    """Of the weights that are about as good as the best, the one nearest to where they start from."""
     if not len(scores):
-        return EVEN
-    means = scores.mean(axis=0)
+        return Fit(EVEN, 0.0, 0.0, 0.0, 0)
+    means, share = scores.mean(axis=0), _share(scores)
     apart = scores - scores[:, [int(means.argmax())]]
     error = apart.std(axis=0, ddof=1) / np.sqrt(len(scores)) if len(scores) > 1 else np.full(len(means), 1.0)
     near = _WEIGHTS[apart.mean(axis=0) >= -error]
-    return float(near[np.abs(near - share).argmin()])
-
-
-def _fit(scores: Double, weight: float) -> Fit:
-    if not len(scores):
-        return Fit(EVEN, 0.0, 0.0, 0.0, 0)
-    means = scores.mean(axis=0)
-    chosen = int(np.abs(_WEIGHTS - weight).argmin())
-    return Fit(round(weight, 4), float(means[-1]), float(means[0]), float(means[chosen]), len(scores))
+    start = np.clip(EVEN if _BAD <= share <= 1 - _BAD else share, low, high)
+    weight = np.clip(near[np.abs(near - start).argmin()], low, high)
+    fused = means[int(np.abs(_WEIGHTS - weight).argmin())]
+    return Fit(round(float(weight), 4), float(means[-1]), float(means[0]), float(fused), len(scores))
