@@ -111,7 +111,8 @@ class HybridSearcher:
         parts = self._parts(own, documents, np.arange(len(documents)))
         fit = lean(_judged(own, parts, range(count)))
         self.fits[data.name] = [fit]
-        logger.warning("%s: %s %s", data.name, self.name, fit.reason("queries cut from the documents"))
+        if fit.weight != EVEN:
+            logger.warning("%s: %s %s", data.name, self.name, fit.reason("queries cut from the documents"))
         return fit.weight
 
     def _fitted(self, data: RetrievalSet, parts: Sequence[tuple[Ranking, Ranking]]) -> list[float]:
