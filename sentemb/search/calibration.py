@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import bisect
+import functools
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sentemb.encoding.encoder import Vectors
 from sentemb.errors import InputError
@@ -20,6 +22,7 @@ _FEWEST_PAIRS = 10
 _DIGITS = 4
 _FINENESS = 20  # bits of a number of a vector
 _BLOCK = 256
+_Doubles = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,19 +57,20 @@ class Calibration:
         Returns:
             0 to `most`, which also stands for everything above; it never falls as the score rises.
         """
-        place = bisect.bisect_left(self.scores, score)
-        if place == len(self.scores):
-            return self.most
-        shares = _shares(self.pairs)
-        if self.scores[place] == score:
-            return _percent(shares[place])
-        if place == 0:
-            return 0.0
+        return self.percentiles([score])[0]
+
+    def percentiles(self, scores: Sequence[float]) -> list[float]:
+        """The percentiles of several scores."""
+        points, odds = _points(self)
+        asked = np.asarray(scores, dtype=np.float64)
+        place = np.searchsorted(points, asked)
+        low, high = np.maximum(place - 1, 0), np.minimum(place, len(points) - 1)
         # Between two points the logarithm of the odds is taken for a straight line, as in the tails it is.
-        low, high = self.scores[place - 1], self.scores[place]
-        below, above = (math.log(share / (1 - share)) for share in (shares[place - 1], shares[place]))
-        odds = math.exp(below + (above - below) * ((score - low) / (high - low)))
-        return _percent(odds / (1 + odds))
+        width = points[high] - points[low]
+        way = np.divide(asked - points[low], width, out=np.zeros_like(asked), where=width > 0)
+        above = np.exp(odds[low] + way * (odds[high] - odds[low]))
+        found: list[float] = np.where(asked < points[0], 0, 100 / (1 + above)).round(_DIGITS).tolist()
+        return found
 
     def score(self, percentile: float) -> float:
         """The lowest score that has a percentile.
@@ -87,14 +91,7 @@ class Calibration:
                 f"min_score {percentile:g}% is finer than {self.pairs:,} random pairs can tell",
                 f"ask for {self.most:g}% at most, or give a score",
             )
-        if percentile == 0:
-            return -math.inf
-        low, high = math.nextafter(self.scores[0], -math.inf), self.scores[-1]
-        while low < (middle := (low + high) / 2) < high:
-            low, high = (low, middle) if self.percentile(middle) >= percentile else (middle, high)
-        # It is compared with scores of single precision, in which it must not become lower.
-        single = np.float32(high)
-        return float(single if float(single) >= high else np.nextafter(single, np.float32(np.inf)))
+        return _lowest(self, percentile)
 
     def show(self, percentile: float | None) -> str:
         """Write a percentile for people, with as many digits as tell it from 100."""
@@ -152,6 +149,26 @@ def lowest_score(min_score: float | str | None, calibration: Calibration | None,
         f"the index has no percentiles; min_score {written} needs them",
         "make them with `sentemb index compact`, or give a score",
     )
+
+
+@functools.lru_cache
+def _lowest(calibration: Calibration, percentile: float) -> float:
+    """The lowest score with a percentile."""
+    if percentile == 0:
+        return -math.inf
+    low, high = math.nextafter(calibration.scores[0], -math.inf), calibration.scores[-1]
+    while low < (middle := (low + high) / 2) < high:
+        low, high = (low, middle) if calibration.percentile(middle) >= percentile else (middle, high)
+    # It is compared with scores of single precision, in which it must not become lower.
+    single = np.float32(high)
+    return float(single if float(single) >= high else np.nextafter(single, np.float32(np.inf)))
+
+
+@functools.lru_cache
+def _points(calibration: Calibration) -> tuple[_Doubles, _Doubles]:
+    """Scores, rising, and the logarithm of the odds that a random pair exceeds each."""
+    shares = np.array(_shares(calibration.pairs))
+    return np.array(calibration.scores), np.log(shares / (1 - shares))
 
 
 def _shares(pairs: int) -> list[float]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import repeat
 from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
@@ -124,7 +125,7 @@ def find(current: Callable[[], View], rank: Rank, queries: Sequence[str], wanted
         if found is not None:
             break
     if wanted.mode == "dense":
-        return [[_hit(view, one) for one in row] for row in found]
+        return _with_percentiles(view, found)
     return [
         [
             Hit(
@@ -144,7 +145,15 @@ def find(current: Callable[[], View], rank: Rank, queries: Sequence[str], wanted
     ]
 
 
-def _hit(view: View, found: Found) -> Hit:
-    known, (score, at, passage) = view.manifest.calibration, found
-    percentile = known.percentile(score) if known else None
-    return Hit(at.id, score, at.text, at.metadata, percentile, passage=passage)
+def _with_percentiles(view: View, found: list[list[Found]]) -> list[list[Hit]]:
+    """The hits of dense search."""
+    known = view.manifest.calibration
+    scores = [one.score for row in found for one in row]
+    percentiles: Iterator[float | None] = iter(known.percentiles(scores) if known else repeat(None))
+    return [
+        [
+            Hit(at.id, score, at.text, at.metadata, next(percentiles), passage=passage)
+            for score, at, passage in row
+        ]
+        for row in found
+    ]

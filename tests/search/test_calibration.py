@@ -41,6 +41,7 @@ def test_a_percentile_is_the_share_of_pairs_below(calibration: Calibration) -> N
 def test_percentiles_rise_with_the_score_and_lead_back_to_it(calibration: Calibration) -> None:
     found = [calibration.percentile(score) for score in np.linspace(-1, 1, 5_001).tolist()]
     assert found == sorted(found) and len({*found}) > 3_000
+    assert found == calibration.percentiles(np.linspace(-1, 1, 5_001).tolist())
     for percentile in (0.1, 0.11, 17.3, 50, 99, 99.2, 99.99, 99.999):
         score = calibration.score(percentile)
         assert calibration.percentile(score) >= percentile
