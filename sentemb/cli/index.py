@@ -16,6 +16,7 @@ from sentemb._files import read_json, refuse_output_over_input
 from sentemb.cli.console import next_step, progress_bar, say, show
 from sentemb.cli.options import AsJson, EncoderOptions, OutputFolder, Overwrite, grouped
 from sentemb.errors import InputError
+from sentemb.search.prepared import OVERLAP
 
 if TYPE_CHECKING:
     from sentemb.search import Hit, Manifest
@@ -32,6 +33,16 @@ STAGES = {
     "weigh": "weighing vectors and words",
 }
 COMPACTING = STAGES | {"encode": "copying vectors", "resume": "copying vectors"}
+TruncateOption = Annotated[
+    Literal["split", "warn", "error"],
+    typer.Option(help="Texts longer than the model reads: in passages, only their beginning, or refused."),
+]
+_FATES = {
+    "split": "new ones are split into passages",
+    "warn": "of new ones the beginning is indexed, with a warning",
+    "error": "new ones are refused",
+}
+_COUNTS = ("documents", "vectors", "left_out", "split", "cut")
 _EFFORT = {"flat": "", "hnsw": ", efSearch {}", "ivfpq": ", nprobe {}"}
 
 
@@ -53,16 +64,22 @@ def build(
     language: Annotated[
         str, typer.Option(help="Code of the documents' language, for keyword search: en, de; by words.")
     ] = "auto",
+    truncate: TruncateOption = "split",
+    overlap: Annotated[
+        float, typer.Option(help="Share of a passage that the next one may repeat, in whole sentences.")
+    ] = OVERLAP,
     overwrite: Overwrite = False,
 ) -> None:
     """Encode documents and index them; run the same command again to resume an interrupted build."""
     from sentemb.search.folder import check_output
     from sentemb.search.keywords import check_language
     from sentemb.search.plan import parse_bytes
+    from sentemb.search.truncation import check_truncation
     from sentemb.search.work import work_folder
 
     budget = None if memory_budget is None else parse_bytes(memory_budget)
     check_language(language)
+    check_truncation(truncate, overlap)
     check_output(output, overwrite=overwrite)
     refuse_output_over_input(output, [data, model])
     with work_folder(output.absolute().parent / f".{output.name}.building", announce=say) as work_dir:
@@ -84,6 +101,8 @@ def build(
                 metric=metric,
                 memory_budget=budget,
                 language=language,
+                truncate=truncate,
+                overlap=overlap,
                 work_dir=work_dir,
                 progress=by_stage(bar),
             )
@@ -152,7 +171,7 @@ def info(folder: IndexFolder, as_json: AsJson = False) -> None:
     elif view.manifest.living is None:
         typer.echo((folder / "manifest.json").read_text(encoding="utf-8"), nl=False)
     else:
-        now = {name: getattr(view.manifest, name) for name in ("documents", "vectors", "left_out")}
+        now = {name: getattr(view.manifest, name) for name in _COUNTS}
         typer.echo(json.dumps(read_json(folder / "manifest.json") | now | counts, indent=2))
 
 
@@ -221,10 +240,18 @@ def show_facts(folder: Path, manifest: Manifest, *, written: int = 0, tombstones
     if written or tombstones:
         found += f"; since then {written:,} vectors were written and {tombstones:,} died"
     size = bytes_on_disk(folder, manifest)
+    encoder, adapter = manifest.encoder, manifest.adapter
+    mapped = (
+        f"; of queries, mapped to {adapter.documents.name} of the documents with recall@10 "
+        f"{adapter.recall_new:.3f}"
+        if adapter
+        else ""
+    )
     facts = {
         "documents": f"{manifest.documents:,}, {manifest.left_out:,} blank ones left out",
+        "long texts": _long_texts(manifest),
         "vectors": f"{manifest.vectors:,} of {manifest.dimension} dimensions, one for each unique text",
-        "encoder": f"{manifest.encoder.name} ({manifest.encoder.fingerprint[:12]}), {manifest.metric}",
+        "encoder": f"{encoder.name} ({encoder.fingerprint[:12]}), {manifest.metric}{mapped}",
         "kind": f"{manifest.factory}{_EFFORT[manifest.kind].format(manifest.effort)}",
         "chosen": manifest.reason,
         "recall@10": found,
@@ -235,6 +262,15 @@ def show_facts(folder: Path, manifest: Manifest, *, written: int = 0, tombstones
         "built": ", ".join((manifest.created, *map(" ".join, manifest.versions.items()))),
     }
     show(Table("", ("index", str(folder)), tuple(facts.items()), names=2))
+
+
+def _long_texts(manifest: Manifest) -> str:
+    """What became of texts that are longer than the model reads, in a line."""
+    if not manifest.long:
+        return f"none; {_FATES[manifest.truncate]}"
+    counts = ((manifest.split, "in passages"), (manifest.cut, "of which only the beginning is found"))
+    parts = [f"{count:,} document{'s' * (count != 1)} {what}" for count, what in counts if count]
+    return f"{', '.join(parts)}; {_FATES[manifest.truncate]}"
 
 
 def _words(language: str | None) -> str:
@@ -270,9 +306,11 @@ def _show_hits(query: str, hits: list[Hit], calibration: Calibration | None) -> 
 
 def _shown(hit: Hit) -> tuple[str, list[tuple[int, int]]]:
     """What is printed of a document, and the words of the query in it."""
-    if hit.snippet is None:
-        return hit.text, []
-    text, start, spans = hit.snippet.text, hit.snippet.start, hit.snippet.spans
+    if hit.snippet is not None:
+        text, start, spans = hit.snippet.text, hit.snippet.start, hit.snippet.spans
+    else:
+        start, stop = hit.passage or (0, len(hit.text))
+        text, spans = hit.text[start:stop], ()
     before = "…" if start else ""
     after = "…" if start + len(text) < len(hit.text) else ""
     return f"{before}{text}{after}", [(begin + len(before), end + len(before)) for begin, end in spans]

@@ -17,9 +17,14 @@ from sentemb.errors import InputError
 
 if TYPE_CHECKING:
     from sentemb.search import Changed, SearchIndex
+    from sentemb.search.prepared import Truncate
 
 Data = Annotated[str, typer.Argument(help="File, folder, hub id or catalogue name.")]
 Moved = Annotated[str | None, typer.Option("--model", "-m", help="Where the encoder is now.")]
+TruncateNew = Annotated[
+    Literal["split", "warn", "error"] | None,
+    typer.Option(help="Texts longer than the model reads; as the index was built."),
+]
 TextColumn = Annotated[str | None, typer.Option(help="Column to encode.")]
 
 
@@ -30,11 +35,12 @@ def add(
     id_column: Annotated[
         str | None, typer.Option(help="Column with ids that are new; else the next integers.")
     ] = None,
+    truncate: TruncateNew = None,
     model: Moved = None,
     data_dir: DataDir = None,
 ) -> None:
     """Encode more documents and add them, all or none; an id that is in the index already is refused."""
-    _change(folder, data, text_column, id_column, model, data_dir, replacing=False)
+    _change(folder, data, text_column, id_column, truncate, model, data_dir, replacing=False)
 
 
 def update(
@@ -42,11 +48,12 @@ def update(
     data: Data,
     id_column: Annotated[str, typer.Option(help="Column with the ids.")],
     text_column: TextColumn = None,
+    truncate: TruncateNew = None,
     model: Moved = None,
     data_dir: DataDir = None,
 ) -> None:
     """Put documents in the place of those with their ids, all or none; those with new ids are added."""
-    _change(folder, data, text_column, id_column, model, data_dir, replacing=True)
+    _change(folder, data, text_column, id_column, truncate, model, data_dir, replacing=True)
 
 
 def delete(
@@ -100,6 +107,7 @@ def _change(
     data: str,
     text_column: str | None,
     id_column: str | None,
+    truncate: Truncate | None,
     model: str | None,
     data_dir: Path | None,
     *,
@@ -114,7 +122,7 @@ def _change(
     index = SearchIndex.load(folder, model)
     with progress_bar() as bar:
         method: Callable[..., Changed] = index.update if replacing else index.add
-        done = method(itertools.chain(first, documents), progress=by_stage(bar))
+        done = method(itertools.chain(first, documents), truncate=truncate, progress=by_stage(bar))
     _say_changed(index, done)
 
 
@@ -124,4 +132,8 @@ def _say_changed(index: SearchIndex, done: Changed) -> None:
         parts.append(f"replaced {done.replaced:,}")
     if done.left_out:
         parts.append(f"left out {done.left_out:,} blank")
+    if done.split:
+        parts.append(f"{done.split:,} in passages")
+    if done.cut:
+        parts.append(f"{done.cut:,} by their beginning only")
     typer.echo(f"{', '.join(parts)}; {index.count():,} documents in all")

@@ -89,6 +89,7 @@ VERBS: dict[str, Verb | Group] = {
             "update": Verb("index_changes:update", "Replace documents by their ids, or add them."),
             "delete": Verb("index_changes:delete", "Delete documents by their ids."),
             "compact": Verb("index_changes:compact", "Merge changes and give space back."),
+            "upgrade": Verb("index_upgrade:upgrade", "Change to another model."),
             "fit": Verb("index_fit:fit", "Weigh vectors and words in hybrid search."),
             "search": Verb("index:search", "Find the best documents for a query."),
             "info": Verb("index:info", "Show what an index holds, after checking every byte."),

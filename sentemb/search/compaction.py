@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
 from sentemb.data.language import UNKNOWN
-from sentemb.encoding.encoder import Vectors
+from sentemb.encoding.encoder import TextEncoder, Vectors
 from sentemb.errors import InputError
 from sentemb.search.build import build_in
 from sentemb.search.calibration import Calibration, calibrate, draw
-from sentemb.search.folder import WORK, changing, place
+from sentemb.search.folder import WORK, Writers, changing, place
 from sentemb.search.keywords import AUTO
 from sentemb.search.living import LivingStore
-from sentemb.search.manifest import Manifest
+from sentemb.search.manifest import EncoderFacts, Manifest
 from sentemb.search.plan import Kind, estimate_bytes, suits_ivfpq
+from sentemb.search.prepared import Prepared
 from sentemb.search.shards import Progress
 from sentemb.search.view import View, open_view
 
@@ -77,37 +79,71 @@ def compact(
                 f"{path} is {manifest.factory}, which keeps too little of its vectors to be compacted",
                 "build the index again",
             )
-        same = kind is None and _keeps_kind(view.manifest)
         folder = path / WORK
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir()
-        built, vectors, store = build_in(
+        with rebuilt(
+            view,
             folder,
             view.store.prepared(),
             _Stored(view),
             manifest.encoder,
-            kind=manifest.kind if same else kind or "auto",
-            metric=manifest.metric,
-            memory_budget=_same_size(view.manifest) if same and memory_budget is None else memory_budget,
-            progress=progress or (lambda stage, done, total: None),
-            allow_empty=True,
-            language=AUTO if manifest.language in (None, UNKNOWN) else manifest.language,
-        )
-        kept = replace(
-            built,
-            left_out=view.manifest.left_out,
-            truncate=manifest.truncate,
-            overlap=manifest.overlap,
-            lineage=manifest.line,
-            hybrid=manifest.hybrid,
-            asked=manifest.asked if kind is None else built.asked,
-            reason=manifest.reason if same else built.reason,
-            next_id=view.store.next_id() if isinstance(view.store, LivingStore) else manifest.next_id,
-        )
-        try:
-            return place(path, kept, {"vectors": vectors.write, "documents": store.copy_to})
-        finally:
-            store.close()
+            kind=kind,
+            memory_budget=memory_budget,
+            progress=progress,
+        ) as (built, writers):
+            kept = replace(
+                built,
+                lineage=manifest.line,
+                adapter=manifest.adapter,
+                files=manifest.kept,
+                hybrid=manifest.hybrid,
+            )
+            return place(path, kept, writers)
+
+
+@contextlib.contextmanager
+def rebuilt(
+    view: View,
+    folder: Path,
+    prepared: Iterator[Prepared],
+    encoder: TextEncoder,
+    facts: EncoderFacts,
+    *,
+    kind: Kind | Literal["auto"] | None,
+    memory_budget: int | None,
+    progress: Progress | None,
+) -> Iterator[tuple[Manifest, Writers]]:
+    """Build the documents of a view again, by default of the same kind; see `compact`."""
+    before = replace(view.manifest, dimension=encoder.dimension)
+    same = kind is None and _keeps_kind(before)
+    if same and memory_budget is None:
+        memory_budget = _same_size(view.manifest, encoder.dimension)
+    built, vectors, store = build_in(
+        folder,
+        prepared,
+        encoder,
+        facts,
+        kind=before.kind if same else kind or "auto",
+        metric=before.metric,
+        memory_budget=memory_budget,
+        progress=progress or (lambda stage, done, total: None),
+        allow_empty=True,
+        language=AUTO if before.language in (None, UNKNOWN) else before.language,
+    )
+    kept = replace(
+        built,
+        left_out=before.left_out,
+        truncate=before.truncate,
+        overlap=before.overlap,
+        asked=before.asked if kind is None else built.asked,
+        reason=before.reason if same else built.reason,
+        next_id=view.store.next_id() if isinstance(view.store, LivingStore) else before.next_id,
+    )
+    try:
+        yield kept, {"vectors": vectors.write, "documents": store.copy_to}
+    finally:
+        store.close()
 
 
 def _calibration(view: View) -> Calibration | None:
@@ -125,8 +161,9 @@ def _keeps_kind(facts: Manifest) -> bool:
     return facts.asked
 
 
-def _same_size(facts: Manifest) -> int | None:
-    """Memory for IVF-PQ codes as fine as those of now."""
+def _same_size(facts: Manifest, dimension: int) -> int | None:
+    """Memory for IVF-PQ codes as fine as those of now, also of longer vectors."""
     if facts.kind != "ivfpq":
         return None
-    return estimate_bytes(facts.factory, facts.vectors, facts.dimension) * 105 // 100
+    size = estimate_bytes(facts.factory, facts.vectors, facts.dimension) * 105 // 100
+    return size * max(facts.dimension, dimension) // facts.dimension

@@ -26,11 +26,17 @@ from sentemb.search.manifest import NAME, Manifest, Role, StoredFile
 _LOCK = ".lock"
 WORK = ".compacting"
 _OURS = re.compile(
-    r"(vectors-[0-9a-f]{16}\.faiss|(documents|living)-[0-9a-f]{16}\.sqlite(-wal|-shm|-journal)?"
-    r"|\.(vectors|documents|living|manifest).*\.partial(-wal|-shm|-journal)?|\.compacting)"
+    r"(vectors-[0-9a-f]{16}\.faiss|adapter-[0-9a-f]{16}\.npy"
+    r"|(documents|living)-[0-9a-f]{16}\.sqlite(-wal|-shm|-journal)?"
+    r"|\.(vectors|documents|living|adapter|manifest).*\.partial(-wal|-shm|-journal)?|\.compacting)"
 )
 _LOGS = ("-wal", "-shm", "-journal")
-_SUFFIXES: dict[Role, str] = {"vectors": ".faiss", "documents": ".sqlite", "living": ".sqlite"}
+_SUFFIXES: dict[Role, str] = {
+    "vectors": ".faiss",
+    "documents": ".sqlite",
+    "living": ".sqlite",
+    "adapter": ".npy",
+}
 Writers = Mapping[Role, Callable[[Path], None]]
 Opened = TypeVar("Opened")
 
@@ -84,7 +90,7 @@ def place(path: Path, manifest: Manifest, writers: Writers) -> Manifest:
     files = {role: _place(path, role, write) for role, write in writers.items()}
     living = files.pop("living", None)
     manifest = dataclasses.replace(
-        manifest, files={**manifest.files, **files}, living=living.name if living else None
+        manifest, files={**manifest.files, **files}, living=living.name if living else manifest.living
     )
     manifest.write(path)
     return manifest

@@ -16,12 +16,11 @@ from sentemb.encoding.encoder import TextEncoder
 from sentemb.errors import InputError
 from sentemb.search.build import build_in
 from sentemb.search.documents import as_documents
-from sentemb.search.encoders import matching, resolve
+from sentemb.search.encoders import facts_of, matching, resolve
 from sentemb.search.fitting import weight_by_cutting, weight_by_judged
 from sentemb.search.hit import Hit
 from sentemb.search.hybrid_weight import HybridWeight
 from sentemb.search.keywords import AUTO, check_language
-from sentemb.search.manifest import EncoderFacts
 from sentemb.search.open_index import OpenIndex
 from sentemb.search.plan import Kind, Metric
 from sentemb.search.prepared import OVERLAP, Truncate
@@ -30,6 +29,7 @@ from sentemb.search.segments import Segments
 from sentemb.search.shards import Progress
 from sentemb.search.source import EncoderSource
 from sentemb.search.truncation import Truncation
+from sentemb.search.upgrade import SAMPLE, upgrade
 from sentemb.search.view import View, open_view
 from sentemb.search.work import SHARDS, locked
 
@@ -110,10 +110,7 @@ class SearchIndex(OpenIndex):
         check_language(language)
         loaded = resolve(encoder)
         truncation = Truncation(loaded, truncate, overlap)
-        if source is None and isinstance(encoder, (str, Path)):
-            source = EncoderSource(str(encoder))
-        place = source.located() if source else None
-        facts = EncoderFacts(loaded.name, loaded.fingerprint, place, loaded.describe())
+        facts = facts_of(loaded, encoder, source)
         folder = Path(tempfile.mkdtemp(prefix="sentemb-index-")) if work_dir is None else Path(work_dir)
         try:
             with locked(folder):
@@ -275,4 +272,62 @@ class SearchIndex(OpenIndex):
             InputError: No index, a damaged one, or another encoder than the one it was built with.
         """
         view = open_view(Path(path), verify=verify)
-        return cls(view, matching(encoder, view.manifest, Path(path)))
+        return cls(view, matching(encoder, view, Path(path)))
+
+    @classmethod
+    def upgrade(
+        cls,
+        path: str | Path,
+        encoder: Any,
+        *,
+        source: EncoderSource | None = None,
+        adapter: bool = False,
+        sample: int = SAMPLE,
+        truncate: Truncate | None = None,
+        kind: Kind | Literal["auto"] | None = None,
+        memory_budget: int | None = None,
+        work_dir: str | Path | None = None,
+        progress: Progress | None = None,
+    ) -> SearchIndex:
+        """Change an index folder to another encoder, and open it.
+
+        Until the last moment the folder is the old index; processes that have it open keep it, and other
+        writers wait.
+
+        Args:
+            path: The folder.
+            encoder: The new encoder, as for `build`. If it is the one of the documents already, only an
+                adapter is taken away, if there is one.
+            source: As for `build`.
+            adapter: Keep the vectors of the documents, and map those of queries to them by a linear map that
+                is learned from a sample of the documents. `manifest.adapter` says what that costs. Documents
+                that are added later are encoded with the old encoder, which must be there for that.
+            sample: From how many texts the map is learned.
+            truncate: As for `build`; by default what the index was built with. Without `adapter`, texts are
+                cut anew, for what the new encoder reads.
+            kind: As for `compact`.
+            memory_budget: As for `compact`.
+            work_dir: As for `build`.
+            progress: As for `build`.
+
+        Returns:
+            The index with the new encoder.
+
+        Raises:
+            InputError: No index; with `adapter`, too few texts or an IVF-PQ index without re-ranking codes.
+        """
+        loaded = resolve(encoder)
+        with tempfile.TemporaryDirectory(prefix="sentemb-index-") as temporary:
+            upgrade(
+                Path(path),
+                loaded,
+                facts_of(loaded, encoder, source),
+                Path(temporary if work_dir is None else work_dir),
+                adapter=adapter,
+                sample=sample,
+                truncate=truncate,
+                kind=kind,
+                memory_budget=memory_budget,
+                progress=progress or (lambda stage, done, total: None),
+            )
+        return cls.load(path, loaded)

@@ -30,7 +30,7 @@ LIVING_FORMAT = 4
 _READABLE = (1, 2, FORMAT, LIVING_FORMAT)
 NAME = "manifest.json"
 
-Role = Literal["vectors", "documents", "living"]
+Role = Literal["vectors", "documents", "living", "adapter"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +69,37 @@ class EncoderFacts:
     source: EncoderSource | None
     details: dict[str, Any]
 
+    def moved(self, change: Callable[[EncoderSource], EncoderSource]) -> EncoderFacts:
+        """The same with another place, where it has one."""
+        return self if self.source is None else dataclasses.replace(self, source=change(self.source))
+
+
+@dataclass(frozen=True, slots=True)
+class AdapterFacts:
+    """The map that takes queries of the index's encoder to vectors of another one; see `Learned`.
+
+    Args:
+        documents: The encoder of the documents.
+        dimension: Length of the vectors of queries before they are mapped.
+        sample: Number of texts that both encoders have encoded.
+        method: The family of the map.
+        recall_new: recall@10 of mapped queries against the new encoder's own search.
+        recall_old: The same against the old encoder's search.
+        unadapted: The same of the old encoder's search against the new one's.
+        queries: Number of held-out texts these were measured with.
+        corpus: Number of held-out texts these were searched among.
+    """
+
+    documents: EncoderFacts
+    dimension: int
+    sample: int
+    method: str
+    recall_new: float
+    recall_old: float
+    unadapted: float
+    queries: int
+    corpus: int
+
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
@@ -88,7 +119,8 @@ class Manifest:
         vectors: Number of unique texts and passages, each of which has one vector.
         left_out: Number of blank documents that were left out.
         versions: Versions of sentemb, faiss and numpy.
-        files: `vectors` and `documents`; empty until the index is saved. A living index has `vectors` alone.
+        files: `vectors`, `documents`, and `adapter` where there is one; empty until the index is saved. A
+            living index has no `documents`.
         living: The database of a living index.
         lineage: The same for all states of one index, however often it was changed and compacted.
         asked: Whether the kind was asked for, so that compaction keeps it.
@@ -102,6 +134,7 @@ class Manifest:
         hybrid: How much hybrid search trusts vectors and words; None where that was not found out.
         language: The language whose rules cut texts to words for keyword search, `und` where it is not known;
             None for an index from before there was keyword search, which compaction makes.
+        adapter: The map of queries to the vectors of documents, where another encoder made those.
     """
 
     created: str
@@ -129,6 +162,7 @@ class Manifest:
     calibration: Calibration | None = None
     hybrid: HybridWeight | None = None
     language: str | None = None
+    adapter: AdapterFacts | None = None
 
     @property
     def long(self) -> int:
@@ -146,6 +180,11 @@ class Manifest:
         return [*(stored.name for stored in self.files.values()), *([self.living] if self.living else [])]
 
     @property
+    def kept(self) -> dict[Role, StoredFile]:
+        """The files that stay when the documents change and the vectors are indexed anew."""
+        return {role: stored for role, stored in self.files.items() if role == "adapter"}
+
+    @property
     def bytes_per_vector(self) -> float:
         """Size of the saved faiss index for each vector; 0 before it is saved."""
         stored = self.files.get("vectors")
@@ -158,10 +197,10 @@ class Manifest:
         write_text(folder / NAME, _sealed(dataclasses.asdict(seen), number))
 
     def _with_source(self, change: Callable[[EncoderSource], EncoderSource]) -> Manifest:
-        if self.encoder.source is None:
-            return self
-        encoder = dataclasses.replace(self.encoder, source=change(self.encoder.source))
-        return dataclasses.replace(self, encoder=encoder)
+        adapter = self.adapter
+        if adapter is not None:
+            adapter = dataclasses.replace(adapter, documents=adapter.documents.moved(change))
+        return dataclasses.replace(self, encoder=self.encoder.moved(change), adapter=adapter)
 
     @classmethod
     def read(cls, folder: Path) -> Manifest:
@@ -197,7 +236,8 @@ class Manifest:
             first = error.errors()[0]
             place = ".".join(map(str, first["loc"]))
             raise InputError(f"{path}, {place}: {first['msg']}", "build the index again") from None
-        if {*manifest.files} != ({"vectors"} if manifest.living else {"vectors", "documents"}):
+        wanted = {"vectors": True, "documents": not manifest.living, "adapter": manifest.adapter is not None}
+        if {*manifest.files} != {role for role, there in wanted.items() if there}:
             raise InputError(f"{path} does not name its files", "build the index again")
         if any(Path(name).name != name for name in manifest.names):
             raise InputError(f"{path} names a file outside its folder", "build the index again")

@@ -15,6 +15,7 @@ from sentemb.encoding.encoder import TextEncoder, Vectors
 from sentemb.errors import InputError
 from sentemb.search.compaction import compact
 from sentemb.search.documents import Document, check_id
+from sentemb.search.encoders import AdaptedEncoder, for_documents
 from sentemb.search.folder import changing, save_folder
 from sentemb.search.hybrid_weight import HybridWeight
 from sentemb.search.manifest import Manifest, Role
@@ -88,8 +89,8 @@ class OpenIndex:
 
         Args:
             documents: As for `build`; a document without an id gets the next integer.
-            vectors: Their vectors, float (n, dim), from the encoder of the index; by default they are
-                encoded. A text that the index has already keeps the vector it has.
+            vectors: Their vectors, float (n, dim), from the encoder of the index's documents; by default they
+                are encoded. A text that the index has already keeps the vector it has.
             truncate: What becomes of texts that are longer than the model reads, as for `build`; by default
                 what the index was built with. Documents with vectors are indexed as they are.
             progress: Called with `("encode", done, 0)`.
@@ -129,9 +130,12 @@ class OpenIndex:
         return self._add(documents, vectors, truncate, progress, replacing=True)
 
     def _ready(self, vectors: Any, queries: int) -> Vectors:
-        ready = ReadyVectors(vectors, self._view.manifest.dimension, "query")
+        adapted = self._encoder if isinstance(self._encoder, AdaptedEncoder) else None
+        dimension = adapted.queries.dimension if adapted else self._view.manifest.dimension
+        ready = ReadyVectors(vectors, dimension, "query")
         ready.check_count(queries)
-        return ready.at(range(queries))
+        rows = ready.at(range(queries))
+        return adapted.mapped(rows) if adapted else rows
 
     def _add(
         self,
@@ -143,14 +147,15 @@ class OpenIndex:
         replacing: bool,
     ) -> Changed:
         facts = self._view.manifest
-        truncation = Truncation(self._encoder, truncate or facts.truncate, facts.overlap)
         ready = None if vectors is None else ReadyVectors(vectors, facts.dimension)
+        encoder = self._encoder if ready else for_documents(self._encoder)
+        truncation = Truncation(encoder, truncate or facts.truncate, facts.overlap)
 
         def prepare(given: Iterator[Document]) -> Iterator[Prepared]:
             return truncation.prepared(given) if ready is None else map(Prepared, given)
 
         def encode(positions: Sequence[int], texts: Sequence[str]) -> Vectors:
-            return encode_checked(self._encoder, texts) if ready is None else ready.at(positions)
+            return encode_checked(encoder, texts) if ready is None else ready.at(positions)
 
         def work(writer: Writer) -> Changed:
             report = progress or (lambda stage, done, total: None)
@@ -296,4 +301,6 @@ def _ids(ids: Iterable[str | int]) -> list[str | int]:
 def _write(view: View, path: Path, *, overwrite: bool) -> Manifest:
     documents: Role = "documents" if view.manifest.living is None else "living"
     writers = {"vectors": view.segments.base.write, documents: view.store.copy_to}
+    if view.adapter is not None:
+        writers["adapter"] = view.adapter.write
     return save_folder(path, view.manifest, writers, overwrite=overwrite)

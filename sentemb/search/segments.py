@@ -50,7 +50,7 @@ class Segments:
 
     @property
     def alive(self) -> Numbers:
-        """The numbers of the vectors that are alive, rising."""
+        """The numbers of all vectors, rising."""
         return np.concatenate([np.flatnonzero(~self.dead), self.numbers])
 
     def changed(self, dead: Numbers, numbers: Numbers, vectors: Vectors) -> Segments:

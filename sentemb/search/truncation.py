@@ -19,6 +19,14 @@ _DOCUMENTS = 256
 _MOST_OVERLAP = 0.5
 
 
+def check_truncation(truncate: str, overlap: float) -> None:
+    """Refuse what is no way to treat long texts, before any work is done."""
+    if truncate not in get_args(Truncate):
+        raise InputError(f"unknown truncate {truncate!r}", f"choose {', '.join(get_args(Truncate))}")
+    if not isinstance(overlap, (int, float)) or not 0 <= overlap <= _MOST_OVERLAP:
+        raise InputError(f"overlap is {overlap!r}", f"give a share from 0 to {_MOST_OVERLAP}")
+
+
 class Truncation:
     """Prepares documents for one encoder, and counts.
 
@@ -28,10 +36,7 @@ class Truncation:
     """
 
     def __init__(self, encoder: Any, truncate: Truncate, overlap: float) -> None:
-        if truncate not in get_args(Truncate):
-            raise InputError(f"unknown truncate {truncate!r}", f"choose {', '.join(get_args(Truncate))}")
-        if not isinstance(overlap, (int, float)) or not 0 <= overlap <= _MOST_OVERLAP:
-            raise InputError(f"overlap is {overlap!r}", f"give a share from 0 to {_MOST_OVERLAP}")
+        check_truncation(truncate, overlap)
         self._encoder = encoder
         self._truncate: Truncate = truncate
         self._overlap = overlap

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from sentemb.encoding.encoder import Vectors
 from sentemb.errors import InputError
+from sentemb.search.adapter import Adapter
 from sentemb.search.folder import open_folder
 from sentemb.search.keywords import Keywords
 from sentemb.search.living import LivingStore
@@ -68,6 +69,7 @@ class View:
         stamp: When the folder's manifest was written.
         parts: What the latest filters have left.
         keywords: The terms of its documents.
+        adapter: The map of queries to vectors of the index, where another encoder made those.
     """
 
     manifest: Manifest
@@ -78,6 +80,7 @@ class View:
     folder: Path | None = None
     stamp: Any = None
     parts: dict[str, Part] = field(default_factory=dict)
+    adapter: Adapter | None = None
     keywords: Keywords = field(init=False)
 
     def __post_init__(self) -> None:
@@ -236,7 +239,7 @@ class View:
         alive = self.segments.alive
         if not self.segments.base.keeps_vectors:
             alive = self.segments.numbers
-        chosen = np.random.default_rng(0).permutation(alive)[:count]
+        chosen = np.sort(np.random.default_rng(0).permutation(alive)[:count])
         with self.store.reading():
             if self.store.version() != self.version:
                 return None
@@ -275,7 +278,11 @@ def open_view(path: Path, *, verify: bool) -> View:
                 store.verify()
         if not fits:
             raise InputError(f"the vectors of {path} are not those of its manifest", "build it again")
-        return View(manifest, segments, store, folder=path, stamp=stamp)._caught_up()
+        facts, adapter = manifest.adapter, None
+        if facts is not None:
+            file = path / manifest.files["adapter"].name
+            adapter = Adapter.read(file, facts.dimension, manifest.dimension)
+        return View(manifest, segments, store, folder=path, stamp=stamp, adapter=adapter)._caught_up()
 
     # Before anything is read: a manifest that is replaced meanwhile is seen by the next search.
     stamp = _stamp(path)

@@ -84,7 +84,7 @@ def change(path: Path, line: str | None, work: Callable[[Writer], Done]) -> Done
                 write_living(partial, manifest, store.copy_to)
             done.append(_transact(partial, manifest, work))
 
-        files: dict[Role, StoredFile] = {"vectors": manifest.files["vectors"]}
+        files: dict[Role, StoredFile] = {"vectors": manifest.files["vectors"], **manifest.kept}
         place(path, replace(manifest, files=files, lineage=manifest.line), {"living": write})
         return done[0]
 

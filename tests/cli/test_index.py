@@ -185,6 +185,30 @@ def test_documents_are_added_updated_deleted_and_compacted(
     assert len(list(folder.iterdir())) == 3
 
 
+def test_long_texts_are_split_or_cut(
+    sentemb: Command, tiny_bert: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    text = ". ".join(SENTENCES)
+    (tmp_path / "c.jsonl").write_text("".join(json.dumps({"text": one}) + "\n" for one in (text, "a dog")))
+    (tmp_path / "more.jsonl").write_text(json.dumps({"text": f"{text}. {SENTENCES[0]}"}) + "\n")
+    command = (*build(tmp_path / "c.jsonl", tiny_bert), "--max-length", 10, "--overlap", 0)
+    folder, more = tmp_path / "index", tmp_path / "more.jsonl"
+    code, out, _ = sentemb(*command)
+    assert code == 0 and "1 document in passages; new ones are split into passages" in out
+    code, out, _ = sentemb("index", "search", folder, SENTENCES[2], "-k", 1)
+    assert code == 0 and f"…{SENTENCES[2]}.…" in out
+    code, out, _ = sentemb("index", "search", folder, SENTENCES[2], "-k", 1, "--json")
+    (hit,) = json.loads(out)["hits"]
+    assert hit["text"] == text and text[slice(*hit["passage"])] == f"{SENTENCES[2]}."
+    code, out, _ = sentemb("index", "add", folder, more, "--truncate", "warn")
+    assert code == 0 and "added 1, 1 by their beginning only; 3 documents" in out
+    assert "1 of 1 documents are longer than the 8 tokens" in caplog.text
+    facts = json.loads(sentemb("index", "info", folder, "--json")[1])
+    assert (facts["split"], facts["cut"], facts["truncate"]) == (1, 1, "split")
+    code, out, _ = sentemb(*command, "--truncate", "warn", "--overwrite")
+    assert code == 0 and "1 document of which only the beginning is found; of new ones the" in out
+
+
 def test_a_filter_leaves_out_what_does_not_meet_it(sentemb: Command, tiny_bert: Path, tmp_path: Path) -> None:
     rows = [{"text": text, "year": 2018 + n, "lang": "en"} for n, text in enumerate(SENTENCES)]
     (tmp_path / "c.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
@@ -247,6 +271,9 @@ def test_integers_are_deleted_too(sentemb: Command, tiny_bert: Path, tmp_path: P
         (["build", "{tmp}/c.txt", *MEAN, "--memory-budget", "lots", "-o", "{out}"], "'lots' is no size"),
         (["build", "{tmp}/c.txt", *MEAN, "--memory-budget", "10", "-o", "{out}"], "raise the memory budget"),
         (["build", "{tmp}/c.txt", *MEAN, "--kind", "ivfpq", "-o", "{out}"], "use the kind flat or hnsw"),
+        (["build", "{tmp}/c.txt", *MEAN, "--overlap", "nan", "-o", "{out}"], "overlap is nan; give a share"),
+        (["build", "{tmp}/c.csv", "--text-column", "a", *MEAN, "--max-length", "3", "--truncate", "error",
+          "-o", "{out}"], "{tmp}/c.csv:2: the text has 3 tokens"),
         (["build", "{tmp}/twice.csv", "--id-column", "b", *MEAN, "-o", "{out}"], "'2' occurs twice"),
     ],
 )  # fmt: skip
@@ -256,7 +283,7 @@ def test_a_user_error_is_one_line(
     (tmp_path / "c.txt").write_text("a cat\ntwo dogs\n")
     (tmp_path / "blank.txt").write_text("\n \n")
     (tmp_path / "latin.txt").write_bytes(b"caf\xe9\n")
-    (tmp_path / "c.csv").write_text("a,b\n1,2\n")
+    (tmp_path / "c.csv").write_text("a,b\na cat sat,2\n")
     (tmp_path / "twice.csv").write_text("text,b\none,2\ntwo,2\n")
     before = sorted(tmp_path.iterdir())
     places = {"tmp": tmp_path, "index": index, "bert": tiny_bert, "out": tmp_path / "out"}

@@ -1,0 +1,118 @@
+"""`sentemb index upgrade`: another encoder for an index that is there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from sentemb.cli.console import next_step, progress_bar, say, show
+from sentemb.cli.index import IndexFolder, by_stage, show_facts
+from sentemb.cli.options import EncoderOptions, grouped
+from sentemb.errors import InputError
+
+if TYPE_CHECKING:
+    from sentemb.search.source import EncoderSource
+    from sentemb.search.upgrade import Upgraded
+
+
+@grouped
+def upgrade(
+    folder: IndexFolder,
+    model: Annotated[str, typer.Option("--model", "-m", help="Folder, hub id or word-vector file.")],
+    options: EncoderOptions,
+    adapter: Annotated[
+        bool,
+        typer.Option("--adapter", help="Keep the documents' vectors, and map those of queries to them."),
+    ] = False,
+    sample: Annotated[
+        int | None, typer.Option(help="Texts from which --adapter learns the map; 5000 by default.")
+    ] = None,
+    truncate: Annotated[
+        Literal["split", "warn", "error"] | None,
+        typer.Option(help="What becomes of texts that the model does not read whole; as before by default."),
+    ] = None,
+    kind: Annotated[
+        Literal["auto", "flat", "hnsw", "ivfpq"] | None,
+        typer.Option(help="Another kind; auto chooses by size."),
+    ] = None,
+    memory_budget: Annotated[
+        str | None, typer.Option(help="Memory the index may take, such as 500MB.")
+    ] = None,
+) -> None:
+    """Change an index to another model; run the same command again to resume an interrupted upgrade."""
+    from sentemb.search.manifest import Manifest
+    from sentemb.search.plan import parse_bytes
+    from sentemb.search.work import work_folder
+
+    if adapter and (kind or memory_budget or truncate):
+        raise InputError(
+            "--adapter keeps the vectors as they are", "leave --kind, --memory-budget and --truncate out"
+        )
+    if sample is not None and not adapter:
+        raise InputError("--sample is for --adapter", "pass both or none")
+    budget = None if memory_budget is None else parse_bytes(memory_budget)
+    before = Manifest.read(folder)  # before the model is loaded: a wrong folder must not cost a minute
+    path = folder.absolute()
+    with work_folder(path.parent / f".{path.name}.upgrading", announce=say) as work_dir:
+        from sentemb.search.encoders import facts_of
+        from sentemb.search.source import EncoderSource
+        from sentemb.search.upgrade import SAMPLE
+        from sentemb.search.upgrade import upgrade as upgraded
+
+        source = EncoderSource(model, options.pooling, options.precision, options.max_length)
+        encoder = source.load(device=options.device, cache_dir=options.cache_dir, data_dir=options.data_dir)
+        with progress_bar() as bar:
+            done = upgraded(
+                folder,
+                encoder,
+                facts_of(encoder, model, source),
+                work_dir,
+                adapter=adapter,
+                sample=SAMPLE if sample is None else sample,
+                truncate=truncate,
+                kind=kind,
+                memory_budget=budget,
+                progress=by_stage(bar),
+            )
+    _tell(folder, source, before.encoder.name, done)
+
+
+def _tell(folder: Path, source: EncoderSource, before: str, done: Upgraded) -> None:
+    """Print what was done, what it costs, and what comes next."""
+    if done.how == "unchanged":
+        typer.echo(f"{folder} has this encoder already, {done.manifest.encoder.name}; nothing was changed")
+    elif done.how == "restored":
+        typer.echo(f"queries are encoded with {done.manifest.encoder.name} again, as the documents are")
+    elif done.how == "encoded":
+        typer.echo(f"the documents are encoded with {done.manifest.encoder.name} instead of {before}")
+        show_facts(folder, done.manifest)
+    else:
+        _show_cost(done)
+        options = [("model", source.model), ("pooling", source.pooling), ("max-length", source.max_length)]
+        if source.precision != "float32":
+            options.append(("precision", source.precision))
+        given = " ".join(f"--{name} {value}" for name, value in options if value is not None)
+        next_step(f"sentemb index upgrade {folder} {given}  # encodes the documents too")
+    next_step(f'sentemb index search {folder} "..."')
+
+
+def _show_cost(done: Upgraded) -> None:
+    from sentemb.report.table import Table
+
+    facts, new = done.manifest.adapter, done.manifest.encoder.name
+    assert facts is not None
+    old = facts.documents.name
+    rows = (
+        (f"{new}, its own vectors", "1.000", f"{facts.unadapted:.3f}"),
+        (f"{new}, mapped to {old}", f"{facts.recall_new:.3f}", f"{facts.recall_old:.3f}"),
+        (f"{old}, its own vectors", f"{facts.unadapted:.3f}", "1.000"),
+    )
+    notes = (
+        f"searched with {facts.queries:,} texts among {facts.corpus:,} that the map was not learned from",
+        f"the map: {facts.method}, from {facts.sample - facts.corpus:,} texts",
+        f"documents that are added are encoded with {old}",
+    )
+    header = ("recall@10", f"of {new}", f"of {old}")
+    show(Table("", header, rows, names=1, notes=notes))

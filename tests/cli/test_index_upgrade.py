@@ -1,0 +1,99 @@
+"""`sentemb index upgrade`, and percentiles on the command line."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Command
+from tests.conftest import WORDS
+
+
+@pytest.fixture
+def index(tmp_path: Path, tiny_bert: Path, sentemb: Command) -> Path:
+    rng = random.Random(0)
+    words = [word for word in WORDS if not word.startswith("#")]
+    texts = {" ".join(rng.sample(words, 6)) for _ in range(640)}
+    (tmp_path / "corpus.txt").write_text("\n".join(sorted(texts)) + "\n")
+    code, _, _ = sentemb(
+        "index",
+        "build",
+        tmp_path / "corpus.txt",
+        "-m",
+        tiny_bert,
+        "--pooling",
+        "mean",
+        "-o",
+        tmp_path / "index",
+    )
+    assert code == 0
+    return tmp_path / "index"
+
+
+def test_hits_show_percentiles_and_are_filtered_by_them(sentemb: Command, index: Path) -> None:
+    code, out, _ = sentemb("index", "search", index, "a cat sat on the mat", "-k", 300, "--json")
+    hits = json.loads(out)["hits"]
+    assert code == 0 and [hit["percentile"] for hit in hits] == sorted(
+        (hit["percentile"] for hit in hits), reverse=True
+    )
+    middle = hits[100]["percentile"]
+    _, out, _ = sentemb(
+        "index", "search", index, "a cat sat on the mat", "-k", 300, "--json", "--min-score", f"{middle}%"
+    )
+    assert json.loads(out)["hits"] == [hit for hit in hits if hit["percentile"] >= middle]
+    _, out, _ = sentemb("index", "search", index, "a cat sat on the mat", "-k", 1)
+    assert "| score | percentile | id | text |" in out
+    code, _, error = sentemb("index", "search", index, "a cat", "--min-score", "100%")
+    assert code == 2 and "random pairs can tell; ask for" in error
+    _, out, _ = sentemb("index", "info", index)
+    assert "random pairs of texts, 50 % below" in out
+
+
+def test_an_index_goes_to_another_model_with_and_without_a_map(
+    sentemb: Command, index: Path, tiny_bert: Path
+) -> None:
+    code, out, error = sentemb(
+        "index", "upgrade", index, "-m", tiny_bert, "--pooling", "cls", "--adapter", "--sample", 600
+    )
+    assert code == 0 and "searched with 60 texts among 120 that the map was not learned from" in out
+    assert f"next: sentemb index upgrade {index} --model {tiny_bert} --pooling cls  # encodes" in error
+    code, out, _ = sentemb("index", "info", index)
+    assert code == 0 and "of queries, mapped to" in out
+    (index.parent / "more.txt").write_text("guitar guitar guitar\n")
+    assert sentemb("index", "add", index, index.parent / "more.txt")[0] == 0
+    _, out, _ = sentemb("index", "search", index, "guitar guitar guitar", "-k", 3, "--json")
+    assert len(json.loads(out)["hits"]) == 3
+    code, out, error = sentemb("index", "upgrade", index, "-m", tiny_bert, "--pooling", "cls")
+    assert code == 0 and "the documents are encoded with" in out and "index search" in error
+    _, out, _ = sentemb("index", "search", index, "guitar guitar guitar", "-k", 1, "--json")
+    assert json.loads(out)["hits"][0]["text"] == "guitar guitar guitar"
+    content = (index / "manifest.json").read_bytes()
+    code, out, _ = sentemb("index", "upgrade", index, "-m", tiny_bert, "--pooling", "cls")
+    assert code == 0 and "has this encoder already" in out
+    assert (index / "manifest.json").read_bytes() == content
+    left = {path.name for path in index.parent.iterdir()}
+    assert left == {"corpus.txt", "more.txt", "index"}
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--sample", "600"], "--sample is for --adapter"),
+        (["--adapter", "--sample", "20"], "a sample of 20 texts is too small; take 500 at least"),
+        (["--adapter", "--kind", "flat"], "--adapter keeps the vectors as they are"),
+        (["--memory-budget", "much"], "'much' is no size"),
+    ],
+)
+def test_what_cannot_be_asked_for_is_refused(
+    sentemb: Command, index: Path, tiny_bert: Path, options: list[str], message: str
+) -> None:
+    content = (index / "manifest.json").read_bytes()
+    code, _, error = sentemb("index", "upgrade", index, "-m", tiny_bert, "--pooling", "cls", *options)
+    assert code == 2 and message in error
+    assert (index / "manifest.json").read_bytes() == content
+    code, _, error = sentemb("index", "upgrade", index.parent, "-m", tiny_bert)
+    assert code == 2 and "no index at" in error
+    assert {path.name for path in index.parent.iterdir()} == {"corpus.txt", "index"}
