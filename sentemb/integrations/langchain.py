@@ -20,6 +20,7 @@ from sentemb.search.encoders import resolve
 from sentemb.search.hit import Hit
 from sentemb.search.manifest import NAME
 from sentemb.search.plan import Metric
+from sentemb.search.searching import Mode
 from sentemb.search.vectors import normalised
 
 try:
@@ -74,6 +75,8 @@ class SentembVectorStore(VectorStore):
         name: What the embeddings are called; a folder opens only with embeddings of the same name. By default
             their class and what it calls its model.
         metric: `cosine` or `dot`, of a new index.
+        language: Code of the language by whose rules a new index finds words; `auto` has no document to tell
+            it from, so that words are found as they are written.
 
     Raises:
         InputError: The folder holds another index, a damaged one, or one of other embeddings.
@@ -86,13 +89,16 @@ class SentembVectorStore(VectorStore):
         *,
         name: str | None = None,
         metric: Metric = "cosine",
+        language: str = "auto",
     ) -> None:
         self._embedding = embedding
         ours = isinstance(embedding, SentembEmbeddings)
         encoder = embedding.documents if ours else EmbeddingsEncoder(embedding, name)
         if path is None or not (Path(path) / NAME).exists():
             source = embedding.source if ours else None
-            index = SearchIndex.build((), encoder, source=source, metric=metric, allow_empty=True)
+            index = SearchIndex.build(
+                (), encoder, source=source, metric=metric, language=language, allow_empty=True
+            )
             if path is not None:
                 index.save(path)
         self.index = index if path is None else SearchIndex.load(path, encoder)
@@ -114,7 +120,7 @@ class SentembVectorStore(VectorStore):
             embedding: As for the class, like `options`.
             metadatas: As for `add_texts`.
             ids: As for `add_texts`.
-            options: `path`, `name` and `metric`.
+            options: `path`, `name`, `metric` and `language`.
 
         Returns:
             The store.
@@ -194,7 +200,7 @@ class SentembVectorStore(VectorStore):
         return [_document(one.id, one.text, one.metadata) for one in found if one is not None]
 
     def similarity_search(
-        self, query: str, k: int = 4, *, filter: Mapping[str, Any] | None = None
+        self, query: str, k: int = 4, *, filter: Mapping[str, Any] | None = None, mode: Mode = "dense"
     ) -> list[Document]:
         """The documents nearest to a query.
 
@@ -203,6 +209,7 @@ class SentembVectorStore(VectorStore):
             k: How many; all where there are fewer.
             filter: Conditions on their metadata, such as `{"year": {">=": 2020}, "lang": "en"}`; see
                 `sentemb.search.Where`. There are `k` documents if so many meet them.
+            mode: `dense` compares embeddings, `keyword` ranks by words, with BM25, and `hybrid` joins both.
 
         Returns:
             The documents, best first.
@@ -210,13 +217,15 @@ class SentembVectorStore(VectorStore):
         Raises:
             InputError: `k` is not positive, or a condition is none.
         """
-        return [document for document, _ in self.similarity_search_with_score(query, k, filter=filter)]
+        scored = self.similarity_search_with_score(query, k, filter=filter, mode=mode)
+        return [document for document, _ in scored]
 
     def similarity_search_with_score(
-        self, query: str, k: int = 4, *, filter: Mapping[str, Any] | None = None
+        self, query: str, k: int = 4, *, filter: Mapping[str, Any] | None = None, mode: Mode = "dense"
     ) -> list[tuple[Document, float]]:
-        """As `similarity_search`, with the cosine or inner product of each; larger is nearer."""
-        hits = self._hits(self._embedding.embed_query(query), k, filter)
+        """As `similarity_search`, with the score of each: `dense`, the cosine or inner product."""
+        vectors = None if mode == "keyword" else [self._embedding.embed_query(query)]
+        hits = self.index.search(query, k, mode=mode, where=filter, vectors=vectors)
         return [(_document(hit.id, hit.text, hit.metadata), hit.score) for hit in hits]
 
     def similarity_search_by_vector(
@@ -270,6 +279,15 @@ class SentembVectorStore(VectorStore):
 
     def _hits(self, vector: list[float], k: int, where: Mapping[str, Any] | None) -> list[Hit]:
         return self.index.search("", k, where=where, vectors=[vector])
+
+    def _similarity_search_with_relevance_scores(
+        self, query: str, k: int = 4, *, filter: Mapping[str, Any] | None = None
+    ) -> list[tuple[Document, float]]:
+        """With no other mode: only cosines are relevance."""
+        scored: list[tuple[Document, float]] = super()._similarity_search_with_relevance_scores(
+            query, k, filter=filter
+        )
+        return scored
 
     def _select_relevance_score_fn(self) -> Any:
         """Cosines as LangChain's relevance from 0 to 1: what is below 0 is irrelevant."""

@@ -17,7 +17,11 @@ from haystack.testing.document_store import (
 )
 
 from sentemb.errors import InputError
-from sentemb.integrations.haystack import SentembDocumentStore, SentembEmbeddingRetriever
+from sentemb.integrations.haystack import (
+    SentembDocumentStore,
+    SentembEmbeddingRetriever,
+    SentembTextRetriever,
+)
 from sentemb.search import SearchIndex
 from tests.search.bag_of_words import BagOfWords
 
@@ -83,6 +87,33 @@ def test_every_kind_of_document_comes_back_as_it_was(store: SentembDocumentStore
     found = find(store, "w1", top_k=99)
     assert found[0].id == documents[0].id and found[0].score == pytest.approx(1, abs=1e-6)
     assert {one.id for one in found} == {one.id for one in documents} - {documents[3].id, documents[4].id}
+
+
+@pytest.mark.parametrize("mode", ["dense", "keyword", "hybrid"])
+def test_a_text_finds_documents_in_each_mode(tmp_path: Path, mode: Any) -> None:
+    encodes = SentembDocumentStore(encoder=BagOfWords(), language="en")
+    brings = SentembDocumentStore(tmp_path / "index", embedding_dim=32)
+    texts = [f"w{n} w{n + 1}" for n in range(9)]
+    encodes.write_documents([Document(id=text, content=text, meta={"n": len(text)}) for text in texts])
+    brings.write_documents([Document(id=text, content=text, embedding=embed(text)) for text in texts])
+    brings.write_documents([Document(id="none", content="w3 w4 w3")])
+    found = SentembTextRetriever(encodes, mode, top_k=3).run("w3 w4")["documents"]
+    assert [one.id for one in found] == [hit.id for hit in encodes.index.search("w3 w4", 3, mode=mode)]
+    assert found[0].id == "w3 w4" and found[0].score > found[1].score
+    again = SentembTextRetriever(brings, mode, top_k=20)
+    embedding = None if mode == "keyword" else embed("w3 w4")
+    found = again.run("w3 w4", embedding)["documents"]
+    assert ("none" in {one.id for one in found}) is (mode != "dense")
+    assert all(one.content in [*texts, "w3 w4 w3"] for one in found)
+    if mode != "keyword":
+        with pytest.raises(InputError, match="the store has no encoder"):
+            again.run("w3 w4")
+    pipeline = Pipeline()
+    pipeline.add_component("find", again)
+    loaded = Pipeline.loads(pipeline.dumps(), allowed_modules=["sentemb.integrations.haystack"])
+    assert (
+        loaded.run({"find": {"query": "w3 w4", "query_embedding": embedding}})["find"]["documents"] == found
+    )
 
 
 def test_a_new_embedding_of_the_same_text_is_the_one_that_is_searched(store: SentembDocumentStore) -> None:

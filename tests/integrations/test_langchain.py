@@ -107,6 +107,18 @@ def test_marginal_relevance_is_that_of_langchain(store: SentembVectorStore, weig
     assert SentembVectorStore(Words()).max_marginal_relevance_search("w1") == []
 
 
+def test_words_and_both(store: SentembVectorStore) -> None:
+    for mode in ("keyword", "hybrid"):
+        expected = store.index.search("w5 w6 w12", 5, mode=mode, where={"lang": "en"})
+        scored = store.similarity_search_with_score("w5 w6 w12", 5, mode=mode, filter={"lang": "en"})
+        assert [(one.id, score) for one, score in scored] == [(hit.id, hit.score) for hit in expected]
+    assert store.similarity_search("w99", 5, mode="keyword") == []
+    retriever = store.as_retriever(search_kwargs={"k": 1, "mode": "hybrid"})
+    assert ids(retriever.invoke("w5 w6")) == ["id5"]
+    with pytest.raises(TypeError, match="mode"):
+        store.similarity_search_with_relevance_scores("w5 w6", mode="hybrid")
+
+
 def test_retrievers_and_asynchronous_calls(store: SentembVectorStore) -> None:
     retriever = store.as_retriever(search_type="mmr", search_kwargs={"k": 2, "filter": {"lang": "en"}})
     assert len(retriever.invoke("w1 w2")) == 2

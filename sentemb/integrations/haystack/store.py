@@ -1,4 +1,4 @@
-"""Haystack: a document store over a living index, and its retrievers."""
+"""A document store over a living index."""
 
 from __future__ import annotations
 
@@ -9,30 +9,23 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from haystack import Document, default_from_dict, default_to_dict
+from haystack.document_stores.errors import DuplicateDocumentError
+from haystack.document_stores.types import DuplicatePolicy
+from haystack.errors import FilterError
 
 from sentemb.encoding.encoder import Vectors
 from sentemb.errors import InputError
-from sentemb.integrations._filters import Conditions, conditions_of
 from sentemb.integrations._ids import ids_of, own_ids
-from sentemb.integrations._records import NO_VECTOR, GivenVectors, Record, from_record, to_record
+from sentemb.integrations.haystack.filters import Conditions, conditions_of
+from sentemb.integrations.haystack.records import NO_VECTOR, GivenVectors, Record, from_record, to_record
 from sentemb.search import SearchIndex
 from sentemb.search.conditions import value_of
 from sentemb.search.hit import Hit
 from sentemb.search.manifest import NAME, Manifest
 from sentemb.search.plan import Metric
+from sentemb.search.searching import Mode
 from sentemb.search.shards import encode_checked
-
-try:
-    from haystack import Document, component, default_from_dict, default_to_dict
-    from haystack.document_stores.errors import DuplicateDocumentError
-    from haystack.document_stores.types import DuplicatePolicy, FilterPolicy, apply_filter_policy
-    from haystack.errors import FilterError
-except ImportError as error:
-    raise InputError(
-        "sentemb.integrations.haystack needs haystack-ai", "pip install 'sentemb[haystack]'"
-    ) from error
-
-__all__ = ["SentembDocumentStore", "SentembEmbeddingRetriever"]
 
 
 class SentembDocumentStore:
@@ -47,6 +40,8 @@ class SentembDocumentStore:
         encoder: Anything `sentemb.encoding.load_encoder` takes; by default the one of the folder.
         embedding_dim: Length of the embeddings of a new store without an encoder.
         metric: `cosine` or `dot`, of a new store.
+        language: Code of the language by whose rules a new store finds words; `auto` has no document to tell
+            it from, so that words are found as they are written.
 
     Raises:
         InputError: The folder holds a damaged index or one of another encoder, or a new store has neither an
@@ -60,18 +55,20 @@ class SentembDocumentStore:
         *,
         embedding_dim: int | None = None,
         metric: Metric = "cosine",
+        language: str = "auto",
     ) -> None:
         self._given = {
             "path": None if path is None else str(path),
             "encoder": str(encoder) if isinstance(encoder, Path) else encoder,
             "embedding_dim": embedding_dim,
             "metric": metric,
+            "language": language,
         }
         if path is None or not (Path(path) / NAME).exists():
             if encoder is None and embedding_dim is None:
                 raise InputError("a new store needs an encoder or embedding_dim", "pass one of them")
             chosen = GivenVectors(embedding_dim) if encoder is None and embedding_dim else encoder
-            index = SearchIndex.build((), chosen, metric=metric, allow_empty=True)
+            index = SearchIndex.build((), chosen, metric=metric, language=language, allow_empty=True)
             if path is not None:
                 index.save(path)
         if path is not None:
@@ -183,15 +180,16 @@ class SentembDocumentStore:
         self,
         query: str,
         *,
+        mode: Mode,
         query_embedding: list[float] | None,
         filters: dict[str, Any] | None,
         top_k: int,
     ) -> list[Document]:
-        """The documents nearest to a query, with their scores; what its retrievers call."""
+        """The best documents for a query, with their scores; what its retrievers call."""
         where = _where(filters)
         vectors = None if query_embedding is None else [query_embedding]
-        hits = self.index.search(query, top_k, where=where, vectors=vectors)
-        if any(_has_no_vector(hit) for hit in hits):
+        hits = self.index.search(query, top_k, mode=mode, where=where, vectors=vectors)
+        if mode == "dense" and any(_has_no_vector(hit) for hit in hits):
             embedded: Conditions = {NO_VECTOR: {"exists": False}}
             where = embedded if where is None else {"$and": [where, embedded]}
             hits = self.index.search(query, top_k, where=where, vectors=vectors)
@@ -220,74 +218,6 @@ class SentembDocumentStore:
         if encoded:
             vectors[encoded] = encode_checked(self.index.encoder, [records[place].text for place in encoded])
         return vectors
-
-
-@component
-class SentembEmbeddingRetriever:
-    """Documents of a `SentembDocumentStore` near to an embedding of a query.
-
-    Args:
-        document_store: The store.
-        filters: Which documents may be found.
-        top_k: How many.
-        filter_policy: Whether filters of a run replace these or are combined with them.
-    """
-
-    def __init__(
-        self,
-        document_store: SentembDocumentStore,
-        filters: dict[str, Any] | None = None,
-        top_k: int = 10,
-        filter_policy: FilterPolicy = FilterPolicy.REPLACE,
-    ) -> None:
-        self.document_store = document_store
-        self.filters = filters
-        self.top_k = top_k
-        self.filter_policy = FilterPolicy(filter_policy)
-
-    def to_dict(self) -> dict[str, Any]:
-        """The retriever for a pipeline's file."""
-        return _retriever_to_dict(self)
-
-    @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> SentembEmbeddingRetriever:
-        """The retriever of a pipeline's file."""
-        retriever: SentembEmbeddingRetriever = default_from_dict(cls, data)
-        return retriever
-
-    @component.output_types(documents=list[Document])  # type: ignore[untyped-decorator]
-    def run(
-        self, query_embedding: list[float], filters: dict[str, Any] | None = None, top_k: int | None = None
-    ) -> dict[str, list[Document]]:
-        """Find documents.
-
-        Args:
-            query_embedding: The embedding.
-            filters: Which documents may be found.
-            top_k: How many.
-
-        Returns:
-            `documents`, best first, each with its score.
-        """
-        found = self.document_store.find(
-            "",
-            query_embedding=query_embedding,
-            filters=apply_filter_policy(self.filter_policy, self.filters, filters),
-            top_k=top_k or self.top_k,
-        )
-        return {"documents": found}
-
-
-def _retriever_to_dict(retriever: Any, **more: Any) -> dict[str, Any]:
-    stored: dict[str, Any] = default_to_dict(
-        retriever,
-        document_store=retriever.document_store.to_dict(),
-        filters=retriever.filters,
-        top_k=retriever.top_k,
-        filter_policy=retriever.filter_policy.value,
-        **more,
-    )
-    return stored
 
 
 def _where(filters: dict[str, Any] | None) -> Conditions | None:
