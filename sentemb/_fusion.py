@@ -30,6 +30,8 @@ EVEN = 0.5
 # Measured: makes 0.5 lose least to the better ranking, over good encoders and bad ones.
 _KEYWORD_UNITS = 8.0
 _UNIT_OF = 100  # keyword scores
+# Of similarities that are all alike, the deviation is nothing but rounding.
+_LEAST_SPREAD = 1e-4  # of the largest
 _NORMAL = NormalDist()
 
 
@@ -113,7 +115,8 @@ def _standardised(scores: npt.NDArray[np.floating[Any]], total: int) -> Double:
     if len(scores) < 2:
         return np.ones(len(scores))
     above: Double = scores.astype(np.float64) - scores[-1]
-    spread = _spread(above, max(total, len(scores)))
+    least = _LEAST_SPREAD * float(np.abs(scores).max())
+    spread = max(_spread(above, max(total, len(scores))), least)
     return above / spread if spread > 0 else np.zeros(len(scores))
 
 

@@ -15,7 +15,10 @@ def fused_by_loops(
 ) -> dict[Key, float]:
     """The score of every document of two rankings of pairs, the best first."""
     scores: dict[Key, float] = {}
-    spread = spread_of([score for _, score in dense], total) if len(dense) > 1 else 1.0
+    spread = 1.0
+    if len(dense) > 1:
+        similarities = [score for _, score in dense]
+        spread = max(spread_of(similarities, total), 1e-4 * max(map(abs, similarities)))
     for key, score in dense:
         above = 1.0 if len(dense) == 1 else score - dense[-1][1]
         scores[key] = weight * above / spread if spread > 0 else 0.0

@@ -80,6 +80,20 @@ def test_short_rankings_are_fused_too(dense: list[int], keyword: list[int]) -> N
     assert np.isfinite(fused.scores).all()
 
 
+@pytest.mark.parametrize("noise", [0.0, 1e-17, 1e-9])
+def test_similarities_that_are_all_alike_are_no_unit(noise: float) -> None:
+    """Their deviation is 0 but for rounding, by which nothing may be divided."""
+    dense = of([3, 4, 6, 7, 5], [1.0, 1.0 - noise, 1.0, 1.0, 0.7])
+    keyword = of([3, 4, 6, 7, 5], [2e-6, 2e-6, 2e-6, 2e-6, 1e-6])
+    fused = fuse(dense, keyword, 5)
+    assert fused.scores.max() < 1e4 and fused.scores.min() > 0
+    pairs = [
+        list(zip(part.documents.tolist(), part.scores.tolist(), strict=True)) for part in (dense, keyword)
+    ]
+    expected = fused_by_loops(pairs[0], pairs[1], 5)
+    assert fused.scores.tolist() == pytest.approx([expected[key] for key in fused.documents.tolist()])
+
+
 def test_equal_scores_go_by_number() -> None:
     same = of([5, 2, 9], [0.4, 0.4, 0.4])
     assert fuse(same, of([]), 3).documents.tolist() == [2, 5, 9]
