@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import logging
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Literal
 
@@ -30,6 +30,9 @@ logger = logging.getLogger(__name__)
 
 _REPORT_EVERY = 1000
 
+Merge = Callable[[DocumentStore, EncodedTexts], tuple[VectorIndex, Recall]]
+"""Makes the vectors' index of the texts in a store where not all of it is new."""
+
 
 def build_in(
     folder: Path,
@@ -43,8 +46,12 @@ def build_in(
     progress: Progress,
     allow_empty: bool = False,
     language: str = AUTO,
+    merge: Merge | None = None,
 ) -> tuple[Manifest, VectorIndex, DocumentStore]:
-    """Build an index in a work folder that nobody else uses; of no documents at all where that is allowed."""
+    """Build an index in a work folder that nobody else uses.
+
+    Of no documents at all where that is allowed; `merge` makes the vectors' index where not all of it is new.
+    """
     path = folder / "documents.sqlite"
     counts = write_store(path, _counted(documents, progress))
     if counts.documents == 0 and not allow_empty:
@@ -65,7 +72,7 @@ def build_in(
         metric=metric,
         progress=progress,
     )
-    vectors, recall = _index(encoded, plan, progress)
+    vectors, recall = merge(store, encoded) if merge else _index(encoded, plan, progress)
     manifest = Manifest(
         created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         encoder=facts,

@@ -6,8 +6,11 @@ import contextlib
 import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
+
+import numpy as np
 
 from sentemb.data.language import UNKNOWN
 from sentemb.encoding.encoder import TextEncoder, Vectors
@@ -17,11 +20,16 @@ from sentemb.search.calibration import Calibration, calibrate, draw
 from sentemb.search.folder import WORK, Writers, changing, place
 from sentemb.search.keywords import AUTO
 from sentemb.search.living import LivingStore
-from sentemb.search.manifest import EncoderFacts, Manifest
-from sentemb.search.plan import Kind, estimate_bytes, suits_ivfpq
+from sentemb.search.manifest import EncoderFacts, Manifest, Recall
+from sentemb.search.plan import Kind, estimate_bytes, ideal_lists, suits_ivfpq
 from sentemb.search.prepared import Prepared
-from sentemb.search.shards import Progress
+from sentemb.search.shards import SHARD_TEXTS, EncodedTexts, Progress
+from sentemb.search.store import DocumentStore
+from sentemb.search.vectors import VectorIndex
 from sentemb.search.view import View, open_view
+
+# A build would make so many times more or fewer lists: then they are made anew.
+_MORE_OR_LESS = 1.5
 
 
 class _Stored:
@@ -117,6 +125,7 @@ def rebuilt(
     """Build the documents of a view again, by default of the same kind; see `compact`."""
     before = replace(view.manifest, dimension=encoder.dimension)
     same = kind is None and _keeps_kind(before)
+    merged = same and memory_budget is None and isinstance(encoder, _Stored) and _keeps_codes(view)
     if same and memory_budget is None:
         memory_budget = _same_size(view.manifest, encoder.dimension)
     built, vectors, store = build_in(
@@ -130,6 +139,7 @@ def rebuilt(
         progress=progress or (lambda stage, done, total: None),
         allow_empty=True,
         language=AUTO if before.language in (None, UNKNOWN) else before.language,
+        merge=partial(_merged, view) if merged else None,
     )
     kept = replace(
         built,
@@ -138,6 +148,7 @@ def rebuilt(
         overlap=before.overlap,
         asked=before.asked if kind is None else built.asked,
         reason=before.reason if same else built.reason,
+        factory=before.factory if merged else built.factory,
         next_id=view.store.next_id() if isinstance(view.store, LivingStore) else before.next_id,
     )
     try:
@@ -159,6 +170,26 @@ def _keeps_kind(facts: Manifest) -> bool:
     if facts.kind == "ivfpq":  # it may have been chosen for a budget that is not known any more
         return suits_ivfpq(facts.vectors, facts.dimension)
     return facts.asked
+
+
+def _keeps_codes(view: View) -> bool:
+    """Whether the lists suit so many vectors still, so that no vector has to be rounded again."""
+    lists = view.segments.base.lists
+    return lists > 0 and 1 / _MORE_OR_LESS <= ideal_lists(view.manifest.vectors) / lists <= _MORE_OR_LESS
+
+
+def _merged(view: View, store: DocumentStore, encoded: EncodedTexts) -> tuple[VectorIndex, Recall]:
+    """The codes of the vectors that are alive, under their new numbers, and those of what was written."""
+    steps = range(0, encoded.count, SHARD_TEXTS)
+    texts = (store.texts(start, min(start + SHARD_TEXTS, encoded.count)) for start in steps)
+    old = np.array([number for some in texts for number in view.store.numbers_of(some)], dtype=np.int64)
+    base = view.segments.base
+    there = old < len(base)
+    index = base.kept(old[there], np.flatnonzero(there))
+    for numbers, vectors in encoded:
+        written = ~there[numbers]
+        index.add(vectors[written], numbers[written])
+    return index, view.manifest.recall
 
 
 def _same_size(facts: Manifest, dimension: int) -> int | None:

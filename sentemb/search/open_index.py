@@ -254,13 +254,13 @@ class OpenIndex:
 
         Args:
             kind: As for `build`; by default the kind that was asked for, if any. One that was chosen by size
-                is chosen again, unless it is `ivfpq`, which is made of the rounded vectors that it keeps.
+                is chosen again, unless it is `ivfpq`, whose codes stay where its lists still suit.
             memory_budget: As for `build`; an IVF-PQ index keeps its size per vector by default.
             progress: Called with `(stage, done, total)`.
 
         Raises:
-            InputError: An IVF-PQ index without re-ranking codes, which keeps too little of its vectors, or
-                nothing fits the budget.
+            InputError: An IVF-PQ index of an earlier version without re-ranking codes, which keeps too little
+                of its vectors, or nothing fits the budget.
         """
         compact(self._folder(), kind=kind, memory_budget=memory_budget, progress=progress)
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from sentemb.encoding.encoder import Vectors
 from sentemb.errors import InputError
+from sentemb.search.codes import Codes, CodesPlan
 from sentemb.search.plan import Kind, Metric
 
 Numbers = NDArray[np.int64]
@@ -19,10 +20,12 @@ Numbers = NDArray[np.int64]
 faiss: Any = import_module("faiss")
 
 # Candidates of the 4-bit codes that are ranked again, as a multiple of k.
-RERANKED = 8
+CANDIDATES = 24
+# The same in indexes of earlier versions.
+_RERANKED = 8
 # Points for k-means: faiss draws no more than 256 for each list by itself; 64 give the same recall sooner.
 _TRAINING_POINTS = 64
-_FEWEST_TRAINING_POINTS = 10_000
+_FEWEST_TRAINING_POINTS = 20_000
 
 
 class VectorIndex:
@@ -37,6 +40,8 @@ class VectorIndex:
     @classmethod
     def empty(cls, factory: str, kind: Kind, dimension: int) -> VectorIndex:
         """Make an index without vectors; similarities are inner products."""
+        if plan := CodesPlan.read(factory):
+            return cls(Codes.empty(plan, dimension), kind)
         return cls(
             faiss.IndexIDMap(faiss.index_factory(dimension, factory, faiss.METRIC_INNER_PRODUCT)), kind
         )
@@ -70,7 +75,7 @@ class VectorIndex:
             return [32, 64, 128, 256, 512]
         if self.kind == "ivfpq":
             lists = _ivf(self._index).nlist
-            return [probes for probes in (4, 8, 16, 32, 64, 128, 256) if probes < lists] or [lists]
+            return [*(probes for probes in (4, 8, 16, 32, 64, 128, 256) if probes < lists), lists]
         return [0]
 
     def search(self, queries: Vectors, k: int, *, harder: int = 1) -> tuple[Vectors, Numbers]:
@@ -78,18 +83,38 @@ class VectorIndex:
         most = _ivf(self._index).nlist if self.kind == "ivfpq" else len(self)
         effort = harder * self.effort
         while True:
-            scores, numbers = self._index.search(queries, k, params=self._parameters(effort))
+            scores, numbers = self._search(queries, k, effort)
             if (numbers >= 0).all() or effort >= most:
                 return scores, numbers
             effort = min(most, 4 * effort)
 
+    def _search(self, queries: Vectors, k: int, effort: int) -> tuple[Vectors, Numbers]:
+        if isinstance(self._index, Codes):
+            found = self._index.search(queries, k, min(len(self), CANDIDATES * k), effort)
+        else:
+            found = self._index.search(queries, k, params=self._parameters(effort))
+        return found
+
     @property
     def keeps_vectors(self) -> bool:
-        """False for IVF-PQ without re-ranking codes, which cannot give its vectors back."""
-        return self.kind != "ivfpq" or isinstance(faiss.downcast_index(self._index.index), faiss.IndexRefine)
+        """False for an IVF-PQ index of an earlier version without re-ranking codes."""
+        if self.kind != "ivfpq" or isinstance(self._index, Codes):
+            return True
+        return isinstance(faiss.downcast_index(self._index.index), faiss.IndexRefine)
+
+    @property
+    def lists(self) -> int:
+        """The lists of codes that can be kept when vectors go and come; 0 where there are none."""
+        return int(self._index.lists.nlist) if isinstance(self._index, Codes) else 0
+
+    def kept(self, numbers: Numbers, places: Numbers) -> VectorIndex:
+        """A copy with nothing but some vectors, under other numbers, and with the codes that they have."""
+        return VectorIndex(self._index.kept(numbers, places), self.kind, self.effort)
 
     def rows(self, numbers: Numbers) -> Vectors:
         """The vectors (n, dim) of some numbers, which count from 0; those of IVF-PQ are rounded."""
+        if isinstance(self._index, Codes):
+            return self._index.reconstruct_batch(numbers)
         if self._places is None:
             self._places = np.argsort(faiss.vector_to_array(self._index.id_map))
         found: Vectors = faiss.downcast_index(self._index.index).reconstruct_batch(self._places[numbers])
@@ -111,14 +136,16 @@ class VectorIndex:
         if self.kind == "ivfpq":
             probes = faiss.SearchParametersIVF(nprobe=effort)
             if isinstance(faiss.downcast_index(self._index.index), faiss.IndexRefine):
-                return faiss.IndexRefineSearchParameters(k_factor=RERANKED, base_index_params=probes)
+                return faiss.IndexRefineSearchParameters(k_factor=_RERANKED, base_index_params=probes)
             return probes
         return None
 
     def write(self, path: Path) -> None:
         """Write the index to a new file."""
+        index, parts = self._index.whole() if isinstance(self._index, Codes) else (self._index, [])
         with path.open("wb") as file:
-            faiss.write_index(self._index, faiss.PyCallbackIOWriter(file.write))
+            faiss.write_index(index, faiss.PyCallbackIOWriter(file.write))
+        del parts  # which faiss points to
 
     @classmethod
     def read(cls, path: Path, kind: Kind, effort: int) -> VectorIndex:
@@ -127,7 +154,7 @@ class VectorIndex:
             index = faiss.read_index(str(path), faiss.IO_FLAG_MMAP_IFC)
         except RuntimeError as error:
             raise InputError(f"{path} cannot be read as a faiss index", "build the index again") from error
-        return cls(index, kind, effort)
+        return cls(Codes.of(index) or index, kind, effort)
 
 
 def normalised(vectors: Vectors) -> Vectors:
@@ -143,4 +170,4 @@ def comparable(vectors: Vectors, metric: Metric) -> Vectors:
 
 
 def _ivf(index: Any) -> Any:
-    return faiss.extract_index_ivf(index)
+    return index.lists if isinstance(index, Codes) else faiss.extract_index_ivf(index)

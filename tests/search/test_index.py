@@ -47,14 +47,14 @@ def test_dot_ranks_by_inner_product(words: BagOfWords) -> None:
 def test_approximate_kinds_find_nearly_everything(kind: str) -> None:
     vectors = clustered(6000, 64)
     texts = [str(number) for number in range(5900)]
-    index = SearchIndex.build(texts, Table(vectors), kind=kind)
+    index = SearchIndex.build(texts, Table(vectors), kind=kind, memory_budget=10**7)
     exact = SearchIndex.build(texts, Table(vectors), kind="flat")
     queries = [str(number) for number in range(5900, 6000)]
     shares = [
         len({hit.id for hit in hits} & {hit.id for hit in true}) / 10
         for hits, true in zip(index.search(queries), exact.search(queries), strict=True)
     ]
-    assert np.mean(shares) >= 0.95
+    assert np.mean(shares) >= {"hnsw": 0.95, "ivfpq": 0.9}[kind]
     assert index.manifest.recall.at_10 == pytest.approx(np.mean(shares), abs=0.03)
     assert index.manifest.recall.queries == index.manifest.recall.tuning_queries == 295
 

@@ -18,12 +18,12 @@ from tests.search.bag_of_words import clustered
         (50_000, None, "Flat"),
         (50_001, None, "HNSW32"),
         (200_000, 400 * 10**6, "HNSW32"),
-        (200_000, 200 * 10**6, "IVF447,PQ192x4fs,Refine(SQ8)"),
-        (200_000, 90 * 10**6, "IVF447,PQ192x4fs,Refine(SQ6)"),
-        (200_000, 70 * 10**6, "IVF447,PQ192x4fs,Refine(SQ4)"),
-        (200_000, 40 * 10**6, "IVF447,PQ192x4fs"),
-        (2_000_000, None, "IVF1414,PQ192x4fs,Refine(SQ8)"),
-        (40_000, 30 * 10**6, "IVF200,PQ192x4fs,Refine(SQ8)"),
+        (200_000, 200 * 10**6, "IVF447,PQ80x4fs,Rest(PQ192x8)"),
+        (200_000, 40 * 10**6, "IVF447,PQ80x4fs,Rest(PQ141x8)"),
+        (200_000, 35 * 10**6, "IVF447,PQ80x4fs,Rest(PQ96x8)"),
+        (200_000, 25 * 10**6, "IVF447,PQ80x4fs,Rest(PQ48x8)"),
+        (2_000_000, None, "IVF1414,PQ80x4fs,Rest(PQ192x8)"),
+        (40_000, 30 * 10**6, "IVF200,PQ80x4fs,Rest(PQ192x8)"),
     ],
 )
 def test_kind_follows_size_and_budget(count: int, budget: int | None, factory: str) -> None:
@@ -39,6 +39,7 @@ def test_kind_follows_size_and_budget(count: int, budget: int | None, factory: s
         "Flat",
         "HNSW32",
         *(f"IVF64,PQ16x4fs{codes}" for codes in ("", ",Refine(SQ8)", ",Refine(SQ6)", ",Refine(SQ4)")),
+        *(f"IVF64,PQ{parts}x4fs,Rest(PQ12x8)" for parts in (7, 8)),
     ],
 )
 def test_estimate_is_the_size_of_the_file(tmp_path: Path, factory: str) -> None:
@@ -74,8 +75,14 @@ def test_what_cannot_be_is_refused_with_the_next_step(options: dict[str, object]
         plan_index(100_000, 384, **options)
 
 
-@pytest.mark.parametrize(("count", "dimension"), [(100, 384), (100_000, 25)])
-def test_ivfpq_needs_enough_vectors_of_even_dimension(count: int, dimension: int) -> None:
+def test_ivfpq_takes_half_a_byte_a_dimension_where_no_budget_says_otherwise() -> None:
+    plan = plan_index(200_000, 384, kind="ivfpq")
+    assert plan.bytes / 200_000 < 200
+    assert plan_index(200_000, 384, kind="ivfpq", memory_budget=10**9).bytes > plan.bytes
+
+
+@pytest.mark.parametrize(("count", "dimension"), [(100, 384), (100_000, 7)])
+def test_ivfpq_needs_enough_vectors_of_enough_dimensions(count: int, dimension: int) -> None:
     with pytest.raises(InputError, match="ivfpq needs"):
         plan_index(count, dimension, kind="ivfpq")
     assert kind_of(plan_index(count, dimension).factory) != "ivfpq"

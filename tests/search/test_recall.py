@@ -57,4 +57,4 @@ def test_measured_recall_is_that_of_strangers() -> None:
     exact.add(vectors[300:], np.arange(300, 3000))
     truth = exact.numbers()
     assert truth.min() >= 300
-    assert tune_and_measure(index, vectors[:300], truth).at_10 == pytest.approx(0.8, abs=0.2)
+    assert tune_and_measure(index, vectors[:300], truth).at_10 == pytest.approx(0.75, abs=0.2)

@@ -166,7 +166,7 @@ def test_filters_find_k_at_every_selectivity(tmp_path: Path, kind: str) -> None:
     """Before a change, after, and with three tenths deleted."""
     vectors = clustered(6600, 32)
     documents = [(number, str(number), {"n": number}) for number in range(6500)]
-    index = SearchIndex.build(documents, Table(vectors), kind=kind)
+    index = SearchIndex.build(documents, Table(vectors), kind=kind, memory_budget=10**7)
     queries = [str(number) for number in range(6500, 6600)]
     alive = set(range(6500))
     for change in ("none", "add", "delete"):
@@ -184,7 +184,7 @@ def test_filters_find_k_at_every_selectivity(tmp_path: Path, kind: str) -> None:
             for hits, true in zip(found, exact.search(queries, 10), strict=True):
                 assert len(hits) == min(10, len(matching)) and all(hit.id < most for hit in hits)
                 shares.append(len({h.id for h in hits} & {h.id for h in true}) / len(true))
-            assert np.mean(shares) >= (1 if kind == "flat" else 0.95), (change, most)
+            assert np.mean(shares) >= {"flat": 1, "hnsw": 0.95, "ivfpq": 0.85}[kind], (change, most)
 
 
 def test_documents_with_one_text_are_told_apart(tmp_path: Path) -> None:
