@@ -16,8 +16,9 @@ from typer.core import TyperGroup
 from typer.main import get_command
 
 from sentemb import __version__
-from sentemb.cli.console import error_line
+from sentemb.cli.console import error_line, say
 from sentemb.cli.verbs import VERBS, Group, Verb
+from sentemb.encoding.cut import said_at_end
 from sentemb.errors import InputError
 from sentemb.limits import CEILINGS, VARIABLE, raise_limits
 
@@ -125,7 +126,8 @@ def run(arguments: list[str] | None = None) -> None:
         # A file name that is no UTF-8 is printed with escapes.
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
-        code = build()(args=arguments, prog_name="sentemb", standalone_mode=False)
+        with said_at_end(say):
+            code = build()(args=arguments, prog_name="sentemb", standalone_mode=False)
     except KeyboardInterrupt:  # before the command itself has begun
         code = 130
     except _UsageError as error:

@@ -25,6 +25,7 @@ class TokenisedTexts:
     columns: dict[str, NDArray[np.int32]]  # input_ids and perhaps token_type_ids, all texts joined
     starts: NDArray[np.int64]  # where each text begins, and where the last one ends
     padding: dict[str, int]
+    cut: list[int]  # which texts were longer
 
     @property
     def lengths(self) -> NDArray[np.int64]:
@@ -51,19 +52,25 @@ def tokenise(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str]) -> Tokeni
     keys = [key for key in _SEQUENCE_KEYS if key in tokenizer.model_input_names]
     pieces: dict[str, list[NDArray[np.int32]]] = {key: [] for key in keys}
     lengths: list[int] = []
+    cut: list[int] = []
     for first in range(0, len(texts), _TEXTS_PER_CALL):
         encoded: Any = tokenizer(
             list(texts[first : first + _TEXTS_PER_CALL]),
             truncation="longest_first",
             return_attention_mask=False,
         )
-        lengths.extend(map(len, encoded["input_ids"]))
+        counts = [len(row) for row in encoded["input_ids"]]
+        lengths += counts
+        # What was cut off is made for no more texts than may have lost something.
+        full = (row for row, count in enumerate(counts) if count >= tokenizer.model_max_length)
+        cut += [first + row for row in full if encoded.encodings[row].overflowing]
         for key in keys:
             pieces[key].append(np.fromiter((token for row in encoded[key] for token in row), dtype=np.int32))
     return TokenisedTexts(
         columns={key: np.concatenate(arrays) for key, arrays in pieces.items()},
         starts=np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
         padding={"input_ids": tokenizer.pad_token_id, "token_type_ids": tokenizer.pad_token_type_id},
+        cut=cut,
     )
 
 

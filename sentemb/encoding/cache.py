@@ -101,6 +101,7 @@ class CachedEncoder:
         self.name = encoder.name
         self.encoder = encoder
         self._folder = folder
+        self._measured: set[int] = set()  # texts of which it is known whether the model reads them whole
 
     def around(self, encoder: TextEncoder) -> CachedEncoder:
         """The same folder for another encoder."""
@@ -138,8 +139,17 @@ class CachedEncoder:
             new = [unique[index] for index in some]
             vectors[some] = self.encoder.encode(new, progress=progress)
             store.put(new, vectors[some])
+        self._measured.update(hash(unique[index]) for index in missing)
+        self._note([unique[index] for index in found])
         logger.info("%s: %d vectors from the cache, %d encoded", self.name, len(found), len(missing))
         return vectors[positions]
+
+    def _note(self, texts: list[str]) -> None:
+        """Count what the model has cut another time."""
+        new = [text for text in texts if hash(text) not in self._measured]
+        if new and self.tokens is not None:
+            self._measured.update(map(hash, new))
+            self.tokens.note(new)
 
     def describe(self) -> dict[str, Any]:
         """Say how vectors are made; see `TextEncoder.describe`."""

@@ -89,7 +89,7 @@ class SentenceEncoder:
         room = int(longest) - int(tokenizer.num_special_tokens_to_add())
         key = (id(tokenizer), room, prompt_of(self.model, self.role))
         if self._tokens is None or self._tokens[0] != key:
-            self._tokens = key, Tokens(tokenizer, room, prompt=key[2])
+            self._tokens = key, Tokens(tokenizer, room, prompt=key[2], name=self.name)
         return self._tokens[1]
 
     def encode(self, texts: Sequence[str], *, progress: bool = False) -> Vectors:
@@ -100,6 +100,8 @@ class SentenceEncoder:
         if get_world_size() == 1 and is_plain_text_model(self.model, self.role):
             vectors = self._encode_plain(unique, progress=progress)
         else:
+            if self.tokens is not None:
+                self.tokens.note(unique)
             encode = self.model.encode if self.role is None else getattr(self.model, f"encode_{self.role}")
             with training_flags_kept(self.model):
                 vectors = encode(unique, show_progress_bar=progress, convert_to_numpy=True)
@@ -147,6 +149,8 @@ class SentenceEncoder:
         prompt = prompt_of(model, self.role)
         tokens = tokenise(model[0].tokenizer, [prompt + text for text in texts] if prompt else texts)
         lengths = tokens.lengths
+        if tokens.cut and self.tokens is not None:
+            self.tokens.cut.add(texts[row] for row in tokens.cut)
         if lengths.sum() >= _LEAST_TOKENS_TO_PACK:
             replace_linears(model, kernel_for(model, precision=self._precision))
 

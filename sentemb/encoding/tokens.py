@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sentemb.encoding.cut import CutTexts
+
 # Longer texts are tokenised in parts: a tokenizer takes some hundred bytes for each token.
 _PART = 100_000
 _TEXTS_PER_CALL = 1024
@@ -22,14 +24,16 @@ class Tokens:
 
     Attributes:
         room: How many tokens of a text the model reads.
+        cut: The texts of which it has read no more.
     """
 
-    def __init__(self, tokenizer: Any, room: int, *, prompt: str = "") -> None:
+    def __init__(self, tokenizer: Any, room: int, *, prompt: str = "", name: str = "the model") -> None:
         self._tokenizer = tokenizer
         self._prompt = prompt
         self._prompt_tokens = 0
         self._prompt_tokens = len(self._starts(prompt)) if prompt else 0
         self.room = max(0, room - self._prompt_tokens)
+        self.cut = CutTexts(name, self.room)
 
     @cached_property
     def _fast(self) -> Any:
@@ -53,6 +57,11 @@ class Tokens:
         for rows in _calls(unsure, texts):
             lengths[rows] = self._counts([texts[row] for row in rows])
         return lengths
+
+    def note(self, texts: Sequence[str]) -> None:
+        """Count those texts that are longer than the model reads."""
+        long = self.lengths(texts) > self.room
+        self.cut.add(text for text, is_long in zip(texts, long, strict=True) if is_long)
 
     def starts(self, text: str) -> NDArray[np.int64]:
         """Where each token of a text begins, (tokens,), rising."""

@@ -49,6 +49,8 @@ class Truncation:
             yield from map(Prepared, documents)
             return
         count = 0
+        if self._truncate == "warn":
+            tokens.cut.said = True  # it is said of documents
         while some := list(islice(documents, _DOCUMENTS)):
             lengths = tokens.lengths([document.text for document in some]).tolist()
             count += len(some)

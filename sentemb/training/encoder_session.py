@@ -6,12 +6,14 @@ import logging
 from pathlib import Path
 from typing import Any, ClassVar
 
+import numpy as np
 import torch
 from datasets import Dataset
 from sentence_transformers import SentenceTransformerTrainingArguments
 from transformers import TrainerCallback, set_seed
 
 from sentemb.data.columns import LABEL
+from sentemb.encoding.tokens import Tokens
 from sentemb.errors import InputError
 from sentemb.modules import load
 from sentemb.training.callbacks import SpeedCallback
@@ -27,6 +29,8 @@ logger = logging.getLogger(__name__)
 
 _LOGS_PER_EVALUATION = 5
 _KEPT_CHECKPOINTS = 2
+_ROWS_MEASURED = 5000
+"""Rows of which it is counted how many texts are cut; tokenising these takes a second."""
 
 
 class EncoderSession(Session):
@@ -96,7 +100,28 @@ class EncoderSession(Session):
             callbacks=callbacks,
         )
         trainer.data_collator.max_length = self.max_length
+        if fresh and self.rows is not None:
+            self._say_cut(self.rows)
         return trainer
+
+    def _say_cut(self, rows: Dataset) -> None:
+        """Say how many texts are longer than the model is trained with."""
+        tokenizer: Any = self.model.tokenizer
+        if not hasattr(tokenizer, "num_special_tokens_to_add"):
+            return
+        drawn = rows
+        if len(rows) > _ROWS_MEASURED:
+            chosen = np.random.default_rng(0).choice(len(rows), _ROWS_MEASURED, replace=False)
+            drawn = rows.select(np.sort(chosen))
+        tokens = Tokens(tokenizer, self.max_length - tokenizer.num_special_tokens_to_add())
+        texts = [text for name in rows.column_names if name != LABEL for text in drawn[name]]
+        cut = int((tokens.lengths(texts) > tokens.room).sum())
+        if cut:
+            among = f"{len(texts):,} training texts" if drawn is rows else f"{len(texts):,} drawn texts"
+            self.announce(
+                f"{cut:,} of {among} are longer than {self.max_length} tokens and are cut there; "
+                "a larger --max-length reads more"
+            )
 
     def _fitting_length(self) -> int:
         longest = self.model.max_seq_length

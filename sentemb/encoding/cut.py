@@ -1,0 +1,61 @@
+"""Texts that a model does not read whole: counted, and said."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+
+logger = logging.getLogger(__name__)
+
+_waiting: dict[int, CutTexts] | None = None
+
+
+class CutTexts:
+    """The texts of which one encoder has read no more than the beginning.
+
+    Attributes:
+        said: Whether the user knows.
+    """
+
+    def __init__(self, name: str, room: int) -> None:
+        self._name = name
+        self._room = room
+        self._texts: set[int] = set()
+        self.said = False
+
+    def __len__(self) -> int:
+        return len(self._texts)
+
+    def add(self, texts: Iterable[str]) -> None:
+        """Count texts, each once; the first ones are said, or all of them when the command ends."""
+        self._texts.update(map(hash, texts))
+        if self.said or not self._texts:
+            return
+        if _waiting is not None:
+            _waiting[id(self)] = self
+        else:
+            self.said = True
+            logger.warning("%s", str(self))
+
+    def __str__(self) -> str:
+        one = len(self) == 1
+        return (
+            f"{len(self):,} text{'' if one else 's'} {'is' if one else 'are'} longer than the {self._room:,} "
+            f"tokens that {self._name} reads, and {'was' if one else 'were'} cut there; "
+            "a larger maximum length (--max-length) reads more, as far as the model goes"
+        )
+
+
+@contextmanager
+def said_at_end(say: Callable[[str], None]) -> Iterator[None]:
+    """Say at the end how many texts were cut, in place of a warning at the first."""
+    global _waiting
+    before, _waiting = _waiting, {}
+    try:
+        yield
+    finally:
+        found, _waiting = _waiting, before
+        for cut in found.values():
+            cut.said = True
+            say(str(cut))
