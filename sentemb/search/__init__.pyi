@@ -1,9 +1,11 @@
+from .calibration import Calibration as Calibration
 from .documents import Document as Document
 from .documents import read_documents as read_documents
 from .hit import Hit as Hit
 from .hit import Snippet as Snippet
 from .hybrid_weight import HybridWeight as HybridWeight
 from .index import SearchIndex as SearchIndex
+from .manifest import AdapterFacts as AdapterFacts
 from .manifest import Manifest as Manifest
 from .manifest import Recall as Recall
 from .negatives import MinedCounts as MinedCounts

@@ -43,6 +43,7 @@ COMMANDS = (
     "index search {g}/index dog -m {g}/bert --mode hybrid",
     "index info {g}/index",
     "index fit {g}/index -m {g}/bert",
+    "index upgrade {g}/index -m {g}/bert",
 )
 _ODD = st.one_of(
     ODD_TEXT.filter(lambda text: "\0" not in text),  # an argument cannot hold one

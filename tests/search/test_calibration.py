@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
 
+from sentemb.data.retrieval import load_retrieval
+from sentemb.encoding import load_encoder
 from sentemb.errors import InputError
 from sentemb.search import SearchIndex
 from sentemb.search.calibration import Calibration, calibrate, draw, lowest_score
@@ -149,3 +151,20 @@ def test_compaction_gives_folders_of_earlier_versions_percentiles(tmp_path: Path
     index.compact()
     assert index.manifest == new and len(list((tmp_path / "index").iterdir())) == 3
     assert index.search("w1 w2", 5) == built.search("w1 w2", 5)
+
+
+def test_right_answers_are_nearer_than_chance_on_real_texts(shared_data: Path, minilm: Path) -> None:
+    data = load_retrieval("qnli-dev", data_dir=shared_data)
+    pairs = data.judged[:150]
+    encoder = load_encoder(str(minilm))
+    queries = normalised(encoder.encode([data.queries[query] for query, _, _ in pairs]))
+    documents = normalised(encoder.encode([data.documents[document] for _, document, _ in pairs]))
+    calibration = calibrate(documents)
+    scores = queries @ documents.T
+    right = calibration.percentiles(np.diag(scores).tolist())
+    chance = calibration.percentiles(scores[pairs[:, :1] != pairs[:, 0]].tolist())
+    assert (
+        np.percentile(right, 20) > 98
+        and 30 < np.median(chance) < 70
+        and np.mean(np.array(chance) < 99) > 0.97
+    )
