@@ -44,7 +44,7 @@ SELECT number, cut(text) FROM ({WHOLE}) ORDER BY number
 # Lists of numbers are joined by SQLite: a row for each would take ten times as long.
 VOCABULARY = "CREATE VIRTUAL TABLE temp.terms USING fts5vocab(main, keywords, instance)"
 _HOLDING = "SELECT group_concat(doc) FROM terms WHERE term = ?"
-_LENGTHS = "SELECT group_concat(id), group_concat(hex(sz), '') FROM keywords_docsize"
+LENGTHS = "SELECT group_concat(id), group_concat(hex(sz), '') FROM keywords_docsize"
 # Lists that are kept: 12 bytes for each term of each document, 50 MB.
 _KEPT = 1 << 22
 
@@ -129,9 +129,9 @@ class Keywords:
 
     def _lengths(self, connection: sqlite3.Connection) -> Double:
         if self._shares is None:
-            numbers, sizes = connection.execute(_LENGTHS).fetchone()
+            numbers, sizes = connection.execute(LENGTHS).fetchone()
             documents = _integers(numbers)
-            lengths = _varints(bytes.fromhex(sizes or ""))
+            lengths = varints(bytes.fromhex(sizes or ""))
             if len(lengths) != len(documents):
                 raise InputError(f"{self._store.path} has damaged keywords", "build the index again")
             self._documents = len(documents)
@@ -160,7 +160,7 @@ def _integers(joined: str | None) -> NDArray[np.int64]:
     return np.fromstring(joined or "", dtype=np.int64, sep=",")
 
 
-def _varints(data: bytes) -> NDArray[np.int64]:
+def varints(data: bytes) -> NDArray[np.int64]:
     """SQLite's integers of varying length: seven bits a byte, the highest first, the last below 128."""
     found = np.frombuffer(data, dtype=np.uint8).astype(np.int64)
     ends = np.flatnonzero(found < 128)

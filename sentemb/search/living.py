@@ -14,6 +14,7 @@ import numpy as np
 from sentemb.encoding.encoder import Vectors
 from sentemb.errors import InputError
 from sentemb.search.checks import FLOAT, checksum_of, unsealed
+from sentemb.search.keyword_checks import keywords_fit
 from sentemb.search.manifest import Manifest
 from sentemb.search.rows import STORED_PASSAGES, digest_of
 from sentemb.search.store import DocumentStore, disk_errors
@@ -160,6 +161,7 @@ class LivingStore(DocumentStore):
             if sound and _has_checksums(connection):
                 sound = all(_fits(*row) for row in connection.execute(_CHECKSUMS))
             sound = sound and all(_lies(*row) for row in connection.execute(_PASSAGES))
+            sound = sound and keywords_fit(connection)
             if not sound:
                 raise InputError(f"{self.path} is damaged", "build the index again")
 

@@ -16,6 +16,7 @@ from sentemb.errors import InputError
 from sentemb.search.checks import sealed
 from sentemb.search.documents import Document, as_documents
 from sentemb.search.folder import changing, place
+from sentemb.search.keyword_checks import seal, watch
 from sentemb.search.living import make_room, write_living
 from sentemb.search.manifest import Manifest, Role, StoredFile
 from sentemb.search.prepared import Prepared
@@ -108,11 +109,14 @@ class Writer:
     """The changes of one transaction."""
 
     def __init__(self, connection: sqlite3.Connection, manifest: Manifest) -> None:
+        self._connection = connection
         self._run = connection.execute
         self._manifest = manifest
         row = self._run("SELECT version, next_text, next_id, left_out FROM state").fetchone()
         self._version, self._next_text, self._next_id, self._left_out = row
         self._has_keywords = manifest.language is not None
+        if self._has_keywords:
+            watch(connection)
         self._next_document = self._run("SELECT MAX(number) FROM documents").fetchone()[0] or 0
 
     def add(
@@ -150,6 +154,8 @@ class Writer:
             "UPDATE state SET version = ?, next_text = ?, next_id = ?, left_out = ?",
             (self._version + 1, self._next_text, self._next_id, self._left_out),
         )
+        if self._has_keywords:
+            seal(self._connection)
 
     def _claim(self, document: Document) -> None:
         try:

@@ -28,7 +28,8 @@ def living(tmp_path: Path, words: BagOfWords) -> tuple[SearchIndex, Path]:
 
 def answers(folder: Path) -> object:
     index = SearchIndex.load(folder, BagOfWords())
-    return index.search(["w1 w2", "w30"], 40), index.search("w3", 9, where={"year": {">": 2030}})
+    by_words = [index.search(f"w{n}", 40, mode="keyword") for n in range(41)]
+    return index.search(["w1 w2", "w30"], 40), index.search("w3", 9, where={"year": {">": 2030}}), by_words
 
 
 def test_a_flipped_bit_is_noticed_or_changes_nothing(living: tuple[SearchIndex, Path]) -> None:
@@ -64,6 +65,9 @@ def test_a_flipped_bit_is_noticed_or_changes_nothing(living: tuple[SearchIndex, 
         "UPDATE vectors SET vector = zeroblob(132) WHERE number = 12",
         "UPDATE vectors SET vector = CAST(substr(vector, 1, 131) || x'00' AS BLOB) WHERE number = 12",
         "UPDATE dead SET number = 2 WHERE number = 1",
+        "UPDATE keywords_data SET block = x'1A2E' WHERE id = 1",
+        "DELETE FROM keywords_docsize WHERE id = 12",
+        "UPDATE keywords_idx SET pgno = pgno + 2",
         "UPDATE state SET next_text = 9",
     ],
 )

@@ -12,7 +12,7 @@ import pytest
 from sentemb._files import sha256_of
 from sentemb.errors import InputError
 from sentemb.search import SearchIndex
-from sentemb.search.keywords import _varints, terms_of
+from sentemb.search.keywords import terms_of, varints
 from sentemb.search.manifest import Manifest, StoredFile
 from tests.search.bag_of_words import BagOfWords
 from tests.search.reference import agree, bm25
@@ -171,7 +171,8 @@ def forget_keywords(folder: Path) -> None:
     manifest = Manifest.read(folder)
     name = manifest.living or manifest.files["documents"].name
     connection = sqlite3.connect(folder / name)
-    connection.execute("DROP TABLE keywords")
+    for table in ("keywords", "keyword_checks"):
+        connection.execute(f"DROP TABLE IF EXISTS {table}")
     connection.commit()
     connection.execute("VACUUM")
     connection.close()
@@ -190,5 +191,5 @@ def test_integers_of_varying_length() -> None:
         while len(groups) > 1 and not groups[-1]:
             groups.pop()
         data += bytes([*(group | 128 for group in groups[:0:-1]), groups[0]])
-    assert _varints(data).tolist() == numbers
-    assert _varints(b"").tolist() == []
+    assert varints(data).tolist() == numbers
+    assert varints(b"").tolist() == []
