@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import importlib
 import random
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -255,6 +257,14 @@ def test_an_index_of_the_command_line_is_a_store(tmp_path: Path) -> None:
     store.write_documents([Document(id="3", content="w9")], DuplicatePolicy.OVERWRITE)
     store.delete_documents(["0", "7"])
     assert store.count_documents() == 4
+
+
+def test_a_missing_framework_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "haystack", None)
+    for name in [name for name in sys.modules if name.startswith("sentemb.integrations.haystack")]:
+        monkeypatch.delitem(sys.modules, name)
+    with pytest.raises(InputError, match=r"needs haystack-ai; pip install 'sentemb\[haystack\]'"):
+        importlib.import_module("sentemb.integrations.haystack")
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import asyncio
-import builtins
 import importlib
 import logging
 import sys
@@ -188,14 +187,7 @@ def test_inner_products_are_no_relevance() -> None:
 
 
 def test_a_missing_framework_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = builtins.__import__
-
-    def without(name: str, *args: Any, **kwargs: Any) -> Any:
-        if name.startswith("langchain_core"):
-            raise ModuleNotFoundError(name)
-        return real(name, *args, **kwargs)
-
-    monkeypatch.setattr(builtins, "__import__", without)
+    monkeypatch.setitem(sys.modules, "langchain_core.documents", None)
     monkeypatch.delitem(sys.modules, "sentemb.integrations.langchain")
     with pytest.raises(InputError, match=r"needs langchain-core; pip install 'sentemb\[langchain\]'"):
         importlib.import_module("sentemb.integrations.langchain")
