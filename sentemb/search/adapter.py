@@ -127,8 +127,8 @@ def _nearest(queries: Vectors, vectors: Vectors) -> Numbers:
 
 def _candidates(new: _Matrix, old: _Matrix) -> Iterator[tuple[str, Adapter]]:
     """Maps of all families."""
-    # Of eight pairs of encoders on SciFact and tldr, orthogonal maps came nearest to the new one's results,
-    # and ridge maps to the old one's; maps of lower rank were never better than those.
+    # Of fifteen pairs of encoders on SciFact and tldr, fourteen went best with an orthogonal map, and static
+    # word vectors for MiniLM's with a ridge map; of eight, none went better with a map of lower rank.
     origin = np.zeros(new.shape[1]), np.zeros(old.shape[1])
     centres = new.mean(axis=0), old.mean(axis=0)
     for method, (start, end) in (("procrustes", origin), ("centred procrustes", centres)):
@@ -138,7 +138,8 @@ def _candidates(new: _Matrix, old: _Matrix) -> Iterator[tuple[str, Adapter]]:
     inputs, outputs = new - start, old - end
     gram = inputs.T @ inputs
     penalty = _RIDGE * np.trace(gram) / len(gram) * np.eye(len(gram))
-    yield "ridge", _affine(np.linalg.solve(gram + penalty, inputs.T @ outputs), start, end)
+    # The pseudo-inverse is there for vectors that are all alike too.
+    yield "ridge", _affine(np.linalg.pinv(gram + penalty, hermitian=True) @ (inputs.T @ outputs), start, end)
 
 
 def _affine(matrix: _Matrix, start: _Matrix, end: _Matrix) -> Adapter:

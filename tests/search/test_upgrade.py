@@ -249,6 +249,12 @@ def test_the_number_of_threads_does_not_change_a_map() -> None:
     assert len(seen) == 1
 
 
+def test_an_encoder_that_tells_nothing_apart_gets_a_map_that_finds_nothing() -> None:
+    old = normalised(clustered(1_000, 24))
+    learned = learn(np.ones((1_000, 8), dtype=np.float32), old)
+    assert learned.recall_old < 0.2 and np.isfinite(learned.adapter(np.ones((1, 8), dtype=np.float32))).all()
+
+
 def test_mapping_one_vector_or_many_gives_the_same_bits() -> None:
     old = normalised(clustered(600, 24))
     adapter = learn(old[:, ::-1].copy(), old).adapter
