@@ -126,7 +126,7 @@ def rebuilt(
     before = replace(view.manifest, dimension=encoder.dimension)
     same = kind is None and _keeps_kind(before)
     merged = same and memory_budget is None and isinstance(encoder, _Stored) and _keeps_codes(view)
-    if same and memory_budget is None:
+    if same and memory_budget is None and view.segments.base.keeps_vectors:
         memory_budget = _same_size(view.manifest, encoder.dimension)
     built, vectors, store = build_in(
         folder,
