@@ -13,6 +13,8 @@ from sentemb.search.prepared import Span
 class Snippet:
     """The place of a document that has the most words of the query, some 200 characters.
 
+    Where it has none of them it is where the nearest passage begins, or the text.
+
     Args:
         text: The characters of the document from `start` on.
         start: Where they begin in the document's text.

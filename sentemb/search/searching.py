@@ -13,7 +13,7 @@ from sentemb.encoding.encoder import Vectors
 from sentemb.errors import InputError
 from sentemb.search.calibration import lowest_score
 from sentemb.search.documents import check_letters
-from sentemb.search.hit import Hit
+from sentemb.search.hit import Hit, Snippet
 from sentemb.search.keywords import terms_of
 from sentemb.search.snippets import snippets_of
 from sentemb.search.vectors import comparable
@@ -137,12 +137,15 @@ def find(current: Callable[[], View], rank: Rank, queries: Sequence[str], wanted
                 snippet,
                 one.passage,
             )
-            for one, snippet in zip(
-                row, snippets_of(query, [one.document.text for one in row], view.language), strict=True
-            )
+            for one, snippet in zip(row, _snippets(query, row, view.language), strict=True)
         ]
         for query, row in zip(queries, found, strict=True)
     ]
+
+
+def _snippets(query: str, row: list[Found], language: str) -> list[Snippet]:
+    starts = [one.passage.start if one.passage else 0 for one in row]
+    return snippets_of(query, [one.document.text for one in row], language, starts)
 
 
 def _with_percentiles(view: View, found: list[list[Found]]) -> list[list[Hit]]:

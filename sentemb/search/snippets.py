@@ -22,10 +22,13 @@ _SLACK = 20  # characters given up so that a snippet begins and ends between wor
 _MARKS = range(0xF0000, 0x10FFFE)  # characters for private use
 
 
-def snippets_of(query: str, texts: Sequence[str], language: str) -> list[Snippet]:
-    """The part of each text that shows the most words of a query, or its beginning."""
+def snippets_of(
+    query: str, texts: Sequence[str], language: str, passages: Sequence[int] | None = None
+) -> list[Snippet]:
+    """The part of each text that shows the most words of a query, or where it begins or its best passage."""
     spans = _highlighter(language).spans_of(query, texts)
-    return [_snippet(text, found) for text, found in zip(texts, spans, strict=True)]
+    starts = passages or [0] * len(texts)
+    return [_snippet(*each) for each in zip(texts, spans, starts, strict=True)]
 
 
 @cache
@@ -87,10 +90,10 @@ def _original(text: str, spans: Iterator[Span]) -> list[Span]:
     return joined
 
 
-def _snippet(text: str, spans: list[Span]) -> Snippet:
-    first, last = _densest(text, spans)
-    spare = max(0, LENGTH - (last - first))
-    start = max(0, min(first - spare // 2, len(text) - LENGTH))
+def _snippet(text: str, spans: list[Span], passage: int) -> Snippet:
+    first, last = _densest(text, spans) if spans else (passage, passage)
+    before = max(0, LENGTH - (last - first)) // 2 if spans else 0
+    start = max(0, min(first - before, len(text) - LENGTH))
     stop = min(len(text), max(start + LENGTH, last))
     if start and (gap := re.compile(r"\s+").search(text, start, min(first, start + _SLACK))):
         start = gap.end()
@@ -102,7 +105,7 @@ def _snippet(text: str, spans: list[Span]) -> Snippet:
 
 def _densest(text: str, spans: list[Span]) -> Span:
     """The stretch of text, no longer than a snippet, with the most different words, then the most words."""
-    best, most = (0, 0), (0, 0)
+    best, most = spans[0], (0, 0)
     words: Counter[str] = Counter()
     first = 0
     for place, (begin, end) in enumerate(spans):

@@ -59,6 +59,10 @@ def test_a_long_text_is_shown_where_most_different_words_are() -> None:
     assert text[snippet.start - 1] == " " and text[snippet.start + len(snippet.text)] == " "
     (none,) = snippets_of("bird", [text], "en")
     assert (none.start, none.spans) == (0, ()) and len(none.text) <= LENGTH
+    (near,) = snippets_of("bird", [text], "en", [608])
+    assert near.start == 608 and near.text.startswith("cat nothing to see") and not near.spans
+    (end,) = snippets_of("bird", [text], "en", [len(text) - 3])
+    assert text.endswith(end.text) and len(end.text) <= LENGTH
     (long,) = snippets_of("x" * 999, ["w " * 300 + "x" * 999], "en")
     assert long.text == "x" * 999
 
