@@ -229,7 +229,7 @@ class OpenIndex:
 
         Returns:
             float32 (n, dim), in the order of `ids`; of length 1 where the metric is `cosine`, and rounded
-            where the index is IVF-PQ.
+            where the index is IVF-PQ. Of a document in passages it is that of the first.
 
         Raises:
             InputError: The index does not have such a document, or keeps no vectors.

@@ -28,19 +28,13 @@ def check_truncation(truncate: str, overlap: float) -> None:
 
 
 class Truncation:
-    """Prepares documents for one encoder, and counts.
-
-    Attributes:
-        split: Documents that were split into passages.
-        cut: Documents that the model cuts.
-    """
+    """Prepares documents for one encoder."""
 
     def __init__(self, encoder: Any, truncate: Truncate, overlap: float) -> None:
         check_truncation(truncate, overlap)
         self._encoder = encoder
         self._truncate: Truncate = truncate
         self._overlap = overlap
-        self.split = self.cut = 0
 
     def prepared(self, documents: Iterator[Document]) -> Iterator[Prepared]:
         """Documents as they are indexed, in their order."""
@@ -48,7 +42,7 @@ class Truncation:
         if tokens is None:
             yield from map(Prepared, documents)
             return
-        count = 0
+        count = cut = 0
         if self._truncate == "warn":
             tokens.cut.said = True  # it is said of documents
         while some := list(islice(documents, _DOCUMENTS)):
@@ -56,12 +50,14 @@ class Truncation:
             count += len(some)
             for document, length in zip(some, lengths, strict=True):
                 long = length > tokens.room and document.text.strip()
-                yield self._long(document, length, tokens) if long else Prepared(document)
-        if self.cut:
+                prepared = self._long(document, length, tokens) if long else Prepared(document)
+                cut += prepared.cut
+                yield prepared
+        if cut:
             logger.warning(
                 "%d of %d documents are longer than the %d tokens that %s reads: only their beginning can be "
                 "found; truncate='split' (--truncate split) indexes all of them",
-                self.cut,
+                cut,
                 count,
                 tokens.room,
                 self._encoder.name,
@@ -76,7 +72,5 @@ class Truncation:
                 "truncate='split' (--truncate split) indexes it in passages, 'warn' its beginning",
             )
         if self._truncate == "split":
-            self.split += 1
             return Prepared(document, tuple(split(text, tokens, self._overlap)))
-        self.cut += 1
         return Prepared(document, (Span(0, int(tokens.starts(text)[tokens.room])),), cut=True)

@@ -167,7 +167,8 @@ class View:
         wanted = min(most, -(-k * most // part.documents)) if self.manifest.split else min(most, k)
         left = np.arange(len(queries))
         while len(left):
-            scores, texts = part.segments.search(queries[left], wanted)
+            some = queries if len(left) == len(queries) else queries[left]
+            scores, texts = part.segments.search(some, wanted)
             if min_score is not None:
                 texts = np.where(scores >= min_score, texts, -1)
             rows = list(zip(scores.tolist(), texts.tolist(), strict=True))
@@ -209,9 +210,8 @@ class View:
             if self.store.version() != self.version:
                 return None
             documents = self.store.by_number({hit.document for row in ranked for hit in row})
-            spans = self.store.spans_of(
-                {(hit.document, hit.text) for row in ranked for hit in row if self.manifest.long}
-            )
+            pairs = ((hit.document, hit.text) for row in ranked for hit in row)
+            spans = self.store.spans_of(set(pairs)) if self.manifest.long else {}
         return [
             [Found(hit.score, documents[hit.document], spans.get((hit.document, hit.text))) for hit in row]
             for row in ranked

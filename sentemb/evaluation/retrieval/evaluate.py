@@ -13,7 +13,8 @@ import numpy as np
 
 from sentemb._files import shareable
 from sentemb.data.retrieval import RetrievalSet, load_retrieval
-from sentemb.encoding import TextEncoder, load_encoder
+from sentemb.encoding import Role, TextEncoder, for_role, load_encoder
+from sentemb.encoding.tokens import tokens_of
 from sentemb.errors import InputError
 from sentemb.evaluation.environment import environment
 from sentemb.evaluation.joining import joined
@@ -141,6 +142,7 @@ def evaluate_sets(
                 "depth": DEPTH,
                 "documents": {data.name: len(data.documents)},
                 **_weights(searcher, data),
+                **_cut(searcher, data),
             },
         ).with_predictions({data.name: ranks}, {data.name: data.gold})
 
@@ -149,6 +151,20 @@ def _weights(searcher: Searcher, data: RetrievalSet) -> dict[str, Any]:
     """The encoder's share in a hybrid, of each half of the queries where it is fitted on the other."""
     fits = searcher.fits.get(data.name, []) if isinstance(searcher, HybridSearcher) else []
     return {"weights": {data.name: [fit.weight for fit in fits]}} if fits else {}
+
+
+def _cut(searcher: Searcher, data: RetrievalSet) -> dict[str, Any]:
+    """How many texts of a set the encoder does not read whole."""
+    dense = searcher.dense if isinstance(searcher, HybridSearcher) else searcher
+    if not isinstance(dense, DenseSearcher):
+        return {}
+    texts: dict[Role, Sequence[str]] = {"document": data.documents, "query": data.queries}
+    counts = {}
+    for role, some in texts.items():
+        tokens = tokens_of(for_role(dense.encoder, role))
+        if tokens is not None and (long := int((tokens.lengths(some) > tokens.room).sum())):
+            counts[role] = long
+    return {"cut": {data.name: counts}} if counts else {}
 
 
 def search(
