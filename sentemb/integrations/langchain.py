@@ -169,13 +169,18 @@ class SentembVectorStore(VectorStore):
         return named
 
     def add_documents(
-        self, documents: list[Document], *, ids: Sequence[str | None] | None = None
+        self,
+        documents: list[Document],
+        *,
+        ids: Sequence[str | None] | None = None,
+        batch_size: int | None = None,
     ) -> list[str]:
         """Add documents, in the place of those that have their ids; all or none.
 
         Args:
             documents: The documents; `ids` come before their own ids.
             ids: As for `add_texts`.
+            batch_size: What LangChain's `index` passes. It changes nothing: one call is one transaction.
 
         Returns:
             The ids.

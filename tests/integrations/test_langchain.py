@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from langchain_core.documents import Document
 from langchain_core.embeddings import DeterministicFakeEmbedding, Embeddings
+from langchain_core.indexing import InMemoryRecordManager, index
 from langchain_core.vectorstores import InMemoryVectorStore, VectorStore
 from langchain_tests.integration_tests import EmbeddingsIntegrationTests, VectorStoreIntegrationTests
 from langchain_tests.unit_tests import EmbeddingsUnitTests
@@ -104,6 +105,23 @@ def test_marginal_relevance_is_that_of_langchain(store: SentembVectorStore, weig
         assert store.max_marginal_relevance_search(query, **options) == expected
     assert len(store.max_marginal_relevance_search("w1", 4, filter={"n": {"<": 3}})) == 3
     assert SentembVectorStore(Words()).max_marginal_relevance_search("w1") == []
+
+
+def test_the_indexing_of_langchain(store: SentembVectorStore) -> None:
+    """It writes what is new and deletes what is gone."""
+    records = InMemoryRecordManager("animals")
+    records.create_schema()
+    before = store.index.count()
+
+    def sync(texts: list[str]) -> dict[str, int]:
+        documents = [Document(text, metadata={"source": "a"}) for text in texts]
+        return dict(index(documents, records, store, cleanup="full", key_encoder="sha256"))
+
+    assert sync(["w40", "w41", "w42"])["num_added"] == 3
+    done = sync(["w41", "w42", "w43"])
+    assert (done["num_added"], done["num_deleted"], done["num_skipped"]) == (1, 1, 2)
+    assert store.index.count() == before + 3
+    assert store.similarity_search("w43", 1)[0].page_content == "w43"
 
 
 def test_words_and_both(store: SentembVectorStore) -> None:
