@@ -28,25 +28,23 @@ class Segments:
         dead: Which of its vectors are tombstones, (len(base),).
         numbers: Numbers of the vectors written since, rising, (n,).
         written: These vectors, (n, dim).
+        base_alive: How many vectors of the faiss segment are no tombstones.
     """
 
     base: VectorIndex
     dead: NDArray[np.bool_]
     numbers: Numbers
     written: Vectors
+    base_alive: int
 
     @classmethod
     def of(cls, base: VectorIndex) -> Segments:
         """A segment to which nothing has happened."""
         none = np.empty((0, base.dimension), dtype=np.float32)
-        return cls(base, np.zeros(len(base), dtype=np.bool_), np.empty(0, dtype=np.int64), none)
+        return cls(base, np.zeros(len(base), dtype=np.bool_), np.empty(0, dtype=np.int64), none, len(base))
 
     def __len__(self) -> int:
-        return self._base_alive + len(self.numbers)
-
-    @property
-    def _base_alive(self) -> int:
-        return len(self.base) - int(np.count_nonzero(self.dead))
+        return self.base_alive + len(self.numbers)
 
     @property
     def alive(self) -> Numbers:
@@ -60,14 +58,19 @@ class Segments:
         numbers = np.concatenate([self.numbers, numbers])
         kept = ~np.isin(numbers, dead)
         written = np.concatenate([self.written, vectors])
-        return replace(self, dead=tombs, numbers=numbers[kept], written=written[kept])
+        return replace(
+            self, dead=tombs, numbers=numbers[kept], written=written[kept], base_alive=int((~tombs).sum())
+        )
 
     def only(self, numbers: Numbers) -> Segments:
         """The same with nothing but some of its vectors alive."""
         dead = np.ones_like(self.dead)
         dead[numbers[numbers < len(dead)]] = False
         kept = np.isin(self.numbers, numbers)
-        return replace(self, dead=dead, numbers=self.numbers[kept], written=self.written[kept])
+        alive = int((~dead).sum())
+        return replace(
+            self, dead=dead, numbers=self.numbers[kept], written=self.written[kept], base_alive=alive
+        )
 
     def rows(self, numbers: Numbers) -> Vectors:
         """The vectors (n, dim) of some numbers that are alive."""
@@ -81,7 +84,7 @@ class Segments:
     def search(self, queries: Vectors, k: int) -> tuple[Vectors, Numbers]:
         """The nearest vectors of each query; `k` is at most the length."""
         found = []
-        if alive := self._base_alive:
+        if alive := self.base_alive:
             found.append(self._search_base(queries, min(k, alive), alive))
         if len(self.numbers):
             exact = ExactNeighbours(queries, min(k, len(self.numbers)))
