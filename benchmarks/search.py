@@ -1,187 +1,295 @@
-"""Search beside its peers: build, 1,000 queries, one query, recall@10 and size, in one process.
+"""Search beside its peers on real sentences: recall, size, speed, filters, memory, in one process.
 
-    python benchmarks/search.py --count 200000 --output benchmarks/results/search.json
+    pip install 'sentemb[bench]'
+    python benchmarks/search.py --corpus ../shared/data/corpus --model all-MiniLM-L6-v2 --count 200000 \
+        --cache vectors.npy --output benchmarks/results/search.json
 
-Vectors come from a mixture: topics in groups, each a centre with a spread that falls off over the
-dimensions, as in sentence embeddings; or from `--vectors`. Queries are drawn from the same mixture and are
-in no index. Ours is timed through `SearchIndex` with vectors looked up instead of encoded, documents and
-hits included. `faiss HNSW` is the raw search of the very graph that ours built, so its line is what our
-layer costs; the IVF-PQ peer is faiss's usual recipe without re-ranking. On a machine with other work, set
-OMP_WAIT_POLICY=PASSIVE: threads that spin while they wait measure the others.
+The corpus is a folder of text files, a sentence a line (.txt or .txt.xz); its different lines of 20 to 150
+characters are shuffled, and the last ones are queries, which are in no index. Their vectors are encoded once
+and kept in `--cache`. Ours is timed through `SearchIndex` with vectors given, documents and hits included;
+`faiss HNSW` is the raw search of the very graph that ours built, so its line is what our layer costs. Filters
+leave a random 100, 10, 1, 0.1 and 0.01 % of the documents. On a machine with other work, set
+OMP_WAIT_POLICY=PASSIVE, and read ratios: threads that spin while they wait measure the others.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import lzma
+import os
+import random
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import faiss
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sentence_transformers import util
 
 from sentemb._files import write_json, write_text
+from sentemb.encoding import load_encoder
 from sentemb.evaluation.environment import hardware
 from sentemb.search import SearchIndex
-from sentemb.search.recall import share_found
+from sentemb.search.recall import ExactNeighbours, share_found
 from sentemb.search.vectors import normalised
 
 K = 10
+SELECTIVITIES = (1, 0.1, 0.01, 0.001, 0.0001)
+FILTERED_QUERIES = 200
 Vectors = NDArray[np.float32]
-Search = Callable[[NDArray[np.int64]], NDArray[np.int64]]
+Numbers = NDArray[np.int64]
+Search = Callable[[Numbers], Sequence[Sequence[int]]]
+Row = dict[str, Any]
+
+
+class Data(NamedTuple):
+    """Texts and their vectors; those from `count` on are queries."""
+
+    texts: list[str]
+    vectors: Vectors
+    count: int
+
+    @property
+    def queries(self) -> Numbers:
+        """The places of the queries."""
+        return np.arange(self.count, len(self.texts))
+
+    def exact(self, queries: Numbers, alive: NDArray[np.bool_]) -> Numbers:
+        """The nearest of what is alive, fewer than K where there are fewer."""
+        numbers = np.flatnonzero(alive)
+        nearest = ExactNeighbours(self.vectors[queries], min(K, len(numbers)))
+        for start in range(0, len(numbers), 16_384):
+            some = numbers[start : start + 16_384]
+            nearest.add(self.vectors[some], some)
+        return nearest.numbers()
 
 
 class Lookup:
-    """An encoder whose texts are row numbers."""
+    """An encoder that knows the vectors of the texts."""
 
-    name = "lookup"
-    fingerprint = "lookup"
+    name = fingerprint = "lookup"
 
-    def __init__(self, vectors: Vectors) -> None:
-        self.vectors = vectors
-        self.dimension = vectors.shape[1]
+    def __init__(self, data: Data) -> None:
+        self.places = {text: place for place, text in enumerate(data.texts)}
+        self.vectors, self.dimension = data.vectors, data.vectors.shape[1]
 
     def encode(self, texts: Sequence[str], *, progress: bool = False) -> Vectors:
-        """The rows that the texts name."""
-        return self.vectors[[int(text) for text in texts]]
+        """Their rows."""
+        return self.vectors[[self.places[text] for text in texts]]
 
     def describe(self) -> dict[str, Any]:
         """Nothing is computed."""
         return {"backend": "lookup"}
 
 
-def mixture(count: int, dimension: int, *, seed: int = 0) -> Vectors:
-    """Topics in 50 groups, about 100 texts each, spread over dimensions like 1 / sqrt(rank)."""
-    rng = np.random.default_rng(seed)
-    scale = 1 / np.sqrt(1 + np.arange(dimension))
-    groups = rng.standard_normal((50, dimension)) * scale
-    topics = max(1, count // 100)
-    centres = groups[rng.integers(50, size=topics)] + rng.standard_normal((topics, dimension)) * scale
-    vectors = np.empty((count, dimension), dtype=np.float32)
-    for start in range(0, count, 10_000):
-        size = min(10_000, count - start)
-        spread = rng.standard_normal((size, dimension)) * scale
-        vectors[start : start + size] = centres[rng.integers(topics, size=size)] + spread
-    return normalised(vectors)
+def read_corpus(folder: Path, wanted: int) -> list[str]:
+    lines: dict[str, None] = {}
+    for path in sorted([*folder.glob("*.txt"), *folder.glob("*.txt.xz")]):
+        with lzma.open(path, "rt", encoding="utf-8") if path.suffix == ".xz" else path.open() as file:
+            lines |= dict.fromkeys(line.strip() for line in file if 20 <= len(line.strip()) <= 150)
+    texts = list(lines)
+    random.Random(0).shuffle(texts)
+    if len(texts) < wanted:
+        raise SystemExit(f"{folder} has {len(texts):,} different sentences of {wanted:,}: lower --count")
+    return texts[:wanted]
 
 
-def timed(search: Search, queries: NDArray[np.int64], exact: NDArray[np.int64]) -> dict[str, float]:
+def read_data(options: argparse.Namespace) -> Data:
+    texts = read_corpus(options.corpus, options.count + options.queries)
+    if options.cache and options.cache.exists():
+        vectors = np.load(options.cache, allow_pickle=False)[: len(texts)]
+    else:
+        vectors = load_encoder(options.model).encode(texts, progress=True)
+        if options.cache:
+            np.save(options.cache, vectors, allow_pickle=False)
+    return Data(texts, normalised(np.ascontiguousarray(vectors, dtype=np.float32)), options.count)
+
+
+def resident() -> float:
+    """MiB of memory that this process holds now."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1]) if Path("/proc/self/statm").exists() else 0
+    return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
+
+
+def timed(search: Search, data: Data, alive: NDArray[np.bool_] | None = None) -> Row:
+    """Seconds of all queries at once, of single ones, and the share of the neighbours that was found."""
+    queries = data.queries
+    exact = data.exact(queries, np.ones(data.count, np.bool_) if alive is None else alive)
     search(queries[:5])
-    started = time.perf_counter()
-    found = search(queries)
-    batch = time.perf_counter() - started
+    batches = []
+    for _ in range(3):
+        started = time.perf_counter()
+        found = search(queries)
+        batches.append(time.perf_counter() - started)
     single = []
-    for query in queries[:50]:
+    for query in queries[:300]:
         started = time.perf_counter()
         search(np.array([query]))
-        single.append(time.perf_counter() - started)
+        single.append(1000 * (time.perf_counter() - started))
     return {
-        "batch_s": batch,
-        "one_query_ms": 1000 * statistics.median(single),
-        "recall_at_10": share_found(found, exact),
+        "queries_per_second": len(queries) / min(batches),
+        "p50_ms": statistics.median(single),
+        "p99_ms": float(np.percentile(single, 99)),
+        "recall_at_10": share_found(np.array(found), exact),
     }
 
 
-def ours(kind: str, encoder: Lookup, count: int) -> tuple[SearchIndex, dict[str, Any]]:
+def filtered(search: Callable[[Numbers, int], Any], data: Data, alive: NDArray[np.bool_]) -> Row:
+    """recall@10 among the first documents, which are a random part, and the fewest hits that should be 10."""
+    shares, least = [], K
+    for selectivity in SELECTIVITIES:
+        most = round(data.count * selectivity)
+        matching = alive & (np.arange(data.count) < most)
+        queries = data.queries[:FILTERED_QUERIES]
+        found, exact = search(queries, most), data.exact(queries, matching)
+        least = min(least, *(len(row) + K - exact.shape[1] for row in found))
+        pairs = zip(found, exact, strict=True)
+        shares.append(sum(len(set(row) & set(true.tolist())) for row, true in pairs) / exact.size)
+    return {"filtered_recall": shares, "fewest_hits": least}
+
+
+def sentemb_rows(kind: Any, data: Data, folder: Path) -> Iterator[tuple[str, Row]]:
+    """Ours, raw faiss on the same graph, words, and what three tenths of deletions change."""
+    encoder = Lookup(data)
+    documents = ((place, data.texts[place], {"n": place}) for place in range(data.count))
     started = time.perf_counter()
-    index = SearchIndex.build((str(row) for row in range(count)), encoder, kind=kind)
-    seconds = time.perf_counter() - started
-    with tempfile.TemporaryDirectory() as folder:
-        index.save(Path(folder) / "index")
+    SearchIndex.build(documents, encoder, kind=kind).save(folder / kind)
+    row: Row = {"build_s": time.perf_counter() - started}
+    before = resident()
+    index = SearchIndex.load(folder / kind, encoder, verify=False)
     facts = index.manifest
-    return index, {
-        "build_s": seconds,
-        "bytes_per_vector": facts.bytes_per_vector,
-        "factory": facts.factory,
-        "effort": facts.effort,
-        "recall_in_manifest": facts.recall.at_10,
+    row |= {"bytes_per_vector": facts.bytes_per_vector, "factory": facts.factory, "effort": facts.effort}
+
+    def search(queries: Numbers, most: int | None = None, **options: Any) -> list[list[Any]]:
+        texts = [data.texts[place] for place in queries]
+        where = None if most is None else {"n": {"<": most}}
+        vectors = None if options else data.vectors[queries]
+        return [
+            [hit.id for hit in hits]
+            for hits in index.search(texts, K, where=where, vectors=vectors, **options)
+        ]
+
+    alive = np.ones(data.count, np.bool_)
+    row |= timed(search, data)
+    row["resident_mib"] = resident() - before
+    yield f"sentemb {kind}", row | filtered(search, data, alive)
+    if kind == "hnsw":
+        graph = index._view.segments.base._index
+        parameters = faiss.SearchParametersHNSW(efSearch=facts.effort)
+        raw = timed(lambda q: graph.search(data.vectors[q], K, params=parameters)[1], data)
+        yield "faiss HNSW, same graph", raw
+        words = timed(lambda q: [(row + [-1] * K)[:K] for row in search(q, mode="keyword")], data)
+        yield "sentemb keyword", words | {"recall_at_10": None}
+    if kind != "flat":
+        alive[np.random.default_rng(0).choice(data.count, data.count * 3 // 10, replace=False)] = False
+        started = time.perf_counter()
+        index.delete(np.flatnonzero(~alive).tolist())
+        row = {"delete_s": time.perf_counter() - started} | timed(search, data, alive)
+        yield f"sentemb {kind}, 30 % deleted", row | filtered(search, data, alive)
+
+
+def faiss_rows(data: Data, folder: Path) -> Iterator[tuple[str, Row]]:
+    for name, factory, effort in (
+        ("faiss flat", "Flat", None),
+        ("faiss IVF,PQ4fs,Refine(SQ8)", "IVF447,PQ192x4fs,Refine(SQ8)", 64),
+    ):
+        index = faiss.index_factory(data.vectors.shape[1], factory, faiss.METRIC_INNER_PRODUCT)
+        started = time.perf_counter()
+        index.train(data.vectors[: data.count : max(1, data.count // 40_000)])
+        index.add(data.vectors[: data.count])
+        row: Row = {"build_s": time.perf_counter() - started}
+        row["bytes_per_vector"] = len(faiss.serialize_index(index)) / data.count
+        options = None if effort is None else faiss.SearchParametersIVF(nprobe=effort)
+        if "Refine" in factory:
+            options = faiss.IndexRefineSearchParameters(k_factor=8, base_index_params=options)
+        yield name, row | timed(lambda q, i=index, o=options: i.search(data.vectors[q], K, params=o)[1], data)
+
+
+def lancedb_rows(data: Data, folder: Path) -> Iterator[tuple[str, Row]]:
+    import lancedb
+    import pyarrow as pa
+    from lancedb.index import IvfHnswSq, IvfPq
+
+    flat = pa.array(data.vectors[: data.count].ravel())
+    columns = {
+        "id": np.arange(data.count),
+        "vector": pa.FixedSizeListArray.from_arrays(flat, data.vectors.shape[1]),
     }
+    alive = np.ones(data.count, np.bool_)
+    for name, config in (
+        ("LanceDB IVF_HNSW_SQ", IvfHnswSq(distance_type="cosine")),
+        ("LanceDB IVF_PQ, refined", IvfPq(distance_type="cosine")),
+    ):
+        before = resident()
+        started = time.perf_counter()
+        table = lancedb.connect(folder / "lance").create_table("t", pa.table(columns), mode="overwrite")
+        table.create_index("vector", config=config)
+        row: Row = {"build_s": time.perf_counter() - started}
+
+        def search(queries: Numbers, most: int | None = None, table: Any = table) -> list[list[int]]:
+            found = []
+            for vector in data.vectors[queries]:
+                query = table.search(vector).distance_type("cosine").nprobes(20).refine_factor(4).limit(K)
+                query = query if most is None else query.where(f"id < {most}", prefilter=True)
+                found.append(query.select(["id", "_distance"]).to_arrow()["id"].to_pylist())
+            return found
+
+        row |= timed(search, data)
+        yield name, row | {"resident_mib": resident() - before} | filtered(search, data, alive)
 
 
-def our_search(index: SearchIndex) -> Search:
-    def search(queries: NDArray[np.int64]) -> NDArray[np.int64]:
-        return np.array([[hit.id for hit in hits] for hits in index.search([str(q) for q in queries], K)])
+def bm25s_rows(data: Data, folder: Path) -> Iterator[tuple[str, Row]]:
+    import bm25s
 
-    return search
-
-
-def raw_search(index: Any, vectors: Vectors, parameters: Any = None) -> Search:
-    return lambda queries: index.search(vectors[queries], K, params=parameters)[1]
-
-
-def semantic_search(vectors: Vectors, count: int) -> Search:
-    corpus = torch.from_numpy(vectors[:count])
-
-    def search(queries: NDArray[np.int64]) -> NDArray[np.int64]:
-        hits = util.semantic_search(torch.from_numpy(vectors[queries]), corpus, top_k=K)
-        return np.array([[hit["corpus_id"] for hit in row] for row in hits])
-
-    return search
-
-
-def measure(vectors: Vectors, count: int) -> dict[str, dict[str, Any]]:
-    encoder = Lookup(vectors)
-    queries = np.arange(count, len(vectors))
-    rows: dict[str, dict[str, Any]] = {}
-
-    flat = faiss.IndexFlatIP(vectors.shape[1])
     started = time.perf_counter()
-    flat.add(vectors[:count])
-    built = {"build_s": time.perf_counter() - started, "bytes_per_vector": 4.0 * vectors.shape[1]}
-    exact = flat.search(vectors[queries], K)[1]
-    rows["faiss flat"] = built | timed(raw_search(flat, vectors), queries, exact)
-    rows["ST semantic_search"] = {"bytes_per_vector": 4.0 * vectors.shape[1]} | timed(
-        semantic_search(vectors, count), queries, exact
-    )
-    del flat
-    for kind in ("flat", "hnsw", "ivfpq"):
-        index, facts = ours(kind, encoder, count)
-        rows[f"sentemb {kind}"] = facts | timed(our_search(index), queries, exact)
-        if kind == "hnsw":
-            graph = index._vectors._index
-            parameters = faiss.SearchParametersHNSW(efSearch=facts["effort"])
-            rows["faiss HNSW, same graph"] = timed(raw_search(graph, vectors, parameters), queries, exact)
-        del index
-    plain = faiss.index_factory(vectors.shape[1], "IVF1024,PQ48", faiss.METRIC_INNER_PRODUCT)
-    started = time.perf_counter()
-    plain.train(vectors[:count][:: max(1, count // 50_000)])
-    plain.add(vectors[:count])
-    built = {
-        "build_s": time.perf_counter() - started,
-        "bytes_per_vector": len(faiss.serialize_index(plain)) / count,
-    }
-    probes = faiss.SearchParametersIVF(nprobe=32)
-    rows["faiss IVF1024,PQ48, nprobe 32"] = built | timed(raw_search(plain, vectors, probes), queries, exact)
-    return rows
+    words = bm25s.BM25()
+    words.index(bm25s.tokenize(data.texts[: data.count], show_progress=False), show_progress=False)
+    row: Row = {"build_s": time.perf_counter() - started}
+
+    def search(queries: Numbers) -> Any:
+        tokens = bm25s.tokenize([data.texts[place] for place in queries], show_progress=False)
+        return words.retrieve(tokens, k=K, show_progress=False)[0]
+
+    yield "bm25s", row | timed(search, data) | {"recall_at_10": None}
 
 
-def table(record: dict[str, Any]) -> str:
+def table(record: Row) -> str:
+    data, versions = record["data"], ", ".join(f"{name} {it}" for name, it in record["versions"].items())
     lines = [
         f"# Search, {record['count']:,} × {record['dimension']}, {record['queries']:,} queries, k = {K}, "
         f"{record['threads']} threads",
         "",
-        f"{record['data']}. {record['cpu']}, {', '.join(f'{k} {v}' for k, v in record['versions'].items())}. "
-        f"Load of the machine at the start {record['load']:.1f}: read ratios, not seconds.",
+        f"{data}. {record['cpu']}, {versions}. Load of the machine at the start {record['load']:.1f}.",
         "",
-        "| | build s | all queries s | to faiss flat | one query ms | recall@10 | bytes per vector |",
-        "|---|---|---|---|---|---|---|",
+        "| | recall@10 | bytes per vector | queries/s in a batch | p50 ms | p99 ms "
+        "| filtered recall at 100 / 10 / 1 / 0.1 / 0.01 % | build s | resident MiB |",
+        "|---|---|---|---|---|---|---|---|---|",
     ]
-    base = record["rows"]["faiss flat"]["batch_s"]
+
+    def cell(row: Row, name: str, form: str) -> str:
+        return "–" if row.get(name) is None else format(row[name], form)
+
     for name, row in record["rows"].items():
-        build = f"{row['build_s']:.1f}" if "build_s" in row else "–"
-        size = f"{row['bytes_per_vector']:,.0f}" if "bytes_per_vector" in row else "–"
         effort = f" ({row['factory']}, effort {row['effort']})" if row.get("effort") else ""
-        lines.append(
-            f"| {name}{effort} | {build} | {row['batch_s']:.3f} | {base / row['batch_s']:.1f}× faster | "
-            f"{row['one_query_ms']:.2f} | {row['recall_at_10']:.4f} | {size} |"
-        )
+        cells = [
+            f"{name}{effort}",
+            *(
+                cell(row, key, form)
+                for key, form in (
+                    ("recall_at_10", ".4f"), ("bytes_per_vector", ",.0f"), ("queries_per_second", ",.0f"),
+                    ("p50_ms", ".2f"), ("p99_ms", ".2f"),
+                )
+            ),
+            " / ".join(f"{share:.3f}" for share in row.get("filtered_recall", [])) or "–",
+            cell(row, "build_s", ".0f"),
+            cell(row, "resident_mib", ",.0f"),
+        ]  # fmt: skip
+        lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 
 
@@ -189,38 +297,47 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--count", type=int, default=20_000, help="vectors in the index (default: 20000)")
-    parser.add_argument("--dimension", type=int, default=384)
+    parser.add_argument("--corpus", type=Path, required=True, help="folder of text files, a sentence a line")
+    parser.add_argument("--model", default="all-MiniLM-L6-v2", help="encoder (default: all-MiniLM-L6-v2)")
+    parser.add_argument("--cache", type=Path, help="keep the vectors here (.npy)")
+    parser.add_argument("--count", type=int, default=20_000, help="documents (default: 20000)")
     parser.add_argument("--queries", type=int, default=1_000)
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--vectors", type=Path, help="use these vectors (.npy), the last ones as queries")
     parser.add_argument("--output", type=Path, help="write JSON here and a table beside it")
     options = parser.parse_args()
     faiss.omp_set_num_threads(options.threads)
     torch.set_num_threads(options.threads)
-    if options.vectors:
-        vectors = normalised(np.load(options.vectors, allow_pickle=False).astype(np.float32))
-        data = f"Vectors of {options.vectors.name}"
-    else:
-        vectors = mixture(options.count + options.queries, options.dimension)
-        data = "Synthetic mixture"
-    count = len(vectors) - options.queries
-    load = float(Path("/proc/loadavg").read_text().split()[0]) if Path("/proc/loadavg").exists() else 0.0
-    record = {
-        "data": data,
-        "count": count,
-        "dimension": vectors.shape[1],
+    data = read_data(options)
+    record: Row = {
+        "data": f"Sentences, encoded by {options.model}",
+        "count": data.count,
+        "dimension": data.vectors.shape[1],
         "queries": options.queries,
         "threads": options.threads,
         "cpu": hardware()["processor"],
-        "load": load,
-        "versions": {"faiss": faiss.__version__, "torch": torch.__version__, "numpy": np.__version__},
-        "rows": measure(vectors, count),
+        "load": os.getloadavg()[0],
+        "versions": {"faiss": faiss.__version__, "numpy": np.__version__},
+        "rows": {},
     }
+    kinds = ("ivfpq", "hnsw", "flat")
+    systems: list[tuple[str, Callable[[Data, Path], Iterator[tuple[str, Row]]]]] = [
+        ("faiss", faiss_rows),
+        *((f"sentemb {kind}", lambda d, f, kind=kind: sentemb_rows(kind, d, f)) for kind in kinds),
+        ("bm25s", bm25s_rows),
+        ("lancedb", lancedb_rows),
+    ]
+    for name, rows in systems:
+        try:
+            with tempfile.TemporaryDirectory() as folder:
+                for line, row in rows(data, Path(folder)):
+                    record["rows"][line] = row
+                    print(line, json.dumps(row, default=float), flush=True)
+        except ModuleNotFoundError as error:
+            print(f"{name} is left out: {error.name} is not installed; pip install 'sentemb[bench]'")
+        if options.output:  # after each system: the next one may take long
+            write_json(options.output, json.loads(json.dumps(record, default=float)))
+            write_text(options.output.with_suffix(".md"), table(record))
     print(table(record))
-    if options.output:
-        write_json(options.output, json.loads(json.dumps(record, default=float)))
-        write_text(options.output.with_suffix(".md"), table(record))
 
 
 if __name__ == "__main__":
