@@ -275,7 +275,8 @@ class OpenIndex:
             manifest = Manifest.read(path)
             if manifest.line != line:
                 raise InputError(f"{path} holds another index than the one that was opened", "open it again")
-            replace(manifest, hybrid=weight).write(path)
+            if manifest.hybrid != weight:
+                replace(manifest, hybrid=weight).write(path)
 
     def _folder(self) -> Path:
         """Where the index changes; one that was only built gets a folder for as long as it lives."""
