@@ -13,7 +13,7 @@ import numpy as np
 
 from sentemb.encoding.encoder import TextEncoder, Vectors
 from sentemb.errors import InputError
-from sentemb.integrations._ids import ids_of, own_ids
+from sentemb.integrations._own import check_plain, ids_of, own_ids
 from sentemb.integrations.embeddings import EmbeddingsEncoder
 from sentemb.search import EncoderSource, SearchIndex
 from sentemb.search.encoders import resolve
@@ -101,7 +101,7 @@ class SentembVectorStore(VectorStore):
             )
             if path is not None:
                 index.save(path)
-        self.index = index if path is None else SearchIndex.load(path, encoder)
+        self.index = index if path is None else check_plain(SearchIndex.load(path, encoder))
 
     @classmethod
     def from_texts(

@@ -25,7 +25,7 @@ from sentemb.integrations.haystack import (
     SentembTextRetriever,
 )
 from sentemb.search import SearchIndex
-from tests.search.bag_of_words import BagOfWords
+from tests.search.bag_of_words import BagOfWords, FewWords
 
 
 class Suite(DocumentStoreBaseExtendedTests, CountDocumentsByFilterTest):
@@ -89,6 +89,16 @@ def test_every_kind_of_document_comes_back_as_it_was(store: SentembDocumentStore
     found = find(store, "w1", top_k=99)
     assert found[0].id == documents[0].id and found[0].score == pytest.approx(1, abs=1e-6)
     assert {one.id for one in found} == {one.id for one in documents} - {documents[3].id, documents[4].id}
+
+
+def test_long_texts_are_split_and_never_cut() -> None:
+    store = SentembDocumentStore(encoder=FewWords(3))
+    long = Document(id="long", content="w1 w2 w3 w4 w5 w6 w7")
+    with pytest.raises(InputError, match="longer than the 3 tokens of the encoder; write such documents"):
+        store.write_documents([long, Document(content="x", embedding=embed("w8"))])
+    assert store.write_documents([long, Document(content="w9")]) == 2
+    (found,) = SentembTextRetriever(store, "dense", top_k=1).run("w6 w7")["documents"]
+    assert found.content == long.content and found.score > 0.5
 
 
 @pytest.mark.parametrize("mode", ["dense", "keyword", "hybrid"])

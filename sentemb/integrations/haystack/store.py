@@ -15,8 +15,9 @@ from haystack.document_stores.types import DuplicatePolicy
 from haystack.errors import FilterError
 
 from sentemb.encoding.encoder import Vectors
+from sentemb.encoding.tokens import tokens_of
 from sentemb.errors import InputError
-from sentemb.integrations._ids import ids_of, own_ids
+from sentemb.integrations._own import check_plain, ids_of, own_ids
 from sentemb.integrations.haystack.filters import Conditions, conditions_of
 from sentemb.integrations.haystack.records import NO_VECTOR, GivenVectors, Record, from_record, to_record
 from sentemb.search import SearchIndex
@@ -76,7 +77,7 @@ class SentembDocumentStore:
             if encoder is None and facts.encoder.fingerprint == GivenVectors.fingerprint:
                 encoder = GivenVectors(facts.dimension)
             index = SearchIndex.load(path, encoder)
-        self.index = index
+        self.index = check_plain(index)
         self._encodes = self.index.manifest.encoder.fingerprint != GivenVectors.fingerprint
 
     def to_dict(self) -> dict[str, Any]:
@@ -216,7 +217,14 @@ class SentembDocumentStore:
                 vectors[place] = record.embedding
         encoded = [place for place, record in enumerate(records) if record.encoded]
         if encoded:
-            vectors[encoded] = encode_checked(self.index.encoder, [records[place].text for place in encoded])
+            texts = [records[place].text for place in encoded]
+            tokens = tokens_of(self.index.encoder)
+            if tokens is not None and (tokens.lengths(texts) > tokens.room).any():
+                raise InputError(
+                    f"a document without an embedding is longer than the {tokens.room} tokens of the encoder",
+                    "write such documents in a call without documents that bring embeddings",
+                )
+            vectors[encoded] = encode_checked(self.index.encoder, texts)
         return vectors
 
 

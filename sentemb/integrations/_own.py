@@ -1,10 +1,22 @@
-"""Ids of frameworks, which are strings, and those of an index, which may be integers."""
+"""What adapters ask of an index; ids of frameworks are strings, those of an index may be integers."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from sentemb.errors import InputError
 from sentemb.search import Document, SearchIndex
+from sentemb.search.encoders import AdaptedEncoder
+
+
+def check_plain(index: SearchIndex) -> SearchIndex:
+    """Refuse an index that maps the vectors of queries, which frameworks compute by themselves."""
+    if isinstance(index.encoder, AdaptedEncoder):
+        raise InputError(
+            "the index was taken to another model by mapping its queries",
+            "upgrade it without --adapter to use it from here",
+        )
+    return index
 
 
 def own_ids(index: SearchIndex, ids: Sequence[str]) -> list[str | int]:
