@@ -70,7 +70,8 @@ def keywords_fit(connection: sqlite3.Connection) -> bool:
     # One block holds how many documents and terms there are in all.
     (totals,) = connection.execute("SELECT block FROM keywords_data WHERE id = 1").fetchone()
     lengths = varints(bytes.fromhex(connection.execute(LENGTHS).fetchone()[1] or ""))
-    return bool(kept == _pages(connection) and varints(totals).tolist() == [len(lengths), lengths.sum()])
+    counted = varints(totals).tolist() or [0, 0]  # it is empty before the first document
+    return bool(kept == _pages(connection) and counted == [len(lengths), lengths.sum()])
 
 
 def _checksum(block: bytes) -> int | None:

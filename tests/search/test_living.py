@@ -96,6 +96,16 @@ def test_an_index_may_begin_empty(tmp_path: Path, words: BagOfWords) -> None:
     assert ids(index, "w2") == ["a", 0]
 
 
+def test_an_empty_index_is_changed_and_opened_again(tmp_path: Path, words: BagOfWords) -> None:
+    SearchIndex.build([], words, allow_empty=True).save(tmp_path / "index")
+    for change in (lambda index: index.delete([1]), lambda index: index.update([])):
+        index = SearchIndex.load(tmp_path / "index", words)
+        change(index)
+        index.compact()
+        change(index)
+        assert SearchIndex.load(tmp_path / "index", words).documents() == []
+
+
 def test_documents_and_their_vectors_are_listed(index: SearchIndex, words: BagOfWords) -> None:
     assert index.documents() == [Document(f"w{n}", n, {}, f"document {n}") for n in range(20)]
     index.update([(3, "w3", {"year": 1}), ("a", "w40", {"year": 2}), ("b", "w1", {"year": 3})])
