@@ -16,6 +16,7 @@ from sentemb._files import new_folder
 from sentemb.classification.inputs import Input, check_inputs, compute
 from sentemb.encoding.encoder import check_finite
 from sentemb.encoding.sentence import training_flags_kept
+from sentemb.encoding.tokens import Tokens
 from sentemb.errors import InputError
 from sentemb.modules import load
 from sentemb.modules.head_files import HeadFolder
@@ -110,6 +111,32 @@ class Classifier:
         """Probabilities of all classes, `(len(texts), classes)`: the softmax of the logits."""
         probabilities: Scores = torch.from_numpy(self.logits(texts)).softmax(dim=1).numpy()
         return probabilities
+
+    def count_cut(self, texts: Sequence[Input]) -> int:
+        """How many texts, or pairs of texts, are longer than the classifier reads.
+
+        Args:
+            texts: As for `predict`.
+
+        Returns:
+            The number; 0 where there is no limit.
+
+        Raises:
+            InputError: A text is of another kind.
+        """
+        inputs = check_inputs(texts, pairs=self.pairs)
+        tokenizer: Any = self.encoder.tokenizer
+        longest = self.max_length or self.encoder.max_seq_length
+        if longest is None or longest > 2**31 or not hasattr(tokenizer, "num_special_tokens_to_add"):
+            return 0
+        tokens = Tokens(tokenizer, int(longest) - tokenizer.num_special_tokens_to_add(pair=self.pairs))
+        parts = [[one] if isinstance(one, str) else list(one) for one in inputs]
+        at_most = [sum(tokens.lengths(one)) for one in parts]
+        return sum(
+            sum(len(tokens.starts(part)) for part in one) > tokens.room
+            for one, most in zip(parts, at_most, strict=True)
+            if most > tokens.room
+        )
 
     def logits(self, texts: Sequence[Input]) -> Scores:
         """What the head computes, `(len(texts), classes)`; cosines over the temperature by label vectors."""

@@ -32,6 +32,8 @@ def classify(
         refuse_output_over_input(output, [file, folder])
     texts = read_own_texts(file, columns=column or ["text"])
     classifier = Classifier.load(folder, device=device)
+    if cut := classifier.count_cut(texts):
+        say(f"{cut:,} of {len(texts):,} rows are longer than the classifier reads, and were cut there")
     table = io.StringIO()
     writer = csv.writer(table, lineterminator="\n")
     writer.writerow(["label", *(f"p({label})" for label in classifier.labels)])

@@ -114,7 +114,8 @@ class EncoderSession(Session):
             chosen = np.random.default_rng(0).choice(len(rows), _ROWS_MEASURED, replace=False)
             drawn = rows.select(np.sort(chosen))
         tokens = Tokens(tokenizer, self.max_length - tokenizer.num_special_tokens_to_add())
-        texts = [text for name in rows.column_names if name != LABEL for text in drawn[name]]
+        columns = (drawn[name] for name in rows.column_names if name != LABEL)
+        texts = [text for column in columns for text in column if isinstance(text, str)]  # no pairs
         cut = int((tokens.lengths(texts) > tokens.room).sum())
         if cut:
             among = f"{len(texts):,} training texts" if drawn is rows else f"{len(texts):,} drawn texts"

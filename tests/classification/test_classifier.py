@@ -193,3 +193,16 @@ def test_what_cannot_be_classified_is_one_clear_error(
     encoder = trained.classifier.encoder
     with pytest.raises(InputError, match="one name of its own"):
         Classifier(encoder, LinearHead(16, 2), ("same", "same"))
+
+
+def test_inputs_that_are_cut_are_counted(trained: ClassifierRun, trained_on_pairs: ClassifierRun) -> None:
+    for run, special in ((trained, 2), (trained_on_pairs, 3)):
+        classifier = run.classifier
+        classifier.max_length = 20 + special
+        texts = ["a " * 20, "a " * 21, "\u00fc " * 21]
+        pairs = [
+            (f"{'cat ' * 10}\u00fc", "a " * 9),
+            ("cat " * 10, f"{'a ' * 10}\u00fc"),
+            ("cat", "dog " * 20),
+        ]
+        assert classifier.count_cut(pairs if classifier.pairs else texts) == 2

@@ -155,9 +155,12 @@ def test_a_user_error_is_one_line(
 
 
 def test_the_verb_names_classes(
-    trained: ClassifierRun, write_file: Callable[[str, str], Path], tmp_path: Path
+    trained: ClassifierRun,
+    write_file: Callable[[str, str], Path],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    texts = write_file("texts.txt", "cat dog\nthe man plays guitar\n")
+    texts = write_file("texts.txt", f"cat dog\nthe man plays guitar{' a' * 500}\n")
     folder, table = str(trained.run.output), tmp_path / "out.csv"
     with pytest.raises(SystemExit) as left:
         run(["classify", folder, str(texts), "--output", str(table), "--device", "cpu"])
@@ -165,6 +168,7 @@ def test_the_verb_names_classes(
     header, *rows = csv.reader(table.open(newline=""))
     assert header == ["label", "p(animal)", "p(person)", "p(thing)"]
     assert [row[0] for row in rows] == ["animal", "person"]
+    assert "1 of 2 rows are longer than the classifier reads, and were cut there" in capsys.readouterr().err
     assert all(abs(sum(map(float, row[1:])) - 1) < 1e-5 for row in rows)
 
 
