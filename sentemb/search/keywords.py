@@ -11,8 +11,8 @@ import re
 import sqlite3
 import threading
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -195,11 +195,19 @@ class _Cutter:
     def terms_of(self, texts: Sequence[str]) -> list[Counter[str]]:
         found: list[Counter[str]] = [Counter() for _ in texts]
         run = self._connection.execute
-        with self._lock:
-            run("BEGIN")
+        with self._lock, undone(self._connection):
             for row in enumerate(map(with_bigrams, texts)):
                 run("INSERT INTO keywords (rowid, text) VALUES (?, ?)", row)
             for term, place in run("SELECT term, doc FROM terms"):
                 found[place][term] += 1
-            run("ROLLBACK")
         return found
+
+
+@contextmanager
+def undone(connection: sqlite3.Connection) -> Iterator[None]:
+    """Leave nothing of what is written, however it ends."""
+    connection.execute("BEGIN")
+    try:
+        yield
+    finally:
+        connection.execute("ROLLBACK")

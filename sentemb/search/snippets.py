@@ -12,7 +12,7 @@ from itertools import islice
 
 from sentemb.data.keywords import bigram_places, tokenizer, with_bigrams
 from sentemb.search.hit import Snippet
-from sentemb.search.keywords import terms_of
+from sentemb.search.keywords import terms_of, undone
 
 Span = tuple[int, int]
 
@@ -58,14 +58,12 @@ class _Highlighter:
         opening, closing = islice(unused, 2)
         wanted = " OR ".join(f'"{word}"' for word in words)
         run = self._connection.execute
-        with self._lock:
-            run("BEGIN")
+        with self._lock, undone(self._connection):
             for number, text in enumerate(texts):  # a NUL would end what SQLite gives back
                 row = (number, with_bigrams(text).replace("\0", " "))
                 run("INSERT INTO hits (rowid, text) VALUES (?, ?)", row)
             ask = "SELECT rowid, highlight(hits, 0, ?, ?) FROM hits WHERE hits MATCH ?"
             rows = run(ask, (opening, closing, wanted)).fetchall()
-            run("ROLLBACK")
         for number, marked in rows:
             found[number] = _original(texts[number], _marked(marked, opening, closing))
         return found

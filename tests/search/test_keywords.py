@@ -183,6 +183,12 @@ def forget_keywords(folder: Path) -> None:
     dataclasses.replace(manifest, files=files, language=None).write(folder)
 
 
+def test_a_text_that_cannot_be_cut_leaves_nothing_behind() -> None:
+    with pytest.raises(UnicodeEncodeError):
+        terms_of(["cat", "\ud800"], "en")
+    assert terms_of(["dogs dogs"], "en") == [{"dog": 2}]
+
+
 def test_integers_of_varying_length() -> None:
     numbers = [0, 1, 127, 128, 129, 16383, 16384, 2**28 - 1, 2**28, 2**40]
     data = b""
