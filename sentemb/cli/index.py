@@ -165,13 +165,17 @@ def info(folder: IndexFolder, as_json: AsJson = False) -> None:
     from sentemb.search.view import open_view
 
     view = open_view(folder, verify=True)
-    counts = {"written": len(view.segments.numbers), "tombstones": int(view.segments.dead.sum())}
+    segments = view.segments
+    counts = {"written": len(segments.numbers), "tombstones": int(segments.dead.sum())}
     if not as_json:
         show_facts(folder, view.manifest, **counts)
+        if segments.compaction_pays:
+            next_step(f"sentemb index compact {folder}")
     elif view.manifest.living is None:
         typer.echo((folder / "manifest.json").read_text(encoding="utf-8"), nl=False)
     else:
         now = {name: getattr(view.manifest, name) for name in _COUNTS}
+        counts["compaction_pays"] = segments.compaction_pays
         typer.echo(json.dumps(read_json(folder / "manifest.json") | now | counts, indent=2))
 
 

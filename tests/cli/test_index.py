@@ -180,8 +180,11 @@ def test_documents_are_added_updated_deleted_and_compacted(
     assert "since then 2 vectors were written and 2 died" in said("info", folder)
     facts = json.loads(said("info", folder, "--json"))
     assert (facts["documents"], facts["written"], facts["tombstones"]) == (3, 2, 2)
+    assert facts["compaction_pays"]  # two of three have died
+    assert f"next: sentemb index compact {folder}" in sentemb("index", "info", folder)[2]
     assert "flat because exact search is fast" in said("compact", folder)
     assert json.loads(said("info", folder, "--json"))["documents"] == 3
+    assert "next:" not in sentemb("index", "info", folder)[2]
     assert len(list(folder.iterdir())) == 3
 
 
