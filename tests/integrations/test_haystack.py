@@ -37,12 +37,6 @@ class Suite(DocumentStoreBaseExtendedTests, CountDocumentsByFilterTest):
             document_store.write_documents([document])
 
 
-class TestInMemory(Suite):
-    @pytest.fixture
-    def document_store(self) -> SentembDocumentStore:
-        return SentembDocumentStore(embedding_dim=768)
-
-
 class TestInAFolder(Suite):
     @pytest.fixture
     def document_store(self, tmp_path: Path) -> SentembDocumentStore:

@@ -38,12 +38,6 @@ class OtherWords(Words):
     model = "words-2"
 
 
-class TestInMemory(VectorStoreIntegrationTests):
-    @pytest.fixture
-    def vectorstore(self) -> VectorStore:
-        return SentembVectorStore(self.get_embeddings())
-
-
 class TestInAFolder(VectorStoreIntegrationTests):
     @pytest.fixture
     def vectorstore(self, tmp_path: Path) -> VectorStore:

@@ -152,6 +152,8 @@ class Living(RuleBasedStateMachine):
             self.kills += 1
             known = self.model.documents if how == "add" else ()
             rows = [(key, text, {"kill": self.kills}) for key, text, _ in rows if key not in known]
+            # A blank document that is not there leaves nothing to see but the next id.
+            rows = [row for row in rows if row[1].strip() or row[0] in self.model.documents]
             new.put(rows)
         elif how == "delete":
             new.drop(ids)
