@@ -102,6 +102,13 @@ def refuse_output_over_input(
             raise InputError(f"the output {output} would replace the input {source}", "name another output")
 
 
+def refuse_existing(output: str | os.PathLike[str], *, overwrite: bool) -> None:
+    """Refuse an output file that would replace one, unless it is empty or that is wanted."""
+    path = Path(output)
+    if not overwrite and path.is_file() and path.stat().st_size:
+        raise InputError(f"{output} is there already", "name another output, or add --overwrite")
+
+
 def shareable(path: str | os.PathLike[str]) -> str:
     """A path as strangers may read it: relative to the working folder, or without its folders."""
     given = Path(path)

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sentemb._files import refuse_output_over_input, write_bytes
+from sentemb._files import refuse_existing, refuse_output_over_input, write_bytes
 from sentemb.cli.console import next_step
-from sentemb.cli.options import DataDir, Models, OutputPicture, Pooling, Seed
+from sentemb.cli.options import DataDir, Models, OutputPicture, Overwrite, Pooling, Seed
 from sentemb.errors import InputError
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ def pair_map(
     seed: Seed = 0,
     pooling: Pooling = None,
     data_dir: DataDir = None,
+    overwrite: Overwrite = False,
 ) -> None:
     """Map the most and the least similar pairs to the plane by t-SNE (SG-BERT, figures 5 and 6)."""
     from sentemb.data.extremes import draw_extremes
@@ -35,7 +36,7 @@ def pair_map(
     from sentemb.report.figures import png_of
     from sentemb.report.maps import pair_map_figure
 
-    _check(output, seed, [data, *models])
+    _check(output, seed, [data, *models], overwrite=overwrite)
     scored = load_scored_pairs(data, split=split, data_dir=data_dir)
     drawn = draw_extremes(scored.gold, count=pairs, seed=seed)
     texts = [side[row] for rows in drawn for row in rows for side in (scored.first, scored.second)]
@@ -54,6 +55,7 @@ def class_map(
     rows: Annotated[int, typer.Option(min=10, help="Draw a stratified subset of so many rows.")] = 500,
     seed: Seed = 0,
     data_dir: DataDir = None,
+    overwrite: Overwrite = False,
 ) -> None:
     """Draw texts as dots and label vectors as stars, by t-SNE (SCL, figure 2; LaCon, figure 4)."""
     from sentemb.classification.maps import map_classes
@@ -62,7 +64,7 @@ def class_map(
     from sentemb.report.figures import png_of
     from sentemb.report.maps import label_map_figure
 
-    _check(output, seed, [data, *classifiers])
+    _check(output, seed, [data, *classifiers], overwrite=overwrite)
     whole = load_labelled(data, split=split, data_dir=data_dir)
     texts = whole.select(stratified_sample(whole.labels, min(rows, len(whole)), seed=seed))
     panels = map_classes(classifiers, texts)
@@ -90,9 +92,10 @@ def _load_named(models: Sequence[str], *, pooling: str | None) -> dict[str, Text
     return encoders
 
 
-def _check(output: Path, seed: int, inputs: Iterable[str | Path]) -> None:
+def _check(output: Path, seed: int, inputs: Iterable[str | Path], *, overwrite: bool) -> None:
     if output.suffix != ".png":
         raise InputError(f"{output} is no .png file", "give --output NAME.png")
     if seed >= _SEEDS:
         raise InputError(f"--seed {seed} is too large for t-SNE", "give a number below 2**32")
     refuse_output_over_input(output, inputs)
+    refuse_existing(output, overwrite=overwrite)

@@ -17,6 +17,7 @@ from sentemb.cli.options import (
     DataDir,
     Device,
     OutputFile,
+    Overwrite,
     Seed,
     grouped,
     split_numbers,
@@ -35,6 +36,7 @@ class Translation:
     forward: Annotated[str, typer.Option(help="Model that translates the texts: folder or hub id.")]
     backward: Annotated[str, typer.Option(help="Model that translates them back.")]
     output: OutputFile
+    overwrite: Overwrite = False
     source_language: Annotated[
         str | None, typer.Option(help="Code of the texts' language, for models of many: en, eng_Latn.")
     ] = None
@@ -114,7 +116,7 @@ def back_translate(
     from sentemb.data.writing import by_column, check_output, write_table
 
     # Before the models are loaded: a missing file or column must not cost a minute.
-    check_output(options.output, [data])
+    check_output(options.output, [data], overwrite=options.overwrite)
     rows = load_columns(data, [column] if column else None, data_dir=options.data_dir)
     texts = list(rows[rows.column_names[0]])
     from sentemb import augmentation
@@ -161,7 +163,7 @@ def noisy_copies(
     from sentemb.data.augmented import read_originals
     from sentemb.data.writing import check_output, write_table
 
-    check_output(options.output, [data])
+    check_output(options.output, [data], overwrite=options.overwrite)
     levels = [float(level) for level in split_numbers("temperatures", temperatures)]
     chosen = None if seeds is None else _drawn(data, split_seeds(seeds), options.data_dir)
     rows = read_originals(data, column, only=chosen, data_dir=options.data_dir)

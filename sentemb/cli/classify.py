@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from sentemb.cli.console import next_step, say
-from sentemb.cli.options import Device
+from sentemb.cli.options import Device, Overwrite
 
 
 def classify(
@@ -22,14 +22,16 @@ def classify(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="CSV file to write; the terminal by default.")
     ] = None,
+    overwrite: Overwrite = False,
     device: Device = None,
 ) -> None:
     """Name the class of each text: a CSV row with the label and the probability of every class."""
-    from sentemb._files import refuse_output_over_input, write_text
+    from sentemb._files import refuse_existing, refuse_output_over_input, write_text
     from sentemb.classification import Classifier, read_own_texts
 
     if output is not None:
         refuse_output_over_input(output, [file, folder])
+        refuse_existing(output, overwrite=overwrite)
     texts = read_own_texts(file, columns=column or ["text"])
     classifier = Classifier.load(folder, device=device)
     if cut := classifier.count_cut(texts):

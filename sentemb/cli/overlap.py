@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sentemb.cli.console import next_step, printable, say, show
-from sentemb.cli.options import AllowCountMismatch, Columns, DataDir, split_names
+from sentemb.cli.options import AllowCountMismatch, Columns, DataDir, Overwrite, split_names
 
 if TYPE_CHECKING:
     from sentemb.data import Contamination
@@ -35,17 +35,19 @@ def overlap(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="JSON file with every text found.")
     ] = None,
+    overwrite: Overwrite = False,
     data_dir: DataDir = None,
     allow_count_mismatch: AllowCountMismatch = False,
 ) -> None:
     """Count the texts of test sets that a training text has too: the same, inside longer ones, nearly."""
-    from sentemb._files import refuse_output_over_input, write_json
+    from sentemb._files import refuse_existing, refuse_output_over_input, write_json
     from sentemb.data import find_contamination, get, load_held_out, read_rows
     from sentemb.data.sources import kind_of
 
     names = split_names(sets)
     if output is not None:
         refuse_output_over_input(output, [train, *names])
+        refuse_existing(output, overwrite=overwrite)
     held_out = load_held_out(
         names, columns=set_column or None, data_dir=data_dir, check_rows=not allow_count_mismatch
     )

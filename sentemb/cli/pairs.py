@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from sentemb.cli.console import next_step
-from sentemb.cli.options import CacheDir, Columns, DataDir, OutputFile, OutputFolder, Pooling, Seed
+from sentemb.cli.options import CacheDir, Columns, DataDir, OutputFile, OutputFolder, Overwrite, Pooling, Seed
 from sentemb.errors import InputError
 from sentemb.training.settings import split_settings
 
@@ -26,6 +26,7 @@ def split_pairs(
     test: Annotated[float, typer.Option(min=0, max=1, help="Share of the pairs for the test.")] = 0.1,
     seed: Seed = 0,
     data_dir: DataDir = None,
+    overwrite: Overwrite = False,
 ) -> None:
     """Divide labelled pairs into parts that share no text; repeats and contradictions are left out."""
     from sentemb.data import paraphrases
@@ -33,7 +34,7 @@ def split_pairs(
 
     files = {name: output / f"{name}.jsonl" for name in ("train", "dev", "test")}
     for file in files.values():
-        check_output(file, [data])
+        check_output(file, [data], overwrite=overwrite)
     pairs = paraphrases.load_pairs(data, columns=column or None, label=label, split=split, data_dir=data_dir)
     kept, counts = paraphrases.clean_pairs(pairs)
     typer.echo(str(counts))
@@ -55,6 +56,7 @@ def nli_triples(
     ] = None,
     seed: Seed = 0,
     data_dir: DataDir = None,
+    overwrite: Overwrite = False,
 ) -> None:
     """Make triples of labelled inference pairs: premise, entailed hypothesis, contradicting hypothesis.
 
@@ -63,7 +65,7 @@ def nli_triples(
     from sentemb.data.nli import NLI_COLUMNS, read_triples
     from sentemb.data.writing import check_output
 
-    check_output(output, [data])
+    check_output(output, [data], overwrite=overwrite)
     triples, counts = read_triples(
         data,
         columns=column or NLI_COLUMNS,
@@ -90,6 +92,7 @@ def mine_negatives(
     pooling: Pooling = None,
     cache_dir: CacheDir = None,
     data_dir: DataDir = None,
+    overwrite: Overwrite = False,
 ) -> None:
     """Add hard negatives to pairs: triples for `sentemb train simcse-supervised --columns a,b,c`.
 
@@ -99,7 +102,7 @@ def mine_negatives(
     from sentemb.data.nli import TRIPLE_COLUMNS
     from sentemb.data.writing import check_output
 
-    check_output(output, [data, corpus])
+    check_output(output, [data, corpus], overwrite=overwrite)
     names = column or TRIPLE_COLUMNS[:2]
     if len(names) != 2:
         raise InputError(f"--column: {len(names)} given, not 2", "repeat it for anchor and positive")

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 import typer
 
 from sentemb.cli.console import next_step, progress_bar, say
+from sentemb.cli.options import Overwrite
 from sentemb.errors import InputError
 
 Format = Literal["markdown", "latex", "html"]
@@ -20,6 +21,7 @@ def report(
         Format | None, typer.Option("--format", "-f", help="By the ending of --output, else markdown.")
     ] = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="The file; else printed.")] = None,
+    overwrite: Overwrite = False,
     into: Annotated[
         list[Path] | None,
         typer.Option(help="Markdown file whose parts between <!-- report:NAME --> marks are replaced."),
@@ -42,7 +44,7 @@ def report(
     `labels.toml` in a folder says what its models are called: a table [MODEL] for each, with base, method and
     pooling, in the order of the rows.
     """
-    from sentemb._files import refuse_output_over_input, write_text
+    from sentemb._files import refuse_existing, refuse_output_over_input, write_text
     from sentemb.report.build import build_report
     from sentemb.report.into import put_into
     from sentemb.report.sections import html_report, latex_report, markdown_report
@@ -53,6 +55,7 @@ def report(
     if output is not None:
         files = [file for folder in folders for file in (folder / "labels.toml", *folder.rglob("*.json"))]
         refuse_output_over_input(output, [*files, *(run or ())])
+        refuse_existing(output, overwrite=overwrite)
     with progress_bar() as progress:
         built = build_report(
             folders,

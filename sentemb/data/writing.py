@@ -9,28 +9,33 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from sentemb._files import new_file, refuse_output_over_input, sha256_of, write_json
+from sentemb._files import new_file, refuse_existing, refuse_output_over_input, sha256_of, write_json
 from sentemb.errors import InputError
 
 Columns = Mapping[str, Sequence[Any]]
 
 
-def check_output(path: Path, inputs: Iterable[str | None]) -> None:
-    """Refuse a name of no format, and one that would replace what is read: before hours of work."""
-    if path.suffix not in _WRITERS:
-        raise InputError(f"cannot write {path}", f"name it {', '.join(_WRITERS)}")
+def check_output(path: Path, inputs: Iterable[str | None], *, overwrite: bool) -> None:
+    """Refuse a name of no format, and one that would replace a file: before hours of work."""
+    _check_format(path)
     refuse_output_over_input(path, inputs)
+    refuse_existing(path, overwrite=overwrite)
 
 
 def write_table(path: Path, columns: Columns, manifest: Mapping[str, Any] | None = None) -> None:
     """Write a table and, if given, beside it how it was made."""
-    check_output(path, ())
+    _check_format(path)
     with new_file(path) as file:
         _WRITERS[path.suffix](file, columns)
     if manifest is not None:
         rows = len(next(iter(columns.values())))
         described = {**manifest, "columns": list(columns), "rows": rows, "sha256": sha256_of(path)}
         write_json(path.with_name(f"{path.name}.manifest.json"), described)
+
+
+def _check_format(path: Path) -> None:
+    if path.suffix not in _WRITERS:
+        raise InputError(f"cannot write {path}", f"name it {', '.join(_WRITERS)}")
 
 
 def by_column(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> dict[str, list[Any]]:

@@ -75,6 +75,42 @@ def test_no_verb_replaces_what_it_reads(
     assert all((folder / name).read_text() == PAIRS for name in names)
 
 
+FILES = {
+    "report": "report {folder} -o {other}.html",
+    "classify": "classify bert-mini {file} -o {other}.csv",
+    "analyse map": "analyse map bert-mini --data {file} -o {other}.png",
+    "analyse classes": "analyse classes bert-mini --data {file} -o {other}.png",
+    "split-pairs": "data split-pairs {file} -o {other}",
+    "nli-triples": "data nli-triples {file} -o {other}.csv",
+    "mine-negatives": "data mine-negatives {file} -m bert-mini -o {other}.csv",
+    "overlap": "data overlap {file} --sets {file} -o {other}.json",
+    "back-translate": "data back-translate {file} --forward x --backward y -o {other}.csv",
+    "noisy-copies": "data noisy-copies {file} --forward x --backward y -o {other}.csv",
+}
+
+
+@pytest.mark.parametrize("verb", FILES)
+def test_no_verb_replaces_a_file_unasked(verb: str, tmp_path: Path, sentemb: Command) -> None:
+    file, other = tmp_path / "mine.csv", tmp_path / "other"
+    file.write_text(PAIRS)
+    words = FILES[verb].format(folder=tmp_path, file=file, other=other).split()
+    there = Path(words[-1]) if Path(words[-1]).suffix else other / "dev.jsonl"
+    there.parent.mkdir(exist_ok=True)
+    there.write_text("of another day\n")
+    code, _, err = sentemb(*words)
+    assert code == 2
+    assert f"{there} is there already; name another output, or add --overwrite" in err.splitlines()[-1]
+    assert there.read_text() == "of another day\n"
+
+
+def test_a_file_is_replaced_where_that_is_wanted(tmp_path: Path, sentemb: Command) -> None:
+    (tmp_path / "mine.csv").write_text(PAIRS)
+    (tmp_path / "found.json").write_text("of another day\n")
+    words = ("data", "overlap", tmp_path / "mine.csv", "--sets", tmp_path / "mine.csv")
+    code, _, _ = sentemb(*words, "-o", tmp_path / "found.json", "--overwrite")
+    assert code == 0 and (tmp_path / "found.json").read_text().startswith("{")
+
+
 def test_own_files_are_taken_where_sets_have_names(
     tiny_bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sentemb: Command
 ) -> None:
