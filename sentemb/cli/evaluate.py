@@ -232,7 +232,7 @@ def _prepare(models: Sequence[str], options: EvaluationOptions, *folders: Path |
     check_options(options.pooling, options.device)
     for model in models:
         check_address(model, data_dir=options.data_dir)
-    for folder in filter(None, folders):
+    for folder in filter(None, (*folders, options.cache_dir)):
         check_writable(folder)
 
 

@@ -78,11 +78,16 @@ def test_what_is_recorded_is_not_evaluated_again(sentemb: Command, folder: Path,
     ("arguments", "message"),
     [
         (("bm25", "--sets", "no-such-set"), "no data set and no folder is called 'no-such-set'"),
+        (("bm25", "--sets", ","), "no list of sets was given"),
         (("bm25", "--sets", "{folder}", "--split", "dev"), "has no split 'dev'"),
         (("bm25", "--sets", "{folder},{folder}"), "own is named twice"),
         (("gone.trec", "--sets", "{folder}"), "no such file: gone.trec"),
         (("hybrid:no-such-model", "--sets", "{folder}"), "no-such-model"),
         # Not after the minutes that the first system takes.
+        (
+            ("bm25", "hybrid:bert-mini", "--cache-dir", "{folder}/corpus.jsonl", "--sets", "{folder}"),
+            "corpus.jsonl",
+        ),
         (("bm25", "bert-mini", "--max-length", "99999", "--sets", "{folder}"), "max_length 99999"),
     ],
 )

@@ -153,6 +153,8 @@ def _load_retrieval(options: Options) -> Loaded:
         )
 
     names = RETRIEVAL.sets if options.sets is None else expand(options.sets)
+    if not names:
+        raise InputError("no list of sets was given", "name one, such as scifact or a folder")
     check_names(names)
     found, missing = read_available(names, load)
     check_names([one.name for one in found.values()])
