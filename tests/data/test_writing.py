@@ -40,4 +40,4 @@ def test_another_format_is_refused(tmp_path: Path) -> None:
 def test_an_input_is_never_replaced(write_file: Callable[[str, str], Path]) -> None:
     path = write_file("mine.csv", "text\na\n")
     with pytest.raises(InputError, match="would replace the input"):
-        check_output(path, ["stsb", str(path)])
+        check_output(path, ["stsb", str(path)], overwrite=True)
