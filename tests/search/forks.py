@@ -30,6 +30,7 @@ class Forks:
             text=True,
             cwd=Path(__file__).parents[2],
         )
+        self._running: int | None = None
         self.kill("nothing", Path(), [], 1)
 
     def kill(self, how: str, folder: Path, what: list[Any], seconds: float) -> bool:
@@ -39,12 +40,17 @@ class Forks:
         return self.end(process)
 
     def begin(self, how: str, folder: Path, what: list[Any]) -> int:
-        """Begin a change, which must be ended before the next one."""
-        return int(self._ask(json.dumps([how, str(folder), what])))
+        """Begin a change; one that a failed test has left is ended first."""
+        if self._running is not None:
+            self.end(self._running)
+        self._running = int(self._ask(json.dumps([how, str(folder), what])))
+        assert self._running > 1  # a signal to 0 or -1 would end all tests
+        return self._running
 
     def end(self, process: int) -> bool:
         """Kill a change; whether that was before its end."""
         os.kill(process, signal.SIGKILL)  # its number is its own until it is waited for
+        self._running = None
         status = int(self._ask(""))
         assert status in (0, signal.SIGKILL), status
         return status != 0
