@@ -62,7 +62,7 @@ def test_a_kept_cache_translates_new_texts_only(
     models: list[str], tmp_path: Path, write_file: Callable[[str, str], Path], sentemb: Command
 ) -> None:
     cache, output = tmp_path / "cache", tmp_path / "back.jsonl"
-    common = [*models, "--beams", "2", "-o", str(output), "--cache-dir", str(cache)]
+    common = [*models, "--overwrite", "--beams", "2", "-o", str(output), "--cache-dir", str(cache)]
     texts = write_file("t.jsonl", "".join(json.dumps({"id": 1, "s": s}) + "\n" for s in SENTENCES))
     assert sentemb("data", "back-translate", str(texts), "--column", "s", *common)[0] == 0
     content = output.read_bytes()
@@ -109,7 +109,7 @@ def test_noisy_copies(
 ) -> None:
     source = write_file("own.tsv", "text\tlabel\n" + "".join(f"{s}\t1\n" for s in SENTENCES[:3]))
     output = tmp_path / "copies.csv"
-    common = ["noisy-copies", str(source), *models, "-o", str(output)]
+    common = ["noisy-copies", str(source), *models, "--overwrite", "-o", str(output)]
     code, out, _ = sentemb("data", *common, "--column", "text", "--temperatures", "0.3,0.9", "--copies", "2")
     assert code == 0
     assert "temperature 0.3: 6 texts, 3 unique" in out

@@ -153,7 +153,7 @@ def test_a_map_of_a_classifier(
     options = ("--rows", 20, "--data-dir", shared_data, "-o", picture)
     assert command("analyse", "classes", *folders, "--data", "rte", *options) == 0
     assert picture.read_bytes().startswith(b"\x89PNG")
-    assert command("analyse", "classes", *folders, "--data", "cola", *options) == 2
+    assert command("analyse", "classes", *folders, "--data", "cola", *options, "--overwrite") == 2
     assert "names the classes entailment" in capsys.readouterr().err
 
 
