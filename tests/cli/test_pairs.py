@@ -40,7 +40,8 @@ def test_nli_triples(write_file, tmp_path, sentemb) -> None:
     code, out, _ = sentemb("data", "nli-triples", source, *columns, "--only", "part=train", "-o", str(output))
     assert code == 0 and "1 triples of 2 rows" in out
     assert rows_of(output) == [{"sent0": "A", "sent1": "B", "hard_neg": "C"}]
-    code, _, error = sentemb("data", "nli-triples", source, *columns, "--only", "train", "-o", str(output))
+    other = ("-o", str(tmp_path / "other.jsonl"))
+    code, _, error = sentemb("data", "nli-triples", source, *columns, "--only", "train", *other)
     assert (code, "--only train sets nothing; write --only COLUMN=VALUE" in error) == (2, True)
     code, _, error = sentemb("data", "nli-triples", source, *columns, "-o", str(tmp_path / "triples.txt"))
     assert (code, "name it .csv, .jsonl" in error) == (2, True)
@@ -55,5 +56,6 @@ def test_mine_negatives_makes_triples_that_train(write_file, tiny_bert, tmp_path
     code, out, _ = sentemb("data", *arguments)
     assert code == 0 and "triples of 10 pairs" in out
     assert load_columns(output, ["sent0", "sent1", "hard_neg"]).num_rows == len(rows_of(output)) > 0
-    code, _, error = sentemb("data", *arguments[:2], "--model", str(tiny_bert), "-o", str(output))
+    other = ("-o", str(tmp_path / "other.jsonl"))
+    code, _, error = sentemb("data", *arguments[:2], "--model", str(tiny_bert), *other)
     assert code == 2 and "has no column 'sent0'" in error
