@@ -42,7 +42,8 @@ def command(arguments: list[str]) -> None:
     try:
         run(arguments)
     finally:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # what follows is no part of the command
+        for number in (signal.SIGINT, signal.SIGTERM):  # what follows is no part of the command
+            signal.signal(number, signal.SIG_IGN)
 
 
 def _enter(target: Callable[..., None], arguments: Any, log: Path, environment: dict[str, str]) -> None:

@@ -118,8 +118,8 @@ class Model:
         near = {passage: float(own @ vector) for passage, own in self.vectors.items()}
         scores = {key: max(near[passage] for passage in self.passages[key]) for key in documents}
         best = sorted(scores.values(), reverse=True)[:k]
-        assert np.allclose([hit.score for hit in hits], best, rtol=0, atol=1e-6)
         assert len({(type(hit.id), hit.id) for hit in hits}) == len(hits) == min(k, len(scores))
+        assert np.allclose([hit.score for hit in hits], best, rtol=0, atol=1e-6)
         for hit in hits:
             assert abs(hit.score - scores[hit.id]) <= 1e-6
             assert (hit.text, hit.metadata) == documents[hit.id]
