@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from sentemb.search.calibration import Calibration
 
 IndexFolder = Annotated[Path, typer.Argument(help="Index folder.")]
+NewKind = Annotated[
+    Literal["auto", "flat", "hnsw", "ivfpq"] | None, typer.Option(help="Another kind; auto chooses by size.")
+]
+NewBudget = Annotated[str | None, typer.Option(help="Memory the index may take, such as 500MB.")]
 STAGES = {
     "read": "reading documents",
     "resume": "finding encoded texts",

@@ -11,7 +11,16 @@ import typer
 
 from sentemb._files import refuse_output_over_input
 from sentemb.cli.console import progress_bar
-from sentemb.cli.index import COMPACTING, IndexFolder, as_integer, by_stage, read_lines, show_facts
+from sentemb.cli.index import (
+    COMPACTING,
+    IndexFolder,
+    NewBudget,
+    NewKind,
+    as_integer,
+    by_stage,
+    read_lines,
+    show_facts,
+)
 from sentemb.cli.options import DataDir
 from sentemb.errors import InputError
 
@@ -84,13 +93,8 @@ def delete(
 
 def compact(
     folder: IndexFolder,
-    kind: Annotated[
-        Literal["auto", "flat", "hnsw", "ivfpq"] | None,
-        typer.Option(help="Another kind; auto chooses by size."),
-    ] = None,
-    memory_budget: Annotated[
-        str | None, typer.Option(help="Memory the index may take, such as 500MB.")
-    ] = None,
+    kind: NewKind = None,
+    memory_budget: NewBudget = None,
 ) -> None:
     """Merge changes into the vectors' index and give the space of deleted documents back."""
     from sentemb.search.compaction import compact as compacted

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from sentemb.cli.console import next_step, progress_bar, say, show
-from sentemb.cli.index import IndexFolder, by_stage, show_facts
+from sentemb.cli.index import IndexFolder, NewBudget, NewKind, by_stage, show_facts
 from sentemb.cli.options import EncoderOptions, grouped
 from sentemb.errors import InputError
 
@@ -33,13 +33,8 @@ def upgrade(
         Literal["split", "warn", "error"] | None,
         typer.Option(help="What becomes of texts that the model does not read whole; as before by default."),
     ] = None,
-    kind: Annotated[
-        Literal["auto", "flat", "hnsw", "ivfpq"] | None,
-        typer.Option(help="Another kind; auto chooses by size."),
-    ] = None,
-    memory_budget: Annotated[
-        str | None, typer.Option(help="Memory the index may take, such as 500MB.")
-    ] = None,
+    kind: NewKind = None,
+    memory_budget: NewBudget = None,
 ) -> None:
     """Change an index to another model; run the same command again to resume an interrupted upgrade."""
     from sentemb.search.manifest import Manifest

@@ -143,6 +143,8 @@ def run(arguments: list[str] | None = None) -> None:
         _leave(f"this needs {error.name}; pip install 'sentemb[{_EXTRAS[error.name]}]'")
     except typer.Abort:
         _leave("aborted", code=1)
+    with suppress(ValueError):
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)  # all is done: there is nothing to say any more
     sys.exit(143 if code == 130 and terminated else code if isinstance(code, int) else 0)
 
 
