@@ -94,6 +94,8 @@ def _grid(arguments: Sequence[str]) -> dict[str, list[Any]]:
     grid = {}
     for argument in arguments:
         name, _, text = argument.partition("=")
+        if not name.strip():
+            raise InputError(f"--grid {argument} names no option", "write --grid NAME=A,B,C")
         (values,) = assigned("grid", [f"values={text or ' '}"]).values() if text else ([],)
         listed = values if isinstance(values, list) else [values]
         if not listed or not all(isinstance(value, str | int | float) for value in listed):

@@ -1,4 +1,4 @@
-"""Users' files of texts, row by row: plain lines, CSV, TSV, JSON lines and Parquet, each also packed."""
+"""Users' files of texts, row by row: lines, CSV, TSV, JSON lines, Parquet and pages, each also packed."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from typing import IO, Any, NamedTuple
 
 from sentemb.data.catalogue import is_entry
 from sentemb.data.lines import is_packed, open_bytes, read_blocks, read_lines
+from sentemb.data.pages import parse_page
 from sentemb.data.tables import (
     Numbered,
     parse_csv,
@@ -146,6 +147,12 @@ def _text(path: Path, encoding: str, columns: Sequence[str] | None) -> Iterator[
     report_blank(str(path), blank)
 
 
+def _page(path: Path, encoding: str, columns: Sequence[str] | None) -> Iterator[Numbered]:
+    for number, values in parse_page(read_lines(path, encoding=encoding)):
+        require_columns(columns, list(values), str(path))
+        yield number, ({name: values[name] for name in columns} if columns else values)
+
+
 def _of_lines(parse: Callable[..., Iterator[Numbered]]) -> Reader:
     def read(path: Path, encoding: str, columns: Sequence[str] | None) -> Iterator[Numbered]:
         return parse(str(path), read_lines(path, encoding=encoding), columns)
@@ -185,6 +192,8 @@ def _seekable(path: Path) -> Iterator[IO[bytes]]:
             yield unpacked
 
 
+PAGES = (".md", ".rst")
+"""Formats of files that are one document each."""
 Reader = Callable[[Path, str, Sequence[str] | None], Iterator[Numbered]]
 FORMATS: Mapping[str, Reader] = {
     ".txt": _text,
@@ -192,4 +201,5 @@ FORMATS: Mapping[str, Reader] = {
     ".tsv": _of_lines(parse_tsv),
     ".jsonl": _of_lines(parse_jsonl),
     ".parquet": _parquet,
+    **dict.fromkeys(PAGES, _page),
 }

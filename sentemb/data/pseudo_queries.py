@@ -67,3 +67,8 @@ def cut_queries(
         documents.append(f"{texts[row][:start]} {texts[row][stop:]}".strip())
         rows.append(row)
     return CutQueries(queries, documents + [texts[row] for row in whole], rows + whole)
+
+
+def word_count(text: str) -> int:
+    """How many words a text has; in scripts without spaces up to three characters count as one."""
+    return sum(1 for _ in _WORD.finditer(text))

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from sentemb._files import sha256_of, shareable
 from sentemb.data.catalogue import Entry, check_row_count, get, is_entry, suggest
-from sentemb.data.files import FORMATS, Row, format_of, read_file, refuse_bare_string
+from sentemb.data.files import FORMATS, PAGES, Row, format_of, read_file, refuse_bare_string
 from sentemb.data.labelled import load_labelled
 from sentemb.data.locate import local_files, locate, resolve_data_dir
 from sentemb.data.sts import load_scored_pairs
@@ -36,11 +36,13 @@ def read_rows(
 
     Formats: `.txt` has one text a line, in column `text`, and lines that are blank are skipped with a
     warning that counts them; `.csv` follows RFC 4180; `.tsv` knows no quoting; `.jsonl` has an object a line;
-    `.parquet`. Each may be packed as `.gz` or `.xz`. Tables start with a header. Empty cells are kept.
+    `.parquet`; `.md` and `.rst` are one document each, in columns `title` and `text`. Each may be packed as
+    `.gz` or `.xz`. Tables start with a header. Empty cells are kept.
 
     Args:
-        source: A file; a folder, whose files of these formats are read in the order of their paths; a data
-            set of the catalogue; or a data set on the hub, `owner/name` or `owner/name@revision`.
+        source: A file; a folder, whose files of these formats are read in the order of their paths, pages
+            only where it has nothing else; a data set of the catalogue; or a data set on the hub,
+            `owner/name` or `owner/name@revision`.
         columns: Columns to keep, in this order; all by default.
         encoding: Text encoding of the files.
         data_dir: Where the catalogue's sets lie; `SENTEMB_DATA` by default, the hub where neither is given.
@@ -93,6 +95,8 @@ def files_of(folder: Path) -> list[Path]:
         if path.is_file() and not any(part.startswith(".") for part in path.relative_to(folder).parts)
     )
     readable = [path for path in files if format_of(path) in FORMATS]
+    # Beside data, a page tells of them.
+    readable = [path for path in readable if format_of(path) not in PAGES] or readable
     if not readable:
         raise InputError(
             f"{folder} holds no file to read", f"wanted {', '.join(FORMATS)}, or these as .gz or .xz"

@@ -34,6 +34,18 @@ def require_columns(columns: Sequence[str] | None, present: Sequence[str], where
             )
 
 
+def text_column_of(values: Mapping[str, Any], where: str) -> str:
+    """The column of a row that holds its text where nobody names one; `--text-column` does."""
+    if len(values) == 1:
+        return next(iter(values))
+    named = [name for name in ("text", "sentence") if name in values]
+    if len(named) == 1:
+        return named[0]
+    raise InputError(
+        f"{where}: which of the columns {', '.join(values)} holds the text?", "name it with --text-column"
+    )
+
+
 def parse_csv(
     where: str,
     lines: Lines,

@@ -156,10 +156,18 @@ def check_number(
 ) -> None:
     """Refuse what is no number, or one that is not finite or not above its lower bound."""
     number = isinstance(value, Integral if whole else Real) and not isinstance(value, bool)
-    if not (number and math.isfinite(value) and (value >= low if inclusive else value > low)):
+    if not (number and _is_finite(value) and (value >= low if inclusive else value > low)):
         bound = f"at least {low:g}" if inclusive else f"above {low:g}"
         noun = "whole number" if whole else "finite number"
         raise InputError(f"{option} of {loss} is {value!r}", f"give a {noun} {bound}")
+
+
+def _is_finite(value: Any) -> bool:
+    """Whether a number is finite as a float, which whole numbers of hundreds of digits are not."""
+    try:
+        return math.isfinite(value)
+    except OverflowError:
+        return False
 
 
 def bibtex(key: str) -> str:

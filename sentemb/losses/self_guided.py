@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from sentemb._vectors import unit_vectors
 from sentemb.errors import InputError
+from sentemb.limits import refuse_above
 from sentemb.losses import functional
 from sentemb.losses.base import EncoderLoss
 from sentemb.losses.encoder import (
@@ -135,6 +136,9 @@ class SelfGuidedLoss(EncoderLoss):
             dropout=released if frozen_dropout is None else frozen_dropout,
         )
         check_sentence_vector(model, self.frozen.width, loss=type(self).__name__)
+        if projection_width is not None:
+            weights = projection_width * (self.frozen.width + projection_width) / 1e6
+            refuse_above("weights", weights, "projection_width of SelfGuidedLoss", "lower it")
         freeze_outside_layers(transformer)
         self.projection_width = projection_width
         self.head: nn.Sequential | None = None

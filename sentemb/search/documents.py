@@ -69,10 +69,10 @@ def read_documents(
         InputError: The source cannot be read, or has no such column.
     """
     from sentemb.data.sources import read_rows
-    from sentemb.data.tables import require_columns
+    from sentemb.data.tables import require_columns, text_column_of
 
     for location, values in read_rows(source, data_dir=data_dir):
-        column = text_column or _text_column(values, location)
+        column = text_column or text_column_of(values, location)
         taken = [column] if id_column is None else [column, id_column]
         require_columns(taken, list(values), location)
         identifier = None if id_column is None else values[id_column]
@@ -116,17 +116,6 @@ def check_letters(what: str, value: str, location: str) -> None:
     """Refuse half a surrogate pair, which no file and no database can hold."""
     if any("\ud800" <= letter <= "\udfff" for letter in value):
         raise InputError(f"{location}: the {what} holds half a surrogate pair, which is no character")
-
-
-def _text_column(values: Mapping[str, Any], location: str) -> str:
-    if len(values) == 1:
-        return next(iter(values))
-    named = [name for name in ("text", "sentence") if name in values]
-    if len(named) == 1:
-        return named[0]
-    raise InputError(
-        f"{location}: which of the columns {', '.join(values)} holds the text?", "name it with --text-column"
-    )
 
 
 def _as_json(value: Any) -> Any:

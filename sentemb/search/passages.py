@@ -9,22 +9,13 @@ import numpy as np
 import regex
 from numpy.typing import NDArray
 
+from sentemb.data.sentences import SENTENCE_END
 from sentemb.errors import InputError
 from sentemb.search.prepared import Span
 
 if TYPE_CHECKING:
     from sentemb.encoding.tokens import Tokens
 
-# Where a sentence ends, after Unicode's rules (UAX #29): at an empty line; after the marks of scripts that
-# write no space after them, and after others where a space follows; after a full stop where no small letter
-# follows and no initial or title is before.
-_SENTENCE = r"""
-    \n[^\S\n]*+\n\s*+ | [\x85\u2028\u2029]\s*+
-  | [\p{SB=STerm}--[!?]]++ \p{SB=STerm}*+ [\p{Pe}\p{Pf}"'»]*+ \s*+
-  | (?<![!?…])[!?…]++ [\p{Pe}\p{Pf}"'»]*+ \s++
-  | (?<!\.|\b(?:\p{Lu}|Dr|Mrs?|Ms|Prof|St|Fig|Eq|No|vs|al|cf|e\.g|i\.e))
-    \.++ [\p{Pe}\p{Pf}"'»]*+ \s++ (?!\p{Ll})
-"""
 # Where a small letter follows, it may have been the end all the same.
 _CLAUSE = r"""(?<![.!?;:…])[.!?;:…]++ [\p{Pe}\p{Pf}"'»]*+ \s++"""
 # What belongs to the character before it is not cut off.
@@ -34,7 +25,7 @@ _NO_MARK = r"(?![\p{GCB=Extend}\p{GCB=ZWJ}\p{GCB=SpacingMark}])"
 _ENDS = [
     regex.compile(end, regex.VERBOSE | regex.VERSION1)
     for end in (
-        *(f"(?:{end}) {_NO_MARK}" for end in (_SENTENCE, _CLAUSE, r"\n\s*+", r"\s++")),
+        *(f"(?:{end}) {_NO_MARK}" for end in (SENTENCE_END, _CLAUSE, r"\n\s*+", r"\s++")),
         r"\X",
         r"(?s:.)",
     )

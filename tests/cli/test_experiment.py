@@ -97,7 +97,7 @@ def test_settings_are_searched_and_used(
     assert "| 1 | 0.01 | 0.2 |" in capsys.readouterr().out
     best = tmp_path / "tuning" / "lacon.rte.toml"
     assert best.read_text().startswith("[lacon]\nlearning_rate = 0")
-    for grid in ("learning_rate=quick", "speed=1", "learning_rate"):
+    for grid in ("learning_rate=quick", "speed=1", "learning_rate", "=1"):
         assert command("tune", "lacon", "rte", *place, "--grid", grid) == 2
     own = ("--data", f"train={files['train']}", "--data", f"dev={files['dev']}", "--base", small_bert, *FEW)
     output = tmp_path / "study"

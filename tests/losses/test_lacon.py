@@ -193,6 +193,7 @@ def test_heads_by_themselves_are_slices_of_at_least_128_dimensions(width, heads)
             "choose one of 1, 2, 3, 4, 6, 12",
         ),
         ({"heads": 0}, "heads of LaConLoss is 0; give a whole number at least 1"),
+        ({"heads": 10**400}, "heads of LaConLoss is 10+; give a whole number"),
         ({"temperature": 0}, "temperature of LaConLoss is 0"),
         ({"ler_weight": -0.1}, "ler_weight of LaConLoss is -0.1"),
         ({"denominator": "positives"}, "LaConLoss has no denominator 'positives'"),

@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+import json
+import logging
+from pathlib import Path
+
+import pytest
+
+from sentemb.data.own_documents import OwnDocument, read_own_documents, split_documents
+from sentemb.errors import InputError
+
+
+def test_titles_come_from_their_column(tmp_path: Path) -> None:
+    path = tmp_path / "docs.csv"
+    path.write_text("title,text,name\ncp,Copies files.,a\n,No title.,b\n")
+    first, second = read_own_documents(path)
+    assert first == OwnDocument(f"{path}:2", "cp", "Copies files.")
+    assert (first.whole, second.whole) == ("cp Copies files.", "No title.")
+    named = read_own_documents(path, text_column="title", title_column="name")
+    assert [document.whole for document in named] == ["a cp", "b"]
+
+
+def test_blank_and_repeated_documents_are_counted(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = tmp_path / "docs.jsonl"
+    path.write_text("".join(json.dumps({"text": text}) + "\n" for text in ("a", " ", "b", "a ", "a")))
+    with caplog.at_level(logging.WARNING):
+        assert [document.text for document in read_own_documents(path)] == ["a", "b"]
+    assert "2 of 5 documents were there before" in caplog.text
+    assert "1 of 5 documents are blank" in caplog.text
+
+
+def test_judgements_beside_a_corpus_are_not_read(tmp_path: Path) -> None:
+    for name, text in (("corpus", "a document"), ("queries", "a question")):
+        (tmp_path / f"{name}.jsonl").write_text(json.dumps({"_id": "1", "text": text}) + "\n")
+    assert [document.whole for document in read_own_documents(tmp_path)] == ["a document"]
+
+
+def test_nothing_to_read_is_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "docs.jsonl"
+    path.write_text('{"text": " "}\n')
+    with pytest.raises(InputError, match="holds no document with a text"):
+        read_own_documents(path)
+    path.write_text('{"a": "1", "b": "2"}\n')
+    with pytest.raises(InputError, match=r"docs\.jsonl:1: which of the columns a, b .* --text-column"):
+        read_own_documents(path)
+    path.write_text('{"text": "a", "title": 3}\n')
+    with pytest.raises(InputError, match=r"docs\.jsonl:1: column 'title' holds 3"):
+        read_own_documents(path)
+
+
+def test_held_out_documents_are_a_share_of_all() -> None:
+    documents = [OwnDocument(str(number), "", f"text {number}") for number in range(50)]
+    rest, out = split_documents(documents, share=0.2, seed=3)
+    assert (len(rest), len(out)) == (40, 10)
+    assert sorted(rest + out, key=documents.index) == documents
+    assert split_documents(documents, share=0.2, seed=3)[1] == out
+    assert split_documents(documents, share=0.2, seed=4)[1] != out

@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+from sentemb.data.own_documents import OwnDocument, read_own_documents
+from sentemb.data.pseudo_tasks import pseudo_tasks
+from sentemb.evaluation.retrieval import evaluate_retrieval
+
+LETTERS = "abcdefghijklmnopqrstuvwxyz"
+
+
+def documents(count: int = 60) -> list[OwnDocument]:
+    """Documents of three sentences; one of them is in all."""
+    return [
+        OwnDocument(
+            str(number),
+            f"title {number}",
+            f"Topic {number} is about {LETTERS[number % 26] * 3}. See also the index. It ends with {number}.",
+        )
+        for number in range(count)
+    ]
+
+
+def test_each_query_is_cut_out_of_the_document_that_it_asks_for() -> None:
+    sets = {data.name: data for data in pseudo_tasks(documents(), count=25)}
+    assert [*sets] == ["pseudo-title", "pseudo-sentence", "pseudo-crop"]
+    originals = {document.text.split()[1]: document for document in documents()}
+    for data in sets.values():
+        assert len(data.queries) == 25
+        assert len(data.documents) == len(set(data.document_ids)) == 60
+        for query, row, grade in data.judged:
+            text = data.queries[query]
+            assert grade == 1
+            assert text not in data.documents[row]
+            assert any(
+                text in original.whole and all(word in original.whole for word in data.documents[row].split())
+                for original in originals.values()
+            )
+    assert not any("title" in text for text in sets["pseudo-title"].documents)
+    assert "See also the index." not in sets["pseudo-sentence"].queries
+    assert all("title" in text for text in sets["pseudo-sentence"].documents)
+
+
+def test_a_seed_is_a_draw() -> None:
+    first, again, other = (
+        [data.queries for data in pseudo_tasks(documents(), count=20, seed=seed)] for seed in (0, 0, 1)
+    )
+    assert first == again != other
+
+
+def test_documents_that_allow_no_query_have_none() -> None:
+    assert pseudo_tasks([OwnDocument(str(n), "", f"word{n}") for n in range(100)]) == []
+    same = [OwnDocument(str(n), "same", f"Line {n} has many words.") for n in range(100)]
+    assert [data.name for data in pseudo_tasks(same)] == ["pseudo-crop"]
+    assert [data.name for data in pseudo_tasks(documents(19))] == []
+
+
+def test_a_large_corpus_is_drawn_from() -> None:
+    for data in pseudo_tasks(documents(), count=300, most=30):
+        assert len(data.documents) == 30
+        assert len(data.queries) == 30
+
+
+def test_keywords_find_what_was_cut_out_of_real_pages(shared_data: Path) -> None:
+    pages = read_own_documents(shared_data / "retrieval" / "tldr")
+    sets = pseudo_tasks(pages, count=100, most=2000)
+    record = evaluate_retrieval("bm25", sets)
+    scores = {data.name: record.score(data.name, "ndcg@10") for data in sets}
+    # A line's words come back in the page's other lines; a crop of any place says less.
+    assert scores["pseudo-sentence"] > 50
+    assert all(score > 20 for score in scores.values())
