@@ -1,14 +1,10 @@
-"""The whole idea in minutes: an encoder before and after self-guided training, and a search that answers."""
+"""The whole idea in minutes: a search that answers plain questions, an encoder before and after training."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
-
-from matplotlib.figure import Figure
 
 from sentemb._files import write_text
 from sentemb.data.bundled_text import bundled_pairs, bundled_pairs_file, bundled_sentences_file
@@ -17,28 +13,21 @@ from sentemb.encoding import TextEncoder, load_encoder
 from sentemb.evaluation import evaluate_pairs
 from sentemb.modules import Poolings
 from sentemb.modules.source import find_source
-from sentemb.report.curves import curve_figure
-from sentemb.report.figures import svg_of
-from sentemb.report.maps import map_figure, project_to_plane
+from sentemb.quickstart_page import write_all_questions, write_search, write_training
+from sentemb.quickstart_search import Answers, ask_everything
 from sentemb.report.page import Page
 from sentemb.report.table import Table
-from sentemb.search import Hit, SearchIndex
+from sentemb.search import SearchIndex
 from sentemb.training import TrainConfig, resolve, train
 from sentemb.training.progress import ConsoleProgress
 from sentemb.training.rows import load_rows
 
-QUERIES = (
-    "how do I sort a dictionary by value",
-    "remove a folder and everything in it",
-    "wait for several threads to finish",
-)
-_HITS = 3
+SEARCH_ENCODER = "sg-bert-mini"
+"""The bundled encoder that searches."""
 # What was chosen for sg-bert-mini on STS-B's dev set; any other base is trained with the paper's values.
 _CHOSEN: dict[str, dict[str, Any]] = {
     "bert-mini": {"learning_rate": 1.5e-4, "loss_options": {"temperature": 0.02, "drift_weight": 0.01}}
 }
-# Pairs that mean the same are joined by a line on the map.
-_SAME_MEANING = 4.0
 
 
 class Score(NamedTuple):
@@ -60,22 +49,44 @@ class Quickstart:
     """What a quickstart made.
 
     Args:
+        encoder: What encoded the documents of the search.
+        answers: What the searches found.
         scores: The table, before and after training.
-        hits: Query to its nearest documents.
         model: Folder of the trained encoder.
         index: Folder of the index.
-        page: The page with the table, the curve, the map and the answers.
+        page: The page with all of it.
     """
 
+    encoder: str
+    answers: Answers
     scores: tuple[Score, ...]
-    hits: dict[str, list[Hit]]
     model: Path
     index: Path
     page: Path
 
+    def your_turn(self) -> tuple[str, ...]:
+        """Commands for a file of one's own."""
+        return (
+            f"sentemb index build YOUR-FILE.csv --text-column text --model {self.encoder} --output my-index",
+            'sentemb index search my-index "your question" --mode hybrid',
+        )
 
-def check_inputs(base: str, output: Path, *, data: str | None = None, column: str | None = None) -> None:
-    """Look at a base and at sentences before time is spent on them, or an earlier quickstart is removed."""
+    def table(self) -> Table:
+        """The table of the training."""
+        rows = tuple((one.encoder, one.pooling, f"{one.spearman:.2f}") for one in self.scores)
+        return Table("Before and after", ("encoder", "pooling", "Spearman x 100"), rows, names=2)
+
+
+def check_inputs(
+    base: str,
+    output: Path,
+    *,
+    model: str = SEARCH_ENCODER,
+    data: str | None = None,
+    column: str | None = None,
+) -> None:
+    """Look at models and sentences before time is spent on them, or an earlier quickstart is removed."""
+    find_source(model)
     find_source(base)
     load_rows(_configuration(base, output, data=data, column=column, seed=1))
 
@@ -84,37 +95,45 @@ def run_quickstart(
     base: str,
     output: Path,
     *,
+    model: str = SEARCH_ENCODER,
     data: str | None = None,
     column: str | None = None,
     seed: int = 1,
     progress: ConsoleProgress | None = None,
 ) -> Quickstart:
-    """Train SG-OPT from a raw encoder, evaluate both, index the standard library's documentation, search it.
+    """Index the standard library's documentation and ask it; train SG-OPT from a raw encoder, evaluate both.
 
-    The model has the weights that were best on the bundled pairs, of which the table is made too.
+    The model has the weights that were best on the bundled pairs, of which its table is made too.
     """
-    poolings: tuple[Poolings, ...] = ("cls", "mean")
     announce = (lambda text: None) if progress is None else progress.announce
+    announce("indexing the documentation of the standard library, and asking it")
+    documents = list(stdlib_documents())
+    index = SearchIndex.build(documents, model)
+    name = index.manifest.encoder.name
+    answers = ask_everything(documents, {name: index}, hybrid=name)
+    index.save(output / "index")
+
     announce(f"evaluating {base} before training")
+    poolings: tuple[Poolings, ...] = ("cls", "mean")
     scores = [
         Score("before training", pooling, _spearman(load_encoder(base, pooling=pooling)))
         for pooling in poolings
     ]
-
     announce("training SG-OPT")
-    model = output / "model"
+    trained = output / "model"
     train(_configuration(base, output, data=data, column=column, seed=seed), progress=progress)
-    scores.append(Score("after SG-OPT", "cls", _spearman(model)))
-
-    announce("indexing the documentation of the standard library")
-    index = SearchIndex.build(stdlib_documents(), str(model))
-    index.save(output / "index")
-    hits = dict(zip(QUERIES, index.search(list(QUERIES), _HITS), strict=True))
+    scores.append(Score("after SG-OPT", "cls", _spearman(trained)))
 
     announce("drawing")
-    page = output / "index.html"
-    write_text(page, _page(base, model, scores, hits, seed=seed))
-    return Quickstart(tuple(scores), hits, model, output / "index", page)
+    made = Quickstart(model, answers, tuple(scores), trained, output / "index", output / "index.html")
+    page = Page("sentemb quickstart")
+    write_search(page, answers)
+    write_training(page, base, trained, made.table(), seed=seed)
+    page.heading("Now with your file")
+    page.commands(*made.your_turn())
+    write_all_questions(page, answers)
+    write_text(made.page, page.html())
+    return made
 
 
 def _configuration(
@@ -139,65 +158,3 @@ def _configuration(
 
 def _spearman(encoder: TextEncoder | Path) -> float:
     return evaluate_pairs(encoder, [bundled_pairs()]).score("sentemb-pairs")
-
-
-def _page(base: str, model: Path, scores: Sequence[Score], hits: dict[str, list[Hit]], *, seed: int) -> str:
-    pairs = bundled_pairs()
-    page = Page("sentemb quickstart")
-    page.heading("Before and after")
-    rows = tuple((encoder, pooling, f"{score:.2f}") for encoder, pooling, score in scores)
-    page.table(Table("", ("encoder", "pooling", "Spearman x 100"), rows, names=2))
-    page.text(
-        f"SG-OPT from {Path(base).name}, seed {seed}; {len(pairs.gold)} graded pairs that come with sentemb; "
-        "one annotator graded them, and they chose the checkpoint too: a smoke test, no benchmark.",
-        style="note",
-    )
-    page.heading("While training")
-    steps, scores_at = _learning_curve(model)
-    curve = curve_figure({"SG-OPT": (steps, scores_at)}, x_label="optimizer step", y_label="Spearman x 100")
-    page.charts({"Spearman correlation on the bundled pairs over the training steps": svg_of(curve)})
-    page.heading("The sentences before and after")
-    page.text("Each point is a sentence, its colour the domain; a line joins two that mean the same.")
-    page.charts({f"Map of the sentences {title}": svg_of(one) for title, one in _maps(base, model).items()})
-    page.heading("Search in the documentation of the standard library")
-    for query, found in hits.items():
-        page.text(query)
-        rows = tuple((str(hit.id), hit.text, f"{hit.score:.2f}") for hit in found)
-        page.table(Table("", ("name", "documentation", "score"), rows, names=2))
-    return page.html()
-
-
-def _learning_curve(model: Path) -> tuple[list[float], list[float]]:
-    """Steps and dev scores of a run."""
-    lines = (model / "run" / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
-    entries = [entry for entry in map(json.loads, lines) if "eval_dev_spearman_cosine" in entry]
-    return (
-        [float(entry["step"]) for entry in entries],
-        [100 * float(entry["eval_dev_spearman_cosine"]) for entry in entries],
-    )
-
-
-def _maps(base: str, model: Path) -> dict[str, Figure]:
-    """The sentences of the pairs before and after training, a figure each."""
-    pairs = bundled_pairs()
-    rows: dict[str, int] = {}
-    groups: list[str] = []
-    links: list[tuple[int, int]] = []
-    for subset in pairs.subsets:
-        for position in range(subset.start, subset.stop):
-            ends = []
-            for text in (pairs.first[position], pairs.second[position]):
-                if text not in rows:
-                    rows[text] = len(rows)
-                    groups.append(subset.name)
-                ends.append(rows[text])
-            if pairs.gold[position] >= _SAME_MEANING:
-                links.append((ends[0], ends[1]))
-    encoders = {
-        "before training, [CLS]": load_encoder(base, pooling="cls"),
-        "after SG-OPT, [CLS]": load_encoder(model),
-    }
-    return {
-        title: map_figure({title: project_to_plane(encoder.encode(list(rows)))}, groups, links)
-        for title, encoder in encoders.items()
-    }

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
+from string import ascii_lowercase
 
+import numpy as np
 import pytest
 
 from sentemb.cli.main import run
-from sentemb.cli.quickstart import MARKER, _clear
+from sentemb.cli.quickstart import MARKER, _clear, _side_by_side
+from sentemb.data.docstrings import stdlib_documents
+from sentemb.quickstart_search import Answers, ask_everything
 from sentemb.search import SearchIndex
 
 
@@ -32,7 +37,7 @@ def made(tiny_bert: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     interrupted(folder / "out")
     data = ("--data", str(folder / "mine.csv"), "--column", "text")
     output = ("--output", str(folder / "out"), "--overwrite")
-    assert quickstart("--base", str(tiny_bert), *data, *output) == 0
+    assert quickstart("--base", str(tiny_bert), "--model", str(tiny_bert), *data, *output) == 0
     return folder / "out"
 
 
@@ -50,9 +55,64 @@ def test_the_index_holds_the_documentation_of_the_standard_library(made: Path) -
 
 def test_the_page_shows_table_curve_map_and_answers(made: Path) -> None:
     page = (made / "index.html").read_text(encoding="utf-8")
-    assert page.count('<figure role="img"') == 3
-    for text in ("before training", "after SG-OPT", "how do I sort a dictionary by value"):
+    assert page.count('<figure role="img"') == 5
+    for text in ("before training", "after SG-OPT", "how do I sort a dictionary by value", "held out"):
         assert text in page
+
+
+def test_every_way_to_search_has_its_column(made: Path) -> None:
+    page = (made / "index.html").read_text(encoding="utf-8")
+    first = page.partition("how do I sort a dictionary by value</h3>")[2].partition("</section>")[0]
+    assert re.findall("<h4>(.*?)</h4>", first)[::2] == ["keyword", "hybrid"]
+
+
+def test_hybrid_search_of_the_index_is_fitted_on_questions(made: Path) -> None:
+    fitted = SearchIndex.load(made / "index").manifest.hybrid
+    assert fitted is not None and fitted.judged and fitted.queries == 60
+
+
+@pytest.fixture(scope="module")
+def answers() -> Answers:
+    """Documents of three modules, asked with an encoder that knows which letters a text has."""
+    modules = {"shutil", "os", "os.path", "builtins", "threading", "random", "re", "json"}
+    documents = [one for one in stdlib_documents() if one.metadata["module"] in modules]
+    return ask_everything(documents, {"letters": SearchIndex.build(documents, letters)}, hybrid="letters")
+
+
+def letters(texts: list[str]) -> np.ndarray:
+    return np.array(
+        [[1 + text.lower().count(letter) for letter in ascii_lowercase] for text in texts], np.float32
+    )
+
+
+def test_scores_are_those_of_the_ranks(answers: Answers) -> None:
+    for way in ("keyword", "letters", "hybrid"):
+        for split in ("dev", "test"):
+            ranks = [
+                rank
+                for rank, question in zip(answers.ranks[way], answers.questions, strict=True)
+                if question.split == split
+            ]
+            hits, reciprocal, low = (
+                100 * np.mean([rank > 0 for rank in ranks]),
+                100 * np.mean([1 / rank if rank else 0 for rank in ranks]),
+                answers.scores[way, split, "hit@10"].low,
+            )
+            assert answers.scores[way, split, "hit@10"].value == pytest.approx(hits)
+            assert answers.scores[way, split, "mrr@10"].value == pytest.approx(reciprocal)
+            assert low <= hits <= answers.scores[way, split, "hit@10"].high
+
+
+def test_questions_that_no_document_answers_are_left_out(answers: Answers) -> None:
+    names = {name for question in answers.questions for name in question.answers}
+    assert 20 < len(answers.questions) < 60
+    assert "shutil.rmtree" in names and "glob.glob" not in names
+
+
+def test_what_is_printed_fits_a_terminal(made: Path, answers: Answers) -> None:
+    lines = list(_side_by_side(answers, 0, answers.questions[0].answers))
+    assert max(map(len, lines)) <= 100
+    assert len(lines) == 4 and lines[0].split() == ["keyword", "letters", "hybrid"]
 
 
 CSV = "one,two\na cat sat,a dog sat\ntwo birds fly,a bird flies\n"

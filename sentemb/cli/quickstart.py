@@ -3,27 +3,34 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator, Sequence
+from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sentemb.cli.console import next_step, printable, show
+from sentemb.cli.console import next_step, show
 from sentemb.cli.options import OutputFolder, Overwrite, Seed
 from sentemb.errors import InputError
 
 if TYPE_CHECKING:
     from sentemb.quickstart import Quickstart
+    from sentemb.quickstart_search import Answers
 
 # Written first, so that nothing is ever removed from a folder that somebody else made.
 MARKER = ".sentemb-quickstart"
 MADE = ("model", "index", "index.html")
+_QUESTIONS, _WIDTH = 3, 100
 
 
 def quickstart(
     base: Annotated[
         str, typer.Option(help="Raw transformer: folder, hub id or bundled model.")
     ] = "bert-mini",
+    model: Annotated[
+        str | None, typer.Option(help="Encoder that searches: folder, hub id or bundled model (the default).")
+    ] = None,
     data: Annotated[
         str | None,
         typer.Option(help="Your own sentences: .txt .csv .tsv .jsonl .parquet; the bundled ones by default."),
@@ -33,18 +40,20 @@ def quickstart(
     seed: Seed = 1,
     overwrite: Overwrite = False,
 ) -> None:
-    """Train, evaluate and search in minutes, without a download."""
+    """Search, train and evaluate in minutes, without a download."""
     _check_output(output, data, overwrite=overwrite)
 
     from rich.console import Console
 
-    from sentemb.quickstart import check_inputs, run_quickstart
+    from sentemb.quickstart import SEARCH_ENCODER, check_inputs, run_quickstart
     from sentemb.training.progress import ConsoleProgress
 
-    check_inputs(base, output, data=data, column=column)
+    model = model or SEARCH_ENCODER
+    check_inputs(base, output, model=model, data=data, column=column)
     _clear(output)
     progress = ConsoleProgress(Console(stderr=True))
-    _print(run_quickstart(base, output, data=data, column=column, seed=seed, progress=progress))
+    made = run_quickstart(base, output, model=model, data=data, column=column, seed=seed, progress=progress)
+    _print(made)
 
 
 def _check_output(output: Path, data: str | None, *, overwrite: bool) -> None:
@@ -75,13 +84,36 @@ def _clear(output: Path) -> None:
 
 
 def _print(made: Quickstart) -> None:
-    from sentemb.report.table import Table
+    from sentemb.quickstart_page import search_table
+    from sentemb.quickstart_search import TEST
 
-    rows = tuple((one.encoder, one.pooling, f"{one.spearman:.2f}") for one in made.scores)
-    show(Table("Before and after", ("encoder", "pooling", "Spearman x 100"), rows, names=2))
-    for query, hits in made.hits.items():
-        typer.echo(f"\n{query}")
-        for hit in hits:
-            typer.echo(printable(f"  {hit.score:.3f}  {hit.id}: {' '.join(hit.text.split())}")[:110])
-    typer.echo(f"\nmodel  {made.model}\nindex  {made.index}\npage   {made.page}")
-    next_step(f'sentemb index search {made.index} "..."')
+    answers = made.answers
+    typer.echo(f"{answers.documents:,} documents of the standard library, questions that were held out:\n")
+    show(search_table(answers, splits=(TEST,)))
+    for place, question in enumerate(answers.questions[:_QUESTIONS]):
+        typer.echo(f"\n{question.text}")
+        for line in _side_by_side(answers, place, question.answers):
+            typer.echo(line)
+    typer.echo()
+    show(made.table())
+    typer.echo(f"\nmodel  {made.model}\nindex  {made.index}\npage   {made.page}\n\nnow with your file:")
+    for command in made.your_turn():
+        typer.echo(f"  {command}")
+    next_step(f'sentemb index search {made.index} "..." --mode hybrid')
+
+
+def _shortened(text: str, width: int) -> str:
+    """A text that fits a column."""
+    return text if len(text) <= width else f"{text[: width - 1]}…"
+
+
+def _side_by_side(answers: Answers, place: int, right: Sequence[str]) -> Iterator[str]:
+    """What each way found for a question, a column each; a right answer has a star."""
+    width = (_WIDTH - 2) // len(answers.ways)
+    columns = [
+        [way, *(("* " if hit.id in right else "  ") + str(hit.id) for hit in answers.hits[way][place])]
+        for way in answers.ways
+    ]
+    for cells in zip_longest(*columns, fillvalue=""):
+        row = "".join(_shortened(cell, width - 2).ljust(width) for cell in cells)
+        yield f"  {row.rstrip()}"

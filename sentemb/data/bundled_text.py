@@ -1,13 +1,15 @@
-"""English sentences and graded pairs that come with the package, for a first run without any download.
+"""English sentences, graded pairs and questions that come with the package, for a first run without download.
 
 Written for this project, under its licence. One annotator gave the scores: a smoke test, no benchmark.
 """
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
+from typing import Literal, NamedTuple
 
 from sentemb.data.files import TEXT_COLUMN, read_file
 from sentemb.data.sts import ScoredPairs, Subset, read_scored_pairs
@@ -29,6 +31,27 @@ def bundled_pairs() -> ScoredPairs:
 def bundled_sentences() -> list[str]:
     """Unlabelled sentences over the same domains, for self-guided and unsupervised training."""
     return [row.values[TEXT_COLUMN] for row in read_file(bundled_sentences_file())]
+
+
+class Question(NamedTuple):
+    """A question about the standard library.
+
+    Args:
+        text: The question, in a user's words.
+        answers: Qualified names that answer it, as ids of `stdlib_documents`.
+        split: `dev`, or `test`, whose questions were left alone while documents and weights were chosen.
+    """
+
+    text: str
+    answers: tuple[str, ...]
+    split: Literal["dev", "test"]
+
+
+def bundled_questions() -> list[Question]:
+    """Plain questions about the standard library, written before anything was searched for."""
+    lines = (_FOLDER / "questions.jsonl").read_text(encoding="utf-8").splitlines()
+    rows = map(json.loads, lines)
+    return [Question(row["question"], tuple(row["answers"]), row["split"]) for row in rows]
 
 
 def bundled_pairs_file() -> Path:

@@ -16,23 +16,26 @@ from typing import Any, Literal, NamedTuple
 Kind = Literal["module", "class", "function", "method"]
 _Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
-MAX_WORDS = 60
-"""Longest documentation of a document in words: a sentence encoder is not made for whole pages."""
+MAX_WORDS = 40
+"""Longest first sentence of a documentation in words; longer ones are cut."""
+_ENOUGH = 3  # words; a shorter first sentence takes the next one with it
 
 # Written in C for the most part, or public under another name than the file that defines them, so that no
 # source file tells what they offer. Importing them neither prints nor opens anything.
 _IMPORTED = (
-    "builtins array asyncio binascii bisect bz2 cmath collections collections.abc concurrent.futures "
-    "contextvars csv datetime decimal enum errno fractions functools gc hashlib heapq io itertools json "
-    "logging lzma math mmap multiprocessing operator os os.path pathlib pickle queue random re select "
-    "shutil signal socket sqlite3 statistics string struct subprocess sys tempfile threading time "
+    "builtins array asyncio atexit binascii bisect bz2 cmath codecs collections collections.abc "
+    "concurrent.futures contextvars csv datetime decimal enum errno fractions functools gc hashlib heapq io "
+    "itertools json logging lzma math mmap multiprocessing operator os os.path pathlib pickle queue random "
+    "re select shutil signal socket sqlite3 statistics string struct subprocess sys tempfile threading time "
     "tracemalloc types unicodedata unittest uuid weakref zlib zoneinfo"
 ).split()
 
-# Easter eggs, programs, tests, tables, what Python 3.12 dropped, and the files behind `os.path`.
+# Easter eggs, programs, tests, tables, the files behind `os.path`, windows and turtles, which not every
+# installation has, and what Python 3.12 and 3.13 dropped (PEP 594).
 _LEFT_OUT = frozenset(
-    "antigravity this idlelib lib2to3 turtledemo ensurepip distutils encodings pydoc_data posixpath ntpath "
-    "genericpath test tests".split()
+    "antigravity this idlelib turtledemo ensurepip encodings pydoc_data posixpath ntpath genericpath test "
+    "tests tkinter turtle asynchat asyncore distutils imp lib2to3 smtpd aifc audioop cgi cgitb chunk crypt "
+    "imghdr mailcap msilib nis nntplib ossaudiodev pipes sndhdr spwd sunau telnetlib uu xdrlib".split()
 )
 
 
@@ -49,24 +52,30 @@ _Found = tuple[str, str, Kind, str]
 
 
 def stdlib_documents() -> Iterator[LibraryDocument]:
-    """Documentation strings of the running Python's standard library, about six thousand.
+    """What the running Python's standard library says of itself, about five thousand documents.
 
-    Modules written in C are imported, from a list of those whose import has no visible effect; all others are
-    parsed only. Private names and tests are left out; of repeated documentation the first is kept.
+    A document is a qualified name in words, the first sentence of its documentation, and that of its module,
+    which says what it is all about. Modules written in C are imported, from a list of those whose import has
+    no visible effect; all others are parsed only. Private names and tests are left out; of repeated
+    documentation the first is kept.
     """
     identifiers: set[str] = set()
-    texts: set[tuple[str, str]] = set()
+    texts: set[tuple[str, str, str]] = set()
+    about: dict[str, str] = {}
     for module, path, kind, documentation in _everything():
         text = clean_documentation(documentation)
         identifier = path if module == "builtins" and path else ".".join(filter(None, (module, path)))
         # A class inherits or repeats the documentation of another's method under the same name.
-        repeated = (identifier.rpartition(".")[2], text)
-        if len(text.split()) < 3 or identifier in identifiers or repeated in texts:
+        repeated = (module.partition(".")[0], identifier.rpartition(".")[2], text)
+        if len(text.split()) < _ENOUGH or identifier in identifiers or repeated in texts:
             continue
         identifiers.add(identifier)
         texts.add(repeated)
+        if not path:
+            about[module] = text
+        context = about.get(module, "") if identifier.startswith(f"{module}.") else ""
         metadata = {"module": module, "kind": kind}
-        yield LibraryDocument(identifier, f"{name_in_words(identifier)}: {text}", metadata)
+        yield LibraryDocument(identifier, f"{name_in_words(identifier)}: {text} {context}".strip(), metadata)
 
 
 def name_in_words(name: str) -> str:
@@ -76,16 +85,13 @@ def name_in_words(name: str) -> str:
 
 
 def clean_documentation(documentation: str) -> str:
-    """The beginning of a documentation string as running text."""
+    """The first sentence of a documentation string as running text; the calls where it says nothing else."""
     paragraphs = re.split(r"\n\s*\n", inspect.cleandoc(documentation))
     calls, paragraphs[0] = _split_calls(paragraphs[0])
     prose = " ".join(paragraph.partition(">>>")[0] for paragraph in paragraphs)
     prose = re.sub(r":[a-z:]+:`~?([^`]+)`", r"\1", prose)  # roles of reStructuredText
     prose = " ".join(re.sub(r"`+|[-=~^#]{3,}", "", prose).split())
-    if not calls:
-        return _whole_sentences(prose)
-    opening = "; ".join(calls)
-    return _whole_sentences(f"{opening} {prose}" if opening.endswith(".") else f"{opening}. {prose}".strip())
+    return _first_sentence(prose or "; ".join(calls))
 
 
 def _split_calls(paragraph: str) -> tuple[list[str], str]:
@@ -102,13 +108,12 @@ def _split_calls(paragraph: str) -> tuple[list[str], str]:
     return calls, ""
 
 
-def _whole_sentences(text: str) -> str:
+def _first_sentence(text: str) -> str:
     kept: list[str] = []
     for sentence in re.split(r"(?<=[.!?:]) (?=[A-Z(])", text):
-        words = sentence.split()
-        if kept and len(kept) + len(words) > MAX_WORDS:
+        kept += sentence.split()[:MAX_WORDS]
+        if len(kept) > _ENOUGH:
             break
-        kept.extend(words[:MAX_WORDS])
     return " ".join(kept)
 
 
@@ -150,8 +155,12 @@ def _offered(module: Any) -> list[tuple[str, Any]]:
     """The public classes and functions of a module that are Python's own, not those of a notebook."""
     offered = getattr(module, "__all__", None) or vars(module)
     members = [(name, getattr(module, name, None)) for name in offered if not name.startswith("_")]
-    # Functions first: `random.choice` is kept rather than the method of a class that it stands for.
-    return sorted(filter(_is_own, members), key=lambda member: (inspect.isclass(member[1]), member[0]))
+    # Functions first: `random.choice` is kept rather than the method of a class that it stands for; and the
+    # methods of `str` rather than those of `bytes`.
+    return sorted(
+        filter(_is_own, members),
+        key=lambda member: (inspect.isclass(member[1]), member[1] is not str, member[0]),
+    )
 
 
 def _is_own(member: tuple[str, Any]) -> bool:

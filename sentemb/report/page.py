@@ -5,10 +5,10 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.resources import files
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
@@ -17,6 +17,20 @@ from sentemb.report.forest import ForestPlot
 from sentemb.report.table import ABSENT, GROUP, Table
 
 _NUMBER = re.compile(r"[-+−]?\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?")
+
+
+class Answer(NamedTuple):
+    """A document that was found.
+
+    Args:
+        name: What it is called.
+        text: What it says.
+        right: Whether it answers the question.
+    """
+
+    name: str
+    text: str
+    right: bool
 
 
 class Page:
@@ -44,8 +58,21 @@ class Page:
         """Add a paragraph."""
         self._parts.append({"kind": "text", "text": text, "style": style})
 
-    def table(self, table: Table) -> None:
-        """Add a table, its notes below it; a click on a column's name sorts the rows by it."""
+    def commands(self, *lines: str) -> None:
+        """Add commands to type."""
+        self._parts.append({"kind": "commands", "lines": lines})
+
+    def answers(self, question: str, found: Mapping[str, Sequence[Answer]]) -> None:
+        """Add what several ways to search found for a question, side by side."""
+        self._parts.append({"kind": "answers", "question": question, "found": found})
+
+    def table(self, table: Table, *, folded: str = "") -> None:
+        """Add a table, its notes below it; a click on a column's name sorts the rows by it.
+
+        Args:
+            table: The table.
+            folded: What to click on to see it; by default it is seen at once.
+        """
         groups = [[_cell(group or ABSENT)] for group in table.groups] or [[] for _ in table.rows]
         rows = [
             before
@@ -64,6 +91,7 @@ class Page:
                 "names": len(first) + table.names,
                 "rows": rows,
                 "notes": table.all_notes,
+                "folded": folded,
             }
         )
 

@@ -13,9 +13,11 @@ from sentemb.data import read_rows, read_scored_pairs
 from sentemb.data.bundled_text import (
     bundled_pairs,
     bundled_pairs_file,
+    bundled_questions,
     bundled_sentences,
     bundled_sentences_file,
 )
+from sentemb.data.docstrings import stdlib_documents
 
 
 def folded(text: str) -> str:
@@ -109,3 +111,13 @@ def test_the_files_read_as_what_the_functions_give() -> None:
     np.testing.assert_array_equal(read.gold, pairs.gold)
     records = read_rows(str(bundled_sentences_file()))
     assert [record.values["text"] for record in records] == bundled_sentences()
+
+
+def test_questions_are_in_halves_and_nearly_all_can_be_answered() -> None:
+    questions = bundled_questions()
+    assert Counter(one.split for one in questions) == {"dev": 60, "test": 60}
+    assert len({folded(one.text) for one in questions}) == 120
+    known = {document.id for document in stdlib_documents()}
+    answered = [one for one in questions if known & {*one.answers}]
+    assert len(answered) >= 117, "documents have changed, or this Python is another one"
+    assert len({name.partition(".")[0] for one in answered for name in one.answers}) > 60

@@ -62,14 +62,23 @@ def test_corpus_holds_what_people_look_for(
 def test_texts_are_single_lines_of_bounded_length(documents: dict[str, LibraryDocument]) -> None:
     for document in documents.values():
         body = document.text.removeprefix(f"{name_in_words(document.id)}: ")
-        assert 3 <= len(body.split()) <= MAX_WORDS, document
+        assert 3 <= len(body.split()) <= 2 * (MAX_WORDS + 3), document
         assert "\n" not in body
         assert document.text == document.text.strip()
 
 
 def test_private_names_tests_and_programs_are_left_out(documents: dict[str, LibraryDocument]) -> None:
     modules = {document.metadata["module"].partition(".")[0] for document in documents.values()}
-    assert not modules & {"test", "this", "antigravity", "idlelib", "lib2to3", "posixpath", "ntpath"}
+    assert not modules & {
+        "test",
+        "this",
+        "antigravity",
+        "idlelib",
+        "lib2to3",
+        "posixpath",
+        "ntpath",
+        "tkinter",
+    }
     assert not [name for name in documents if any(part.startswith("_") for part in name.split("."))]
 
 
@@ -77,6 +86,9 @@ def test_documentation_that_is_repeated_comes_once(documents: dict[str, LibraryD
     assert "asyncio.gather" in documents
     assert "asyncio.tasks.gather" not in documents
     assert "random.Random.choice" not in documents
+    assert "str.zfill" in documents
+    assert "bytes.zfill" not in documents
+    assert {"queue.Queue.put", "asyncio.Queue.put"} <= documents.keys()
 
 
 def test_functions_that_others_put_into_builtins_stay_out(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -120,9 +132,10 @@ def test_collecting_is_silent_and_the_same_every_time() -> None:
     ("documentation", "text"),
     [
         ("Return `x`.\n\n    >>> f(1)\n    1\n\n    More about :func:`g`.", "Return x. More about g."),
-        ("f(a) -> int\nf(a, b) -> int\n\nAdd them.", "f(a) -> int; f(a, b) -> int. Add them."),
-        ("f(a) -> the sum\n    of all\nNever fails.", "f(a) -> the sum of all. Never fails."),
-        ("f(**options) -> int", "f(**options) -> int."),
+        ("Return the sum of all. Never fails.", "Return the sum of all."),
+        ("f(a) -> int\nf(a, b) -> int\n\nAdd what is given.", "Add what is given."),
+        ("f(a) -> the sum\n    of all\nIt never fails.", "It never fails."),
+        ("f(a) -> int\nf(**options) -> int", "f(a) -> int; f(**options) -> int"),
         ("Heading\n=======\n\nText.", "Heading Text."),
         ("", ""),
     ],
@@ -131,11 +144,16 @@ def test_documentation_becomes_running_text(documentation: str, text: str) -> No
     assert clean_documentation(documentation) == text
 
 
-def test_long_documentation_ends_with_a_sentence() -> None:
-    sentence = "It has exactly seven words in it."
-    text = clean_documentation(" ".join([sentence] * 20))
-    assert text == " ".join([sentence] * (MAX_WORDS // 7))
+def test_a_sentence_without_end_is_cut() -> None:
     assert len(clean_documentation("word " * 200).split()) == MAX_WORDS
+
+
+def test_a_document_says_what_its_module_is_about(documents: dict[str, LibraryDocument]) -> None:
+    assert documents["shutil.rmtree"].text == (
+        "shutil rmtree: Recursively delete a directory tree. "
+        "Utility functions for copying and archiving files and directory trees."
+    )
+    assert "Built-in functions" not in documents["sorted"].text
 
 
 @pytest.mark.parametrize(

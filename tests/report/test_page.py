@@ -9,7 +9,7 @@ from html import unescape
 from html.parser import HTMLParser
 
 from sentemb.report.forest import Estimate, ForestPlot
-from sentemb.report.page import Page
+from sentemb.report.page import Answer, Page
 from sentemb.report.table import Table
 
 
@@ -103,3 +103,29 @@ def test_the_browser_may_load_nothing() -> None:
     digest = base64.b64encode(hashlib.sha256(script[1].encode()).digest()).decode()
     assert f"script-src 'sha256-{digest}'" in unescape(policy[1])
     assert "default-src 'none'" in unescape(policy[1])
+
+
+def test_answers_stand_side_by_side_and_the_right_one_is_marked() -> None:
+    page = Page("Title")
+    right, wrong = Answer("shutil.rmtree", "Delete a tree.", True), Answer("os.<b>", "No tree.", False)
+    page.answers("remove a folder", {"keyword": [wrong], "hybrid": [right, wrong]})
+    html = page.html()
+    reader = read(page)
+    assert html.count('<li class="right">') == html.count('aria-label="a right answer"') == 1
+    assert [word for word in reader.text if word in ("keyword", "hybrid", "shutil.rmtree", "os.<b>")] == [
+        "keyword",
+        "os.<b>",
+        "hybrid",
+        "shutil.rmtree",
+        "os.<b>",
+    ]
+
+
+def test_commands_and_folded_tables_are_there_to_be_opened() -> None:
+    page = Page("Title")
+    page.commands('sentemb index search my-index "a question"', "sentemb --help")
+    page.table(Table("", ("question", "rank"), (("why", "2"),)), folded="All questions")
+    reader = read(page)
+    assert "All questions" in reader.text
+    assert reader.tags.index("details") < reader.tags.index("table")
+    assert 'sentemb index search my-index "a question"\nsentemb --help\n' in "".join(reader.text)

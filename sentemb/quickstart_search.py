@@ -1,0 +1,185 @@
+"""Plain questions to an index of the standard library's documentation: by keywords, by meaning, by both."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from sentemb.data.bundled_text import Question, bundled_questions
+from sentemb.data.docstrings import LibraryDocument
+from sentemb.data.retrieval import RetrievalSet, retrieval_set
+from sentemb.evaluation import Record, compare, evaluate_retrieval, load_predictions, system_of
+from sentemb.evaluation.comparison import DRAWS
+from sentemb.evaluation.resampling import bootstrap
+from sentemb.evaluation.retrieval import Hits, query_scores
+from sentemb.search import Hit, SearchIndex
+from sentemb.search.searching import Mode
+
+KEYWORD, HYBRID = "keyword", "hybrid"
+DEV, TEST = "dev", "test"
+METRICS = ("hit@10", "recall@10", "mrr@10")
+SHOWN = 3
+"""Hits that are shown for a question."""
+_DEPTH = 10
+_SET = "standard-library"
+
+
+class Estimate(NamedTuple):
+    """A mean over questions x 100, with the bootstrap's 95 % interval over them."""
+
+    value: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        return f"{self.value:.1f} ({self.low:.1f} to {self.high:.1f})"
+
+
+@dataclass(frozen=True)
+class Answers:
+    """What the ways to search found.
+
+    Args:
+        questions: All questions.
+        documents: How many documents were searched.
+        hits: Way to search to the best hits of each question.
+        ranks: Way to search to the rank of each question's first right answer; 0 where none is among ten.
+        scores: Way to search, split and metric to the score.
+        verdict: How the hybrid compares with keyword search on `test`.
+    """
+
+    questions: list[Question]
+    documents: int
+    hits: dict[str, list[list[Hit]]]
+    ranks: dict[str, list[int]]
+    scores: dict[tuple[str, str, str], Estimate]
+    verdict: str
+
+    @property
+    def ways(self) -> list[str]:
+        """The ways to search."""
+        return list(self.hits)
+
+
+class IndexSearcher:
+    """One way to search an index, as `evaluate_retrieval` takes it; it finds ten documents at the most."""
+
+    def __init__(self, name: str, index: SearchIndex, mode: Mode) -> None:
+        self.name, self._index, self._mode = name, index, mode
+
+    @property
+    def fingerprint(self) -> str:
+        """The fingerprint of the index's encoder, and how it is used."""
+        return f"{self._index.manifest.encoder.fingerprint}-{self._mode}"
+
+    @property
+    def dimension(self) -> int | None:
+        """Length of a vector."""
+        return None if self._mode == "keyword" else self._index.manifest.dimension
+
+    def search(self, data: RetrievalSet, depth: int, *, progress: bool = False) -> list[Hits]:
+        """See `Searcher.search`."""
+        places = {name: place for place, name in enumerate(data.document_ids)}
+        found = self.ask(data.queries, min(depth, _DEPTH))
+        return [
+            Hits(
+                np.array([places[str(hit.id)] for hit in hits], dtype=np.int32),
+                np.array([hit.score for hit in hits], dtype=np.float32),
+            )
+            for hits in found
+        ]
+
+    def ask(self, questions: Sequence[str], count: int) -> list[list[Hit]]:
+        """The best hits of each question."""
+        return self._index.search(questions, count, mode=self._mode)
+
+    def describe(self) -> dict[str, Any]:
+        """See `Searcher.describe`."""
+        return {"encoder": self._index.manifest.encoder.name, "mode": self._mode}
+
+
+def ask_everything(
+    documents: Sequence[LibraryDocument], indexes: Mapping[str, SearchIndex], *, hybrid: str
+) -> Answers:
+    """Ask all questions in every way.
+
+    Args:
+        documents: What the indexes hold.
+        indexes: Name of an encoder to an index with its vectors.
+        hybrid: The encoder whose index also answers by keywords and by both; how much both weigh is fitted
+            on the questions of `dev`.
+
+    Returns:
+        What was found, and how much of it is right.
+    """
+    questions = _answerable(documents)
+    halves = {split: [one for one in questions if one.split == split] for split in (DEV, TEST)}
+    first = indexes[hybrid]
+    first.fit([one.text for one in halves[DEV]], [one.answers for one in halves[DEV]])
+    ways = [
+        IndexSearcher(KEYWORD, first, "keyword"),
+        *(IndexSearcher(name, index, "dense") for name, index in indexes.items()),
+        IndexSearcher(HYBRID, first, "hybrid"),
+    ]
+    sets = {split: _judged(split, some, documents) for split, some in halves.items()}
+    records = {
+        way.name: {split: evaluate_retrieval(way, [one]) for split, one in sets.items()} for way in ways
+    }
+    on_test = [records[name][TEST] for name in (KEYWORD, HYBRID)]
+    found = {way.name: way.ask([one.text for one in questions], _DEPTH) for way in ways}
+    return Answers(
+        questions=questions,
+        documents=len(documents),
+        hits={name: [hits[:SHOWN] for hits in some] for name, some in found.items()},
+        ranks={
+            name: [_rank(one, hits) for one, hits in zip(questions, some, strict=True)]
+            for name, some in found.items()
+        },
+        scores={
+            (name, split, metric): _estimate(record, metric)
+            for name, both in records.items()
+            for split, record in both.items()
+            for metric in METRICS
+        },
+        verdict=compare(
+            *(system_of(on_test, name, measure=METRICS[0]) for name in (KEYWORD, HYBRID))
+        ).sentence(),
+    )
+
+
+def _answerable(documents: Sequence[LibraryDocument]) -> list[Question]:
+    """The questions with the answers that this Python has, if any."""
+    known = {document.id for document in documents}
+    some = [
+        one._replace(answers=tuple(name for name in one.answers if name in known))
+        for one in bundled_questions()
+    ]
+    return [one for one in some if one.answers]
+
+
+def _judged(split: str, questions: Sequence[Question], documents: Sequence[LibraryDocument]) -> RetrievalSet:
+    return retrieval_set(
+        {document.id: document.text for document in documents},
+        {one.text: one.text for one in questions},
+        {one.text: dict.fromkeys(one.answers, 1) for one in questions},
+        name=_SET,
+        split=split,
+    )
+
+
+def _rank(question: Question, hits: Sequence[Hit]) -> int:
+    """The rank of the first right answer, from 1; 0 where there is none."""
+    return next((rank for rank, hit in enumerate(hits, 1) if hit.id in question.answers), 0)
+
+
+def _estimate(record: Record, metric: str) -> Estimate:
+    predictions = load_predictions(record)
+    values = query_scores(metric, predictions.values[_SET], predictions.gold[_SET])
+    drawn = bootstrap(
+        metric, values[None], np.zeros(len(values)), draws=DRAWS, generator=np.random.default_rng(0)
+    )
+    low, high = np.quantile(drawn[0], (0.025, 0.975))
+    return Estimate(*(100 * float(value) for value in (values.mean(), low, high)))
