@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import math
 import operator
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -22,6 +23,7 @@ _COMPARE: dict[str, Callable[[Any, Any], bool]] = {
 _LISTED = ("in", "not in")
 _OPERATORS = (*_COMPARE, *_LISTED, "exists")
 _JUNCTIONS = ("$and", "$or", "$not")
+_NUMBER = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*", re.ASCII)
 _HINT = f"a condition is a value or one of {', '.join(_OPERATORS)} with a value"
 
 
@@ -153,6 +155,8 @@ def _compares(name: str, found: Any, wanted: Any) -> bool:
             return False
         if (found.tzinfo is None) is not (wanted.tzinfo is None):
             found, wanted = (one.replace(tzinfo=found.tzinfo or wanted.tzinfo) for one in (found, wanted))
+    elif isinstance(found, str) and type_of(wanted) is float:
+        found = number(found)
     return type_of(found) is not None and type_of(found) is type_of(wanted) and _COMPARE[name](found, wanted)
 
 
@@ -164,3 +168,8 @@ def moment(text: Any) -> datetime.datetime | None:
         return datetime.datetime.fromisoformat(text)
     except ValueError:
         return None
+
+
+def number(text: str) -> float | None:
+    """The number that a text spells with digits and a point; None where it spells none."""
+    return float(text) if _NUMBER.fullmatch(text) else None

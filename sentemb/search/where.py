@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sentemb.errors import InputError
-from sentemb.search.conditions import read_conditions, required, type_of, value_of
+from sentemb.search.conditions import number, read_conditions, required, type_of, value_of
 
 _NAMES: dict[type | None, str] = {
     str: "a text",
@@ -24,8 +24,9 @@ class Where:
 
     A comparison holds for no document without the field, or with a null or a value of another type; `$not`
     of it holds for them. Numbers, texts and truth values are types. Texts are compared by their characters;
-    a date or datetime of Python is compared with the moment that a text in ISO 8601 names, where one without
-    a time zone is taken to be in that of the other.
+    a number also with the number that a text spells, since tables such as CSV hold nothing but texts; a date
+    or datetime of Python with the moment that a text in ISO 8601 names, where one without a time zone is
+    taken to be in that of the other.
 
     Args:
         conditions: By field, or by its path (`author.name`): a value, or operators (`=`, `!=`, `<`, `<=`,
@@ -49,6 +50,8 @@ class Where:
         for field, types in self._met.items():
             if (found := value_of(fields, field)) is not None:
                 types.add(type_of(found))
+                if isinstance(found, str) and number(found) is not None:
+                    types.add(float)
         return self._tree.holds(fields)
 
     def cannot_hold(self) -> str | None:

@@ -41,6 +41,11 @@ DOCUMENT = {
         ({"year": {"!=": "2020"}}, False),
         ({"ÿ": "2020"}, True),
         ({"ÿ": {">=": "2019-12-31"}}, True),
+        ({"ÿ": 2020}, True),
+        ({"ÿ": {">=": 2020.5}}, False),
+        ({"ÿ": {"in": [1, 2020]}}, True),
+        ({"lang": {"!=": 1}}, False),
+        ({"day": {">": 1}}, False),
         ({"part": {"in": [1, 1.5]}}, True),
         ({"lang": {"in": ["de", "fr"]}}, False),
         ({"lang": {"in": []}}, False),
@@ -138,7 +143,7 @@ def test_conditions_are_read_from_the_command_line() -> None:
 
 
 def test_a_condition_that_nothing_can_meet_is_told(caplog: pytest.LogCaptureFixture) -> None:
-    documents = [(n, str(n), {"n": n, "code": str(n)}) for n in range(3)]
+    documents = [(n, str(n), {"n": n, "code": f"x{n}"}) for n in range(3)]
     index = SearchIndex.build(documents, Table(clustered(4, 8)))
     for where, told in (
         ({"n": 9}, None),
