@@ -19,10 +19,9 @@ from numpy.typing import NDArray
 
 from sentemb.data.retrieval import RetrievalSet, load_retrieval
 from sentemb.encoding import load_encoder
-from sentemb.encoding.encoder import Vectors
+from sentemb.encoding.encoder import Vectors, normalised
 from sentemb.search.adapter import learn
 from sentemb.search.recall import K, share_found
-from sentemb.search.vectors import normalised
 
 _SAMPLE = 5_000
 _HEADER = "| old → new | map | NDCG@10: old | mapped | new | recall@10: measured | judged | old | added |"

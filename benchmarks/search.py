@@ -33,10 +33,10 @@ from numpy.typing import NDArray
 
 from sentemb._files import write_json, write_text
 from sentemb.encoding import load_encoder
+from sentemb.encoding.encoder import normalised
 from sentemb.evaluation.environment import hardware
 from sentemb.search import SearchIndex
 from sentemb.search.recall import ExactNeighbours, share_found
-from sentemb.search.vectors import normalised
 
 K = 10
 SELECTIVITIES = (1, 0.1, 0.01, 0.001, 0.0001)

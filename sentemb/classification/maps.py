@@ -15,6 +15,7 @@ from sentemb.classification.classifier import Classifier
 from sentemb.classification.evaluator import inputs_of
 from sentemb.classification.inputs import Input, check_inputs, compute
 from sentemb.data.labelled import LabelledTexts
+from sentemb.encoding.encoder import normalised
 from sentemb.encoding.sentence import training_flags_kept
 from sentemb.errors import InputError
 from sentemb.modules.labels import LabelHead
@@ -53,11 +54,5 @@ def map_vectors(classifier: Classifier, texts: Sequence[Input]) -> tuple[Vectors
         inputs = check_inputs(texts, pairs=classifier.pairs)
         vectors = compute(classifier.encoder, inputs, of_batch, max_length=classifier.max_length)
         if isinstance(head, LabelHead):
-            labels = _unit(head.label_vectors.float().cpu().numpy())
-    return _unit(vectors), labels
-
-
-def _unit(vectors: Vectors) -> Vectors:
-    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    unit: Vectors = vectors / np.maximum(lengths, np.finfo(np.float32).tiny)
-    return unit
+            labels = normalised(head.label_vectors.float().cpu().numpy())
+    return normalised(vectors), labels

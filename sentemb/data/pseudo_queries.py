@@ -8,17 +8,24 @@ stayed in its document would be found by its words alone.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
+from sentemb._fusion import FUSED, Ranking
+from sentemb._fusion_weights import Judged
+from sentemb.data.bm25 import bm25_scores, bm25_weights, count_terms
 from sentemb.data.keywords import UNSPACED
 
 QUERIES = 200
 MOST_DOCUMENTS = 5000
 # Words of a query. In scripts without spaces up to three characters count as a word.
 _SHORTEST, _LONGEST = 3, 10
+FEWEST = 20
+"""Of fewer queries the draw says more than what is searched with."""
+_AT_ONCE = 64
 _WORD = re.compile(f"[{UNSPACED}]{{1,3}}|[^\\s{UNSPACED}]+")
 
 
@@ -67,6 +74,34 @@ def cut_queries(
         documents.append(f"{texts[row][:start]} {texts[row][stop:]}".strip())
         rows.append(row)
     return CutQueries(queries, documents + [texts[row] for row in whole], rows + whole)
+
+
+def rank_both(
+    cut: CutQueries, queries: npt.NDArray[np.float32], documents: npt.NDArray[np.float32], language: str
+) -> Iterator[Judged]:
+    """What an encoder and BM25 find for each query.
+
+    Args:
+        cut: The queries and the documents.
+        queries: Vectors of the queries, whose inner products with those of the documents rank.
+        documents: Vectors of the documents.
+        language: Code of the language, which decides how BM25 cuts words.
+
+    Yields:
+        Both rankings of a query; the document that it was cut from is relevant.
+    """
+    counts, terms = count_terms(cut.documents, language)
+    wanted, _ = count_terms(cut.queries, language, terms)
+    by_words = (row for rows in bm25_scores(bm25_weights(counts), wanted, _AT_ONCE) for row in rows)
+    for place, (query, words) in enumerate(zip(queries, by_words, strict=True)):
+        both = _best(documents @ query), _best(words, above=0.0)
+        yield Judged(*both, total=len(documents), grades={place: 1.0})
+
+
+def _best(scores: npt.NDArray[np.floating], above: float = -np.inf) -> Ranking:
+    order = np.argsort(-scores, kind="stable")[:FUSED]
+    order = order[scores[order] > above]
+    return Ranking(order, scores[order])
 
 
 def word_count(text: str) -> int:

@@ -14,15 +14,13 @@ import numpy as np
 
 from sentemb.data.language import language_of
 from sentemb.data.own_documents import OwnDocument
-from sentemb.data.pseudo_queries import MOST_DOCUMENTS, cut_queries, word_count
+from sentemb.data.pseudo_queries import FEWEST, MOST_DOCUMENTS, cut_queries, word_count
 from sentemb.data.retrieval import RetrievalSet
 from sentemb.data.sentences import sentences_of
 
 TITLE, SENTENCE, CROP = KINDS = ("title", "sentence", "crop")
 """`title` asks for a document by its title, `sentence` by one of its sentences or lines, `crop` by 3 to 10
 words from anywhere in it; the document has them no more."""
-FEWEST = 20
-"""Of fewer queries the draw says more than the search."""
 _SHORTEST, _LONGEST = 3, 40
 
 

@@ -79,6 +79,13 @@ def unique_texts(texts: Sequence[str]) -> tuple[list[str], NDArray[np.intp]]:
     return list(places), positions
 
 
+def normalised(vectors: Vectors) -> Vectors:
+    """Vectors of length 1, so that their inner product is the cosine; a zero vector stays zero."""
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    unit: Vectors = np.divide(vectors, lengths, out=np.zeros_like(vectors), where=lengths > 0)
+    return unit
+
+
 def check_finite(vectors: Vectors, texts: Sequence[str], *, name: str) -> None:
     """Refuse vectors with NaN or infinities."""
     bad = np.flatnonzero(~np.isfinite(vectors).all(axis=1))

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from sentemb.encoding.encoder import TextEncoder, Vectors
+from sentemb.encoding.encoder import TextEncoder, Vectors, normalised
 from sentemb.errors import InputError
 from sentemb.integrations._own import check_plain, ids_of, own_ids
 from sentemb.integrations.embeddings import EmbeddingsEncoder
@@ -21,7 +21,6 @@ from sentemb.search.hit import Hit
 from sentemb.search.manifest import NAME
 from sentemb.search.plan import Metric
 from sentemb.search.searching import Mode
-from sentemb.search.vectors import normalised
 
 try:
     from langchain_core.documents import Document

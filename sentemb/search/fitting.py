@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
-from sentemb._fusion import FUSED, Ranking
+from sentemb._fusion import FUSED
 from sentemb._fusion_weights import Judged, fit_weight, lean
-from sentemb.data.bm25 import bm25_scores, bm25_weights, count_terms
-from sentemb.data.pseudo_queries import MOST_DOCUMENTS, QUERIES, cut_queries
+from sentemb.data.pseudo_queries import FEWEST, MOST_DOCUMENTS, QUERIES, cut_queries, rank_both
 from sentemb.encoding.encoder import TextEncoder
 from sentemb.errors import InputError
 from sentemb.search.documents import check_id
@@ -22,11 +20,8 @@ from sentemb.search.view import View
 
 logger = logging.getLogger(__name__)
 
-# Of fewer queries the draw says more than both sides do.
-_FEWEST = 20
 # Each query takes two texts to encode, which shall be few beside those of the index.
 _TEXTS_FOR_A_QUERY = 10
-_QUERIES_AT_ONCE = 64
 
 Grades = Mapping[str | int, float]
 
@@ -101,24 +96,12 @@ def weight_by_cutting(current: Callable[[], View], encoder: TextEncoder) -> Hybr
     texts, vectors = sample
     cut = cut_queries(texts, count=min(QUERIES, view.manifest.vectors // _TEXTS_FOR_A_QUERY))
     count = len(cut.queries)
-    if count < _FEWEST:
+    if count < FEWEST:
         return None
     metric = view.manifest.metric
     asked, changed = (
         comparable(encoder.encode(some), metric) for some in (cut.queries, cut.documents[:count])
     )
     documents = np.concatenate([changed, vectors[cut.rows[count:]]])
-    counts, terms = count_terms(cut.documents, view.language)
-    wanted, _ = count_terms(cut.queries, view.language, terms)
-    by_words = (row for rows in bm25_scores(bm25_weights(counts), wanted, _QUERIES_AT_ONCE) for row in rows)
-    judged = (
-        Judged(_best(documents @ query), _best(words, above=0.0), len(documents), {place: 1.0})
-        for place, (query, words) in enumerate(zip(asked, by_words, strict=True))
-    )
+    judged = rank_both(cut, asked, documents, view.language)
     return HybridWeight.of(lean(judged), judged=False)
-
-
-def _best(scores: np.ndarray[Any, np.dtype[Any]], above: float = -np.inf) -> Ranking:
-    order = np.argsort(-scores, kind="stable")[:FUSED]
-    order = order[scores[order] > above]
-    return Ranking(order, scores[order])

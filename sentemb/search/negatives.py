@@ -15,10 +15,9 @@ from torch import Tensor
 from sentemb.data.labelled import LabelledTexts, text_key
 from sentemb.data.nli import TRIPLE_COLUMNS, Triple
 from sentemb.data.paraphrases import NAMES, paraphrase_components
-from sentemb.encoding.encoder import TextEncoder, Vectors
+from sentemb.encoding.encoder import TextEncoder, Vectors, normalised
 from sentemb.errors import InputError
 from sentemb.limits import refuse_above
-from sentemb.search.vectors import normalised
 
 _QUERIES = 512  # compared with the whole corpus at a time
 _SPARE = 100  # further candidates per anchor at most, for those that turn out to be known positives

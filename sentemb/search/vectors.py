@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sentemb.encoding.encoder import Vectors
+from sentemb.encoding.encoder import Vectors, normalised
 from sentemb.errors import InputError
 from sentemb.search.codes import Codes, CodesPlan
 from sentemb.search.plan import Kind, Metric
@@ -155,13 +155,6 @@ class VectorIndex:
         except RuntimeError as error:
             raise InputError(f"{path} cannot be read as a faiss index", "build the index again") from error
         return cls(Codes.of(index) or index, kind, effort)
-
-
-def normalised(vectors: Vectors) -> Vectors:
-    """Vectors of length 1, so that their inner product is the cosine; a zero vector stays zero."""
-    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    unit: Vectors = np.divide(vectors, lengths, out=np.zeros_like(vectors), where=lengths > 0)
-    return unit
 
 
 def comparable(vectors: Vectors, metric: Metric) -> Vectors:

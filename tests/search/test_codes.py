@@ -5,9 +5,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from sentemb.encoding.encoder import normalised
 from sentemb.search.codes import Codes, CodesPlan
 from sentemb.search.recall import ExactNeighbours, share_found
-from sentemb.search.vectors import VectorIndex, normalised
+from sentemb.search.vectors import VectorIndex
 from tests.search.bag_of_words import clustered
 
 PLAN = "IVF64,PQ7x4fs,Rest(PQ11x8)"  # parts that do not divide 32 dimensions

@@ -11,7 +11,7 @@ import numpy as np
 
 from sentemb._fusion import EVEN, FUSED, Ranking, fused_ranks, fused_scores
 from sentemb._fusion_weights import Fit, Judged, fit_weight, lean
-from sentemb.data.pseudo_queries import cut_queries
+from sentemb.data.pseudo_queries import FEWEST, cut_queries, rank_both
 from sentemb.data.retrieval import RetrievalSet
 from sentemb.encoding import TextEncoder
 from sentemb.encoding.encoder import Vectors, unique_texts
@@ -29,8 +29,6 @@ _FUSION = {
     "judged": "standardised scores, weighted by the other half of the judged queries",
     "ranks": "reciprocal ranks, k = 60",
 }
-# Of fewer queries the draw says more than the parts do.
-_FEWEST = 20
 
 
 class HybridSearcher:
@@ -98,18 +96,13 @@ class HybridSearcher:
         """The encoder's weight, by queries that are cut from the documents."""
         cut = cut_queries(texts)
         count = len(cut.queries)
-        if count < _FEWEST:
+        if count < FEWEST:
             return EVEN
-        names = [str(number) for number in range(len(cut.documents))]
-        judged = np.array([(number, number, 1) for number in range(count)], dtype=np.int64)
-        own = RetrievalSet(
-            data.name, "cut", names, cut.documents, names[:count], cut.queries, judged, data.language
-        )
         documents = np.concatenate(
             [self.dense.vectors(cut.documents[:count], "document"), vectors[cut.rows[count:]]]
         )
-        parts = self._parts(own, documents, np.arange(len(documents)))
-        fit = lean(_judged(own, parts, range(count)))
+        queries = self.dense.vectors(cut.queries, "query")
+        fit = lean(rank_both(cut, queries, documents, data.language))
         self.fits[data.name] = [fit]
         if fit.weight != EVEN:
             logger.warning("%s: %s %s", data.name, self.name, fit.reason("queries cut from the documents"))

@@ -14,7 +14,7 @@ from sentemb._files import sha256_of
 from sentemb.data.bm25 import bm25_scores, bm25_weights, count_terms
 from sentemb.data.retrieval import RetrievalSet
 from sentemb.encoding import TextEncoder, for_role, similarity_of
-from sentemb.encoding.encoder import Vectors, unique_texts
+from sentemb.encoding.encoder import Vectors, normalised, unique_texts
 from sentemb.evaluation.retrieval.ranking import Hits, best, id_places, nearest, rows_of_block
 from sentemb.evaluation.retrieval.trec import SUFFIX, read_run, run_file
 
@@ -79,10 +79,7 @@ class DenseSearcher:
     def vectors(self, texts: Sequence[str], role: Any, *, progress: bool = False) -> Vectors:
         """The vectors whose inner products rank; shape (texts, dimension)."""
         vectors = for_role(self.encoder, role).encode(texts, progress=progress)
-        if similarity_of(self.encoder) == "dot":
-            return vectors
-        lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-        return np.asarray(vectors / np.where(lengths > 0, lengths, 1), dtype=np.float32)
+        return vectors if similarity_of(self.encoder) == "dot" else normalised(vectors)
 
 
 class KeywordSearcher:
