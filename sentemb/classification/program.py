@@ -91,6 +91,11 @@ def _own_sets(flags: Mapping[str, Any]) -> Sets:
         )
 
     train = read("train")
+    if len(train.label_names) == 1:
+        only = train.label_names[0]
+        raise InputError(
+            f"{flags['train']}: all rows have the label {only!r}", "a classifier needs two classes"
+        )
     others = [
         read(split, train.label_names) if flags.get(split) is not None else None
         for split in ("validation", "test")

@@ -28,6 +28,8 @@ from sentemb.errors import InputError
 TEXT_COLUMN = "text"
 """Name of the one column of a plain text file."""
 _PARQUET_BATCH = 1024
+# The square of a larger number may be infinite.
+_LARGEST = 1e100
 _SPLIT_WORDS = {"train": "train", "test": "test"} | dict.fromkeys(
     ("dev", "valid", "validation", "val"), "dev"
 )
@@ -59,13 +61,13 @@ class Row(NamedTuple):
         return text
 
     def number(self, column: str) -> float:
-        """The finite number in a column, also where a text format spells it."""
+        """The number in a column, also where a text format spells it; at most 1e100."""
         value = self._value(column)
         try:
             number = math.nan if isinstance(value, bool) else float(value)
         except (TypeError, ValueError, OverflowError):
             number = math.nan
-        if not math.isfinite(number):
+        if not abs(number) <= _LARGEST:  # nor is NaN
             comma = isinstance(value, str) and re.fullmatch(r"-?\d+,\d+", value.strip())
             raise self._wrong(column, value, "number", "write decimals with a point" if comma else None)
         return number

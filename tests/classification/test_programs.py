@@ -132,6 +132,7 @@ def test_grades_are_classes_and_scored_as_grades(
         (("--train", "{table}", "--label", "kind"), "kind"),
         (("--train", "{table}", "--set", "epochs"), "write --set KEY=VALUE"),
         (("--train", "{table}", "--columns", "a,b,c"), "text columns a, b, c"),
+        (("--train", "{one}"), "one.csv: all rows have the label 'good'; a classifier needs two classes"),
         ((), "give one of --task and --train"),
         (("--task", "cola", "--validation", "{table}"), "--validation goes with --train"),
         (("--task", "cola", "--label", "kind"), "--task cola brings its own rows; leave --label out"),
@@ -144,10 +145,12 @@ def test_a_user_error_is_one_line(
     toy_table: Path,
     arguments: tuple[str, ...],
     message: str,
+    write_file: Callable[[str, str], Path],
     capsys: pytest.CaptureFixture[str],
 ) -> None:
+    one = write_file("one.csv", "text,label\na,good\nb,good\n")
     with pytest.raises(SystemExit) as caught:
-        run_program("lacon.py", *(text.format(table=toy_table) for text in arguments))
+        run_program("lacon.py", *(text.format(table=toy_table, one=one) for text in arguments))
     assert caught.value.code == 2
     last = capsys.readouterr().err.splitlines()[-1]
     assert "error: " in last

@@ -306,6 +306,10 @@ def test_own_pairs_in_glues_layout(shared_data: Path) -> None:
     ("content", "fragment"),
     [
         ("sentence1,sentence2,score\na,b,NaN\n", "own.csv:2: column 'score' holds 'NaN' where a number"),
+        (
+            "sentence1,sentence2,score\na,b,-1e308\n",
+            "own.csv:2: column 'score' holds '-1e308' where a number",
+        ),
         ("sentence1,sentence2,score\na,b,\n", "own.csv:2: column 'score' holds ''"),
         ("sentence1;sentence2;score\na;b;0,5\n", "holds '0,5' where a number is wanted; write decimals with"),
         (
