@@ -40,6 +40,7 @@ VERBS: dict[str, Verb | Group] = {
             ),
         },
     ),
+    "choose": Verb("choose:choose", "Rank encoders for your own documents, without labels."),
     "experiment": Verb("experiment:experiment", "Train and compare methods: the papers' tables or your own."),
     "tune": Verb("tune:tune", "Try options of a recipe by validation score and keep the best."),
     "compare": Verb("compare:compare", "Compare encoders on the items that their records keep."),

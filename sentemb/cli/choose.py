@@ -1,0 +1,119 @@
+"""`sentemb choose`: which encoder is best for one's own documents."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from sentemb.cli.console import next_step, progress_bar, say, show
+from sentemb.cli.options import EncoderOptions, Markdown, Overwrite, Seed, Systems, grouped, split_names
+from sentemb.cli.verbs import VERBS
+
+if TYPE_CHECKING:
+    from sentemb.evaluation.choosing import Choice
+
+_EXAMPLE_LENGTH = 100
+
+
+@grouped
+def choose(
+    systems: Systems,
+    options: EncoderOptions,
+    texts: Annotated[
+        str | None,
+        typer.Option(help="Your documents: a file, a folder, or a folder in BEIR's layout. No labels."),
+    ] = None,
+    judged: Annotated[
+        str | None, typer.Option(help="In their place, your judged queries: a folder in BEIR's layout.")
+    ] = None,
+    pairs: Annotated[
+        Path | None, typer.Option(help="In their place, a file of your graded pairs: two texts and a score.")
+    ] = None,
+    text_column: Annotated[
+        str | None, typer.Option(help="Column of the text; `text` or the only one.")
+    ] = None,
+    title_column: Annotated[
+        str | None, typer.Option(help="Column of the title; `title`, where there is one.")
+    ] = None,
+    queries: Annotated[int, typer.Option(min=20, help="Queries of each kind to cut.")] = 300,
+    documents: Annotated[int, typer.Option(min=20, help="Documents to search, drawn from yours.")] = 5000,
+    leaks: Annotated[
+        str,
+        typer.Option(help="Known sets to look for your texts in: names, sts, transfer, retrieval, none."),
+    ] = "sts,retrieval",
+    draws: Annotated[int, typer.Option(min=100, help="Resamples and exchanges of queries.")] = 2000,
+    confidence: Annotated[float, typer.Option(help="Of the intervals.")] = 0.95,
+    seed: Seed = 0,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="JSON file with all numbers, of each two systems too."),
+    ] = None,
+    overwrite: Overwrite = False,
+    markdown: Markdown = False,
+) -> None:
+    """Rank encoders, bm25 and hybrid:MODEL for your documents, without labels.
+
+    Queries are cut from the documents and are to find what they were cut from. Beside the score stand its
+    interval, who cannot be told apart, speed and size, and how well such rankings agreed with true ones.
+    """
+    from sentemb._files import refuse_existing, refuse_output_over_input, write_json
+    from sentemb.encoding.resolve import check_address
+    from sentemb.evaluation.choosing import choose as choose_among
+    from sentemb.evaluation.environment import command_line
+    from sentemb.evaluation.retrieval.named import model_of
+    from sentemb.modules.loading import check_options
+    from sentemb.report.choosing import choice_table
+
+    if output is not None:
+        refuse_output_over_input(output, [texts, judged, pairs, *systems])
+        refuse_existing(output, overwrite=overwrite)
+    check_options(options.pooling, options.device)
+    for model in filter(None, map(model_of, systems)):
+        check_address(model, data_dir=options.data_dir)
+    with progress_bar() as bar:
+        choice = choose_among(
+            systems,
+            texts,
+            judged=judged,
+            pairs=pairs,
+            text_column=text_column,
+            title_column=title_column,
+            count=queries,
+            most=documents,
+            seed=seed,
+            draws=draws,
+            confidence=confidence,
+            leaks=() if leaks == "none" else split_names(leaks),
+            load=options.load,
+            data_dir=options.data_dir,
+            command=command_line(),
+            progress=bar,
+        )
+    if output is not None:
+        write_json(output, choice.to_json())
+    show(choice_table(choice), markdown=markdown)
+    typer.echo()
+    if choice.leaks is not None:
+        say(choice.leaks.sentence())
+        for leak in choice.leaks.leaks:
+            say(f"  {leak.name}: {leak.examples[0][:_EXAMPLE_LENGTH]}")
+    if choice.trust is not None:
+        typer.echo(f"How far to trust this: {choice.trust.sentence()}.")
+    typer.echo(f"Verdict: {choice.verdict()}.")
+    next_step(_next(choice, texts))
+
+
+def _next(choice: Choice, texts: str | None) -> str:
+    """What to do with the best."""
+    from sentemb.evaluation.retrieval.named import model_of
+
+    model = next((found for one in choice.candidates if (found := model_of(one.given)) is not None), None)
+    if texts is None or model is None:
+        return "sentemb index build DOCUMENTS --model MODEL --output FOLDER"
+    own, base = shlex.quote(texts), shlex.quote(model)
+    if "adapt" in VERBS:
+        return f"sentemb adapt {own} --base {base} --output FOLDER"
+    return f"sentemb index build {own} --model {base} --output FOLDER"

@@ -1,0 +1,70 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from sentence_transformers import SentenceTransformer
+
+from tests.cli.conftest import Command
+from tests.conftest import WORDS
+
+WriteFile = Callable[[str, str], Path]
+
+
+@pytest.fixture
+def documents(write_file: WriteFile) -> Path:
+    """Sixty lines of eight words."""
+    lines = [
+        " ".join(WORDS[(7 * number + 5 * place * number) % len(WORDS)] for place in range(8))
+        for number in range(1, 61)
+    ]
+    return write_file("docs.txt", "\n".join(dict.fromkeys(lines)) + "\n")
+
+
+def test_table_verdict_record_and_next_command(
+    sentemb: Command, documents: Path, tiny_encoder: SentenceTransformer, tmp_path: Path
+) -> None:
+    tiny_encoder.save(str(tmp_path / "tiny"))
+    output = tmp_path / "choice.json"
+    given = ("--texts", documents, "--draws", 200, "--output", output, "--leaks", documents)
+    code, out, err = sentemb("choose", "bm25", tmp_path / "tiny", *given)
+    assert code == 0, err
+    assert "| place | system | score | 95 % interval |" in out
+    assert "Verdict: take " in out
+    assert (
+        f"next: sentemb index build {documents} --model {tmp_path / 'tiny'}" in err or "sentemb adapt" in err
+    )
+    assert "docs.txt (" in err  # the documents are in what was named as a known set
+    values = json.loads(output.read_text())
+    assert {one["name"] for one in values["candidates"]} == {"bm25", "tiny"}
+    code, _, err = sentemb("choose", "bm25", *given)
+    assert code == 2 and "is there already" in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (("bm25",), "ranked by documents, judged queries or pairs"),
+        (("bm25", "--texts", "none.txt"), "none.txt"),
+        (("no-such-model", "--texts", "docs.txt"), "no-such-model"),
+        (("bm25", "--texts", "docs.txt", "--text-column", "body"), "body"),
+        (("bm25", "--judged", "none"), "no data set and no folder is called 'none'"),
+        (("bm25", "--texts", "docs.txt", "--leaks", "unknown"), "unknown"),
+        (("bm25", "--texts", "docs.txt", "--output", "docs.txt"), "docs.txt"),
+    ],
+)
+def test_user_errors_are_one_line(
+    arguments: tuple[str, ...],
+    problem: str,
+    sentemb: Command,
+    documents: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(documents.parent)
+    before = documents.read_bytes()
+    code, _, err = sentemb("choose", *arguments)
+    assert code == 2
+    assert problem in err.splitlines()[-1] and err.splitlines()[-1].startswith("sentemb: error: ")
+    assert documents.read_bytes() == before

@@ -1,0 +1,123 @@
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from sentemb.encoding.encoder import Vectors
+from sentemb.errors import InputError
+from sentemb.evaluation.choosing import choose
+from sentemb.evaluation.retrieval import evaluate_retrieval
+from sentemb.evaluation.sts import evaluate_pairs, load_sets
+from tests.evaluation.retrieval.conftest import make_set
+
+WORDS = [f"{first}{second}" for first in "bdfgklmnprst" for second in ("ana", "elo", "iri", "oru", "une")]
+
+
+class Bag:
+    """Counts of words, through a random map; of `share` of the words alone."""
+
+    def __init__(self, name: str, share: float) -> None:
+        generator = np.random.default_rng(0)
+        self.name = self.fingerprint = name
+        self.dimension = 64
+        self.vectors = {word: generator.normal(size=64) for word in WORDS[: int(share * len(WORDS))]}
+
+    def encode(self, texts: Sequence[str], *, progress: bool = False) -> Vectors:
+        rows = [
+            sum(
+                (self.vectors.get(word, np.zeros(64)) for word in re.findall(r"\w+", text.lower())),
+                np.full(64, 1e-3),
+            )
+            for text in texts
+        ]
+        return np.array(rows, dtype=np.float32)
+
+    def describe(self) -> dict[str, Any]:
+        return {"precision": "float32"}
+
+
+@pytest.fixture(scope="module")
+def documents() -> list[str]:
+    """Texts about a few words each, which come again and again."""
+    generator = np.random.default_rng(0)
+    topics = [generator.choice(WORDS, 6, replace=False) for _ in range(80)]
+    return [
+        ". ".join(" ".join(generator.choice(topic, 7)).capitalize() for _ in range(4)) + "."
+        for topic in topics
+    ]
+
+
+def test_the_better_encoder_wins_without_labels(documents: list[str]) -> None:
+    choice = choose([Bag("half", 0.3), "bm25", Bag("whole", 1.0)], documents, leaks=(), draws=300)
+    assert choice.basis == "documents"
+    by_name = {one.name: one for one in choice.candidates}
+    assert by_name["half"].place > by_name["whole"].place
+    assert all(one.cost.texts_per_second for one in choice.candidates)
+    assert by_name["bm25"].cost.dimension is None and by_name["whole"].cost.dimension == 64
+    assert "half" not in choice.verdict()
+    values = json.loads(json.dumps(choice.to_json(), allow_nan=False))
+    assert values["verdict"] == choice.verdict() and len(values["pairs"]) == 3
+    again = choose([Bag("whole", 1.0), Bag("half", 0.3), "bm25"], documents, leaks=(), draws=300)
+    assert {one.name: one.score for one in again.candidates} == {
+        one.name: one.score for one in choice.candidates
+    }
+
+
+def test_judged_queries_are_scored_as_eval_scores_them() -> None:
+    data = make_set("own", 60, 30)
+    choice = choose(["bm25", Bag("bag", 1.0)], judged=data, leaks=(), draws=200)
+    assert choice.basis == "judged" and choice.trust is None
+    scores = {one.name: one.score for one in choice.candidates}
+    assert scores["bm25"] == pytest.approx(evaluate_retrieval("bm25", [data]).score("own", "ndcg@10"))
+
+
+def test_graded_pairs_are_scored_as_eval_scores_them(write_file: Callable[[str, str], Path]) -> None:
+    generator = np.random.default_rng(1)
+    rows = []
+    for _ in range(40):
+        first, second = (list(generator.choice(WORDS, 5)) for _ in range(2))
+        same = int(generator.integers(6))
+        rows.append(f"{' '.join(first)},{' '.join(first[:same] + second[same:])},{same}")
+    file = write_file("pairs.csv", "sentence1,sentence2,score\n" + "\n".join(rows) + "\n")
+    choice = choose([Bag("half", 0.3), Bag("whole", 1.0)], pairs=file, leaks=(), draws=200)
+    assert [one.name for one in choice.candidates] == ["whole", "half"]
+    (expected,) = (
+        score.value
+        for score in evaluate_pairs(Bag("whole", 1.0), load_sets([str(file)])).scores
+        if score.metric == "spearman" and score.dataset != "overall" and score.protocol == "all"
+    )
+    assert choice.best.score == pytest.approx(expected)
+    with pytest.raises(InputError, match="bm25 gives no similarity"):
+        choose(["bm25"], pairs=file)
+
+
+@pytest.mark.parametrize(
+    ("models", "given", "message"),
+    [
+        ([], {"texts": ["a"]}, "no system"),
+        (["bm25"], {}, "by documents, judged queries or pairs"),
+        (["bm25"], {"texts": ["a"], "pairs": "p.csv"}, "by documents, judged queries or pairs"),
+        (
+            ["bm25", "bm25"],
+            {"texts": ["one two three four five six seven"] * 30},
+            "documents allow fewer than 20",
+        ),
+        (["run.trec"], {"judged": "missing"}, "no data set and no folder"),
+    ],
+)
+def test_bad_input_is_said(models: list[str], given: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        choose(models, **given)
+
+
+def test_two_systems_of_one_name_and_saved_runs_are_refused(documents: list[str]) -> None:
+    with pytest.raises(InputError, match="two systems are called bm25"):
+        choose(["bm25", "bm25"], documents)
+    with pytest.raises(InputError, match=r"run\.trec is a saved run"):
+        choose(["run.trec"], documents)

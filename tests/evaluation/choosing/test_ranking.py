@@ -1,0 +1,62 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from sentemb.evaluation.choosing.ranking import rank
+from sentemb.evaluation.systems import SetRuns, System
+
+
+def system(name: str, **sets: np.ndarray) -> System:
+    runs = {
+        one: SetRuns(gold=np.zeros(len(scores)), predictions=scores[None], content=one)
+        for one, scores in sets.items()
+    }
+    return System(name, "ndcg@10", (None,), runs)
+
+
+def scores(mean: float, seed: int, count: int = 200) -> np.ndarray:
+    return np.clip(np.random.default_rng(seed).normal(mean, 0.2, count), 0, 1)
+
+
+def test_places_scores_and_intervals() -> None:
+    first = scores(0.7, 0)
+    near = first + np.random.default_rng(1).normal(0, 0.05, 200)
+    low = scores(0.3, 2)
+    found = rank(
+        [system("low", a=low, b=low), system("near", a=near, b=near), system("first", a=first, b=first)]
+    )
+    assert {*found.names[:2]} == {"first", "near"} and found.names[2] == "low"
+    assert [found.places[name] for name in found.names] == [1, 1, 3]
+    assert found.scores["low"] == pytest.approx(100 * low.mean())
+    bottom, top = found.intervals["low"]
+    assert bottom < found.scores["low"] < top
+    # Four hundred queries: as wide as the normal approximation says.
+    assert top - bottom == pytest.approx(2 * 1.96 * 100 * low.std() / 400**0.5, rel=0.15)
+    assert not found.pair("first", "near").real and found.pair("low", "near").real
+    assert [pair.worse for pair in found.pairs if pair.better == found.names[0]] == [*found.names[1:]]
+
+
+def test_each_kind_counts_the_same_whatever_its_number_of_queries() -> None:
+    found = rank([system("one", a=np.full(300, 0.2), b=np.full(20, 0.8))])
+    assert found.scores["one"] == pytest.approx(50)
+
+
+def test_kinds_that_disagree_tell_nothing_apart() -> None:
+    high, low = scores(0.8, 0), scores(0.2, 1)
+    middle = scores(0.5, 2)
+    found = rank([system("words", a=high, b=middle - 0.1), system("meaning", a=low, b=middle)])
+    (pair,) = found.pairs
+    assert pair.better == "words" and pair.difference.p < 0.01
+    assert not pair.agree and not pair.real
+    assert found.places == {"words": 1, "meaning": 1}
+
+
+def test_p_values_are_corrected_over_all_pairs() -> None:
+    base = scores(0.5, 0)
+    shifted = base + np.random.default_rng(3).normal(0.012, 0.08, 200)
+    two = rank([system("base", a=base), system("shifted", a=shifted)])
+    others = [system(f"other{number}", a=scores(0.5, 10 + number)) for number in range(6)]
+    many = rank([system("base", a=base), system("shifted", a=shifted), *others])
+    alone, among = (found.pair("base", "shifted").difference.p for found in (two, many))
+    assert alone < 0.05 < among
