@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from sentemb.data.own_documents import OwnDocument, read_own_documents
-from sentemb.data.pseudo_tasks import FEWEST, pseudo_tasks
+from sentemb.data.pseudo_queries import FEWEST
+from sentemb.data.pseudo_tasks import pseudo_tasks
 from sentemb.data.retrieval import RetrievalSet, load_retrieval
 from sentemb.data.sts import ScoredPairs
 from sentemb.errors import InputError
