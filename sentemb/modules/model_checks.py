@@ -22,6 +22,8 @@ _ALIKE = 1e-5  # of a vector's length; an untrained network's vectors differ by 
 # Upstream pads tables of embeddings to a round number of rows, at most by a few per cent.
 _LEAST_VOCABULARY = 0.75
 _TOKEN_TYPES = 2
+# What a tokenizer writes beside a text, or in the place of what it does not know.
+_WRITTEN = ("pad_token", "cls_token", "sep_token", "bos_token", "eos_token", "unk_token")
 # Of tokenizer.json, which can take a second to parse: the algorithm that its vocabulary is for.
 _ALGORITHM = re.compile(rb'"model"\s*:\s*\{\s*"type"\s*:\s*"(\w+)"')
 
@@ -96,6 +98,14 @@ def check_vocabulary(tokenizer: Any, network: Any, address: str) -> None:
             f"{largest}, the model {rows} embeddings",
             AGAIN,
         )
+    for kind in _WRITTEN:
+        number = getattr(tokenizer, f"{kind}_id", None)
+        if number is not None and number >= rows:
+            raise InputError(
+                f"tokenizer_config.json of {address}: {kind} {getattr(tokenizer, kind)!r} is none of the "
+                f"model's {rows} tokens",
+                AGAIN,
+            )
 
 
 def check_weights(model: nn.Module, address: str) -> None:

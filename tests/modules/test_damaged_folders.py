@@ -137,6 +137,11 @@ REFUSED: dict[str, tuple[str, Damage, str]] = {
         "tokenizer.json is a WordPiece vocabulary, tokenizer_config.json asks for BPE",
     ),
     "no padding": ("plain", edit("tokenizer_config.json", pad_token=None), "padding token"),
+    "padding beyond the table": (
+        "plain",
+        edit("tokenizer_config.json", pad_token="[]"),
+        r"tokenizer_config.json of .*bad: pad_token '\[\]' is none of the model's 34 tokens",
+    ),
     "small vocabulary": (
         "pooled",
         vocabulary(lambda words: {word: number for word, number in words.items() if number < 5}),
