@@ -6,6 +6,7 @@ import logging
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ import numpy.typing as npt
 
 from sentemb.data.catalogue import SPLITS, Entry, check_row_count, get, get_split, is_entry, suggest
 from sentemb.data.hub import download
+from sentemb.data.language import UNKNOWN, language_of
 from sentemb.data.locate import locate, resolve_data_dir
 from sentemb.data.retrieval_files import (
     LAYOUT,
@@ -25,6 +27,8 @@ from sentemb.data.retrieval_files import (
 from sentemb.errors import InputError
 
 logger = logging.getLogger(__name__)
+
+_LANGUAGE_OF = 1000  # documents tell the language of all
 
 
 @dataclass(frozen=True, eq=False)
@@ -187,12 +191,15 @@ def _own(folder: Path, split: str | None) -> RetrievalSet:
     if chosen not in files:
         raise InputError(f"{folder} has no split {chosen!r}", f"it has {', '.join(files)}")
     queries = read_unique([folder / "queries.jsonl"], query_text)
+    documents = read_unique([folder / "corpus.jsonl"], document_text)
+    spoken = language_of(islice(documents.values(), _LANGUAGE_OF))
     return retrieval_set(
-        read_unique([folder / "corpus.jsonl"], document_text),
+        documents,
         queries,
         read_judgements(files[chosen], queries),
         name=folder.resolve().name,
         split=chosen,
+        language="en" if spoken == UNKNOWN else spoken,
         source=str(folder),
     )
 

@@ -94,6 +94,13 @@ def test_a_broken_set_is_refused_with_the_line(folder: Path, case: str) -> None:
         load_retrieval(folder)
 
 
+def test_documents_tell_their_language(folder: Path) -> None:
+    assert load_retrieval(folder).language == "en"
+    german = "Der Hund und die Katze sind auf dem Dach, das nicht mit der Leiter zu erreichen ist."
+    write(folder, "corpus.jsonl", [{"_id": name, "text": f"{german} {name}"} for name in "ab"])
+    assert load_retrieval(folder).language == "de"
+
+
 def test_an_unknown_name_or_split_is_refused(folder: Path) -> None:
     with pytest.raises(InputError, match="no data set and no folder"):
         load_retrieval("scifacts")
