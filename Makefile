@@ -20,7 +20,7 @@ $(INSTALLED): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev]'
 	touch $@
 
-quickstart: $(INSTALLED)  ## Train, evaluate and search with an encoder
+quickstart: $(INSTALLED)  ## Search, train and evaluate in minutes
 	$(BIN)/sentemb quickstart --output runs/quickstart --overwrite
 
 test: $(INSTALLED)  ## Run the tests

@@ -21,7 +21,7 @@ from sentemb.report.table import ABSENT, Table
 # Pairs that mean the same are joined by a line on the map.
 _SAME_MEANING = 4.0
 _SHOWN = 6  # questions, the first that were written
-_HALVES = {TEST: "held out", DEV: "development"}
+_HALVES = {TEST: "held out", DEV: "dev"}
 _MEANING = (
     "hit@10: questions with a right answer among the first ten; recall@10: share of all right answers that "
     "are there; MRR@10: mean of 1 / rank of the first one; all x 100, with 95 % intervals over the questions."
@@ -31,11 +31,10 @@ _MEANING = (
 def write_search(page: Page, answers: Answers) -> None:
     """Add the sections on search."""
     page.heading("Plain questions to the standard library")
-    count = sum(one.split == TEST for one in answers.questions)
+    page.text(answers.verdict(), style="verdict")
     page.text(
-        f"{answers.documents:,} functions, classes and modules; {len(answers.questions)} questions, written "
-        f"before any was asked. On the {count} that were held out: {answers.verdict}.",
-        style="verdict",
+        f"{answers.documents:,} functions, classes and modules of this Python; {len(answers.questions)} "
+        "questions in a user's words, written before any of them was asked."
     )
     page.charts(
         {
@@ -90,7 +89,7 @@ def search_table(answers: Answers, *, splits: Sequence[str] = (TEST, DEV)) -> Ta
         for way in answers.ways
     )
     header = ("search", "questions", *(metric.replace("mrr", "MRR") for metric in METRICS))
-    fitted = "The text of the documents and the weights of hybrid search were chosen on the development half."
+    fitted = "The text of the documents and the weights of hybrid search were chosen on the dev half."
     return Table("", header, rows, notes=(_MEANING, fitted), names=2)
 
 

@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 from pathlib import Path
+from textwrap import fill
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -88,7 +89,7 @@ def _print(made: Quickstart) -> None:
     from sentemb.quickstart_search import TEST
 
     answers = made.answers
-    typer.echo(f"{answers.documents:,} documents of the standard library, questions that were held out:\n")
+    typer.echo(f"{fill(answers.verdict(), _WIDTH)}\n")
     show(search_table(answers, splits=(TEST,)))
     for place, question in enumerate(answers.questions[:_QUESTIONS]):
         typer.echo(f"\n{question.text}")

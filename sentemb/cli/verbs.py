@@ -25,7 +25,7 @@ class Group(NamedTuple):
 
 
 VERBS: dict[str, Verb | Group] = {
-    "quickstart": Verb("quickstart:quickstart", "Train, evaluate and search in minutes, without a download."),
+    "quickstart": Verb("quickstart:quickstart", "Search, train and evaluate in minutes, without a download."),
     "train": Verb("train:app", "Train an encoder by a recipe, such as sg-opt or simcse."),
     "eval": Group(
         "Evaluate encoders.",

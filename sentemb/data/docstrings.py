@@ -73,9 +73,10 @@ def stdlib_documents() -> Iterator[LibraryDocument]:
         texts.add(repeated)
         if not path:
             about[module] = text
-        context = about.get(module, "") if identifier.startswith(f"{module}.") else ""
-        metadata = {"module": module, "kind": kind}
-        yield LibraryDocument(identifier, f"{name_in_words(identifier)}: {text} {context}".strip(), metadata)
+        whole = f"{name_in_words(identifier)}: {text}"
+        if identifier.startswith(f"{module}.") and module in about:
+            whole = f"{whole if whole.endswith('.') else f'{whole}.'} {about[module]}"
+        yield LibraryDocument(identifier, whole, {"module": module, "kind": kind})
 
 
 def name_in_words(name: str) -> str:

@@ -154,6 +154,8 @@ def test_a_document_says_what_its_module_is_about(documents: dict[str, LibraryDo
         "Utility functions for copying and archiving files and directory trees."
     )
     assert "Built-in functions" not in documents["sorted"].text
+    assert documents["StopIteration.value"].text == "Stop Iteration value: generator return value"
+    assert documents["time.sleep"].text.endswith("manipulate time values.")
 
 
 @pytest.mark.parametrize(
