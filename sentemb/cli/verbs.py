@@ -27,6 +27,7 @@ class Group(NamedTuple):
 VERBS: dict[str, Verb | Group] = {
     "quickstart": Verb("quickstart:quickstart", "Search, train and evaluate in minutes, without a download."),
     "train": Verb("train:app", "Train an encoder by a recipe, such as sg-opt or simcse."),
+    "adapt": Verb("adapt:adapt", "Make an encoder better for your own documents, without labels."),
     "eval": Group(
         "Evaluate encoders.",
         {

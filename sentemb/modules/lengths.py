@@ -6,6 +6,7 @@ import logging
 from typing import Any
 
 from sentence_transformers import SentenceTransformer
+from tokenizers import Tokenizer
 from torch import nn
 
 from sentemb._compat import Transformer
@@ -17,7 +18,8 @@ logger = logging.getLogger(__name__)
 def limit_length(model: SentenceTransformer, max_length: int | None, *, address: str) -> None:
     """Set the longest input, or check the model's own."""
     tokenizer: Any = getattr(model[0], "tokenizer", None)
-    if not hasattr(tokenizer, "num_special_tokens_to_add"):
+    # A static encoder's bare tokenizer never cuts, and has no positions to run out of.
+    if isinstance(tokenizer, Tokenizer) or not hasattr(tokenizer, "num_special_tokens_to_add"):
         if max_length is None:
             return
         raise InputError(

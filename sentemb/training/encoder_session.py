@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from datasets import Dataset
 from sentence_transformers import SentenceTransformerTrainingArguments
+from tokenizers import Tokenizer
 from transformers import TrainerCallback, set_seed
 
 from sentemb.data.columns import LABEL
@@ -107,7 +108,8 @@ class EncoderSession(Session):
     def _say_cut(self, rows: Dataset) -> None:
         """Say how many texts are longer than the model is trained with."""
         tokenizer: Any = self.model.tokenizer
-        if not hasattr(tokenizer, "num_special_tokens_to_add"):
+        # A static encoder's bare tokenizer never cuts.
+        if isinstance(tokenizer, Tokenizer) or not hasattr(tokenizer, "num_special_tokens_to_add"):
             return
         drawn = rows
         if len(rows) > _ROWS_MEASURED:

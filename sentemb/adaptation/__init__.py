@@ -1,0 +1,7 @@
+"""Adaptation of an encoder to a user's own documents, without labels."""
+
+from __future__ import annotations
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -1,0 +1,50 @@
+"""The model card of an adapted encoder."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sentence_transformers import SentenceTransformer
+from torch import nn
+
+from sentemb.adaptation.config import AdaptConfig
+from sentemb.adaptation.outcome import Adapted
+from sentemb.training.card import ENCODER_TAGS, Card, encoder_code, public_name, run_name, training_rows
+from sentemb.training.objective import citation_of
+
+
+def adapted_card(
+    config: AdaptConfig,
+    model: SentenceTransformer,
+    record: dict[str, Any],
+    outcome: Adapted,
+    *,
+    loss: nn.Module,
+) -> str:
+    """Make the text of the card."""
+    base, data = public_name(config.base), record["data"]
+    summary = (
+        f"`{base}` adapted to documents with `sentemb adapt`, without labels: {outcome.verdict()}."
+        if outcome.helped
+        else f"`{base}` as it is. `sentemb adapt` was tried on documents: {outcome.verdict()}."
+    )
+    settings = training_rows(config)
+    del settings["Epochs"]
+    rows: dict[str, object] = {
+        "Documents": f"{data['source']}: {data['documents']}, {data['trained_on']} of them trained on",
+        "Checksum of the documents": data["sha256"],
+        "Pairs": "title for body, sentence for the rest, crops, rare words; negatives within the batch",
+        **settings,
+        "Layers trained": config.layers or "all",
+        "Weights": f"step {outcome.step}, {outcome.share:g} of the change from the base",
+        **{
+            f"NDCG@10, {one.name}": f"{one.scores[0]:.1f} -> {one.scores[1]:.1f}"
+            for one in outcome.comparison.sets
+        },
+        "Versions": ", ".join(f"{name} {version}" for name, version in record.get("versions", {}).items())
+        or None,
+    }
+    name = run_name(config.output)
+    return Card(
+        name, summary, encoder_code(name, model), rows, citation_of(loss), config.base, tags=ENCODER_TAGS
+    ).text()

@@ -1,0 +1,53 @@
+"""The configuration of an adaptation."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Literal
+
+from pydantic import Field
+
+from sentemb.training.config.base import Beta, EncoderConfig, Options, Seeds
+
+STATIC, FINISHED, RAW = "static", "finished", "raw"
+"""Kinds of bases: token vectors alone, a sentence encoder, a transformer that is none yet."""
+SETTINGS: dict[str, dict[str, Any]] = {
+    STATIC: {"learning_rate": 0.02, "batch_size": 256, "max_steps": 120, "eval_steps": 40},
+    FINISHED: {"learning_rate": 3e-5, "batch_size": 32, "max_steps": 150, "eval_steps": 75},
+    RAW: {"learning_rate": 2e-4, "batch_size": 64, "max_steps": 240, "eval_steps": 120, "pooling": "mean"},
+}
+"""What differs between them."""
+
+
+class AdaptConfig(EncoderConfig):
+    """Everything but the documents that decides the weights of an adapted encoder, and where they go."""
+
+    # What ends a run by the clock, and the arithmetic, which is chosen by the machine.
+    free_to_change: ClassVar[tuple[str, ...]] = ("output", "data_dir", "minutes", "precision")
+
+    recipe: str = Field("adapt", description="Not a recipe of `train`: pairs are made of the documents.")
+    documents: str = Field(description="The documents: a file, or a folder of files.")
+    text_column: str | None = Field(None, description="Column of the documents' text.")
+    title_column: str | None = Field(None, description="Column of their titles; `title` where there is one.")
+    data_dir: str | None = Field(None, description="Folder of local data sets; SENTEMB_DATA by default.")
+    minutes: float = Field(20.0, gt=0, description="Wall time after which training ends, whatever is left.")
+    layers: int | None = Field(None, ge=1, description="Train only so many of the last layers.")
+    also_general: bool = Field(
+        False, description="Keep weights that lose at most 1 point on general sentence pairs."
+    )
+    pooling: str | None = Field(None, description="For raw transformers; a finished encoder keeps its own.")
+    loss: str = Field("SimCSELoss", description="Contrast of pairs, negatives within the batch.")
+    loss_options: Options = Field({"temperature": 0.05, "head": None}, description="Arguments of the loss.")
+    weight_decay: float = Field(0.01, ge=0, description="Decoupled decay of matrices.")
+    betas: tuple[Beta, Beta] = Field((0.9, 0.999), description="Decay rates of AdamW's moments.")
+    epsilon: float = Field(1e-8, gt=0, description="AdamW's epsilon.")
+    warmup: float = Field(0.1, ge=0, le=0.99, description="Share of the steps with a rising learning rate.")
+    clip: float = Field(1.0, ge=0, description="Largest global gradient norm.")
+    epochs: int = Field(1, ge=1, description="Pairs are drawn for the steps: each is seen once.")
+    schedule: Literal["linear", "constant"] = Field("linear", description="Learning rate after the warm-up.")
+    max_length: int = Field(128, ge=1, description="Longest training input in tokens.")
+    max_steps: int = Field(ge=1, description="Optimizer steps.")
+    eval_steps: int = Field(ge=1, description="Steps between two looks at the dev queries.")
+    stopping: Literal["drops", "patience", "none"] = Field("patience", description="Stopping rule.")
+    stopping_limit: int = Field(2, ge=1, description="The count at which the rule stops.")
+    use_last: bool = Field(False, description="Keep the last weights, not the best.")
+    seeds: Seeds = Field((1,), description="Of pairs, order and dropout.")

@@ -1,0 +1,145 @@
+"""Documents that are kept from training: some choose the weights, others give the verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from sentence_transformers import SentenceTransformer
+
+from sentemb._compat import BaseEvaluator
+from sentemb.data.own_documents import OwnDocument, split_documents
+from sentemb.data.pseudo_tasks import TITLE, pseudo_tasks
+from sentemb.data.retrieval import RetrievalSet
+from sentemb.encoding import NonFiniteError, load_encoder
+from sentemb.encoding.encoder import Role, Vectors
+from sentemb.errors import InputError
+from sentemb.evaluation.retrieval.evaluate import evaluate_retrieval
+from sentemb.evaluation.retrieval.searchers import DenseSearcher
+from sentemb.evaluation.schema import Record
+from sentemb.evaluation.suites import RETRIEVAL
+
+FEWEST_DOCUMENTS = 100
+"""With fewer nothing could be told of the result."""
+_SHARE, _LEAST, _MOST = 0.15, 40, 400  # of the documents, and how many, each of the two parts has
+_DEV = (100, 600)  # queries of each kind, and documents that are searched
+_TEST = (300, 1500)
+
+
+class Parts(NamedTuple):
+    """The documents in three parts.
+
+    Attributes:
+        train: What pairs are drawn from.
+        dev: Queries of each kind that choose the weights.
+        test: Queries of each kind for the verdict.
+    """
+
+    train: list[OwnDocument]
+    dev: list[RetrievalSet]
+    test: list[RetrievalSet]
+
+
+def hold_out(documents: Sequence[OwnDocument], *, language: str, seed: int) -> Parts:
+    """Divide documents; queries are cut out of those that are held out, and training documents stand beside.
+
+    Raises:
+        InputError: There are fewer than 100 documents, or too few that a query can be cut from.
+    """
+    if len(documents) < FEWEST_DOCUMENTS:
+        raise InputError(
+            f"{len(documents)} documents are too few to tell whether adaptation helps",
+            f"give {FEWEST_DOCUMENTS} or more; a document a line or row, or a file each",
+        )
+    size = min(max(_LEAST, round(_SHARE * len(documents))), _MOST)
+    train, held = split_documents(documents, share=2 * size / len(documents), seed=seed)
+    order = np.random.default_rng(seed).permutation(len(held)).tolist()
+    dev, test = ([held[number] for number in sorted(part)] for part in (order[:size], order[size:]))
+    others = [train[number] for number in np.random.default_rng(seed).permutation(len(train))]
+    parts = Parts(
+        train, _tasks(dev, others, *_DEV, language, seed), _tasks(test, others, *_TEST, language, seed)
+    )
+    if not parts.dev or not parts.test:
+        raise InputError(
+            "too few documents have six words or more, so that a query could be cut out of them",
+            "give longer documents, or more of them",
+        )
+    return parts
+
+
+def _tasks(
+    held: Sequence[OwnDocument],
+    others: Sequence[OwnDocument],
+    count: int,
+    most: int,
+    language: str,
+    seed: int,
+) -> list[RetrievalSet]:
+    """Queries cut out of held-out documents, which are searched among others."""
+    beside = others[: max(0, most - len(held))]
+    names = [f"other-{number}" for number in range(len(beside))]
+    return [
+        replace(
+            task,
+            documents=[*task.documents, *(_text(document, task.name) for document in beside)],
+            document_ids=[*task.document_ids, *names],
+        )
+        for task in pseudo_tasks(held, count=count, most=len(held), seed=seed, language=language)
+    ]
+
+
+def _text(document: OwnDocument, task: str) -> str:
+    return document.text if task.endswith(TITLE) and document.text else document.whole
+
+
+class RememberingSearcher(DenseSearcher):
+    """Encodes a text once, however many sets have it."""
+
+    def __init__(self, model: SentenceTransformer, *, name: str) -> None:
+        super().__init__(load_encoder(model))
+        self.name = name
+        self._known: dict[tuple[str, str], Any] = {}
+
+    def vectors(self, texts: Sequence[str], role: Role, *, progress: bool = False) -> Vectors:
+        """See `DenseSearcher.vectors`."""
+        new = list(dict.fromkeys(text for text in texts if (role, text) not in self._known))
+        if new:
+            found = super().vectors(new, role, progress=progress)
+            self._known.update(((role, text), own) for text, own in zip(new, found, strict=True))
+        return np.stack([self._known[role, text] for text in texts])
+
+
+def ranks_of(model: SentenceTransformer, tasks: Sequence[RetrievalSet], *, name: str) -> Record:
+    """The record of a model on held-out queries."""
+    return evaluate_retrieval(RememberingSearcher(model, name=name), tasks)
+
+
+def mean_of(record: Record) -> float:
+    """NDCG@10, x 100, the mean over the kinds of queries."""
+    return float(np.mean([record.score(data.name, RETRIEVAL.measure) for data in record.datasets]))
+
+
+class DevQueries(BaseEvaluator):
+    """NDCG@10 on the dev queries, in [0, 1], the mean over their kinds, for the trainer.
+
+    Args:
+        tasks: The queries.
+    """
+
+    best_metric_key = "eval_dev_ndcg@10"
+
+    def __init__(self, tasks: Sequence[RetrievalSet]) -> None:
+        super().__init__()
+        self.primary_metric = "dev_ndcg@10"
+        self.tasks = tasks
+
+    def __call__(
+        self, model: Any, output_path: str | None = None, epoch: float = -1, steps: int = -1
+    ) -> dict[str, float]:
+        """Evaluate; weights that have diverged score 0."""
+        try:
+            return {self.primary_metric: mean_of(ranks_of(model, self.tasks, name="dev")) / 100}
+        except NonFiniteError:
+            return {self.primary_metric: 0.0}

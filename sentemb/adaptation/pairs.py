@@ -1,0 +1,168 @@
+"""Training pairs by the structure of the documents: what is cut out of one, and the rest of it.
+
+Four kinds of queries: the title for the body (as users type few words), a sentence or line for the rest (the
+inverse cloze task: Lee, Chang and Toutanova. ACL 2019), a crop of 3 to 20 words, and words of the document
+that are rare in the others, beside each other as in a keyword query.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from sentemb.adaptation.neighbours import nearest_documents
+from sentemb.data.keywords import UNSPACED
+from sentemb.data.own_documents import OwnDocument
+from sentemb.data.sentences import sentences_of
+
+KINDS = ("title", "sentence", "crop", "words")
+GROUP = 4
+"""Documents of a batch that are each other's neighbours: negatives that are hard."""
+_WORD = re.compile(f"[{UNSPACED}]{{1,3}}|[^\\s{UNSPACED}]+")
+_SHORTEST, _LONGEST_CROP, _LONGEST_SENTENCE = 3, 20, 40  # words
+_WORDS, _STRETCH = (3, 8), (10, 30)  # of a keyword query, and of the text that they come from
+_ROOM = 80  # words of a document that are read in a step; long ones are read from anywhere
+_WHOLE = 0.3  # share of the crops that stay in their document, so that equal words go on to count (as in ICT)
+_COMMON = 1.5  # what a word's idf must exceed to be asked for: it is in less than about a fifth of all
+_MARKS = ".,;:()[]{}<>\"'`?!"
+
+
+class Pair(NamedTuple):
+    """A query and the document that it is to find.
+
+    Attributes:
+        query: The query.
+        document: What is left of its document, or a part of that.
+    """
+
+    query: str
+    document: str
+
+
+def draw_pairs(documents: Sequence[OwnDocument], count: int, *, language: str, seed: int) -> list[Pair]:
+    """Draw training pairs, one of each document before any has a second.
+
+    Neighbours by their words come together, so that batches taken in order have hard negatives.
+
+    Args:
+        documents: The documents to train on.
+        count: How many pairs.
+        language: Code of the documents' language.
+        seed: Of the draws.
+
+    Returns:
+        The pairs; none where no document has six words.
+    """
+    cutter = _Cutter(documents, np.random.default_rng(seed))
+    able = [cutter.kinds_of(document) for document in documents]
+    rows = [row for row, kinds in enumerate(able) if kinds]
+    if not rows:
+        return []
+    near = nearest_documents([documents[row].whole for row in rows], language=language)
+    pairs: list[Pair] = []
+    while len(pairs) < count:
+        for place in _grouped(near, cutter.generator):
+            row = rows[place]
+            kind = able[row][int(cutter.generator.integers(len(able[row])))]
+            pairs.append(cutter.cut(documents[row], kind))
+    return pairs[:count]
+
+
+def _grouped(near: Sequence[Sequence[int]], generator: np.random.Generator) -> Iterator[int]:
+    """Every number once, in groups of neighbours that are in random order."""
+    used: set[int] = set()
+    groups = []
+    for number in generator.permutation(len(near)).tolist():
+        if number in used:
+            continue
+        group = [number, *(other for other in near[number] if other not in used)][:GROUP]
+        used.update(group)
+        groups.append(group)
+    for place in generator.permutation(len(groups)):
+        yield from groups[place]
+
+
+class _Cutter:
+    """Cuts queries out of documents."""
+
+    def __init__(self, documents: Sequence[OwnDocument], generator: np.random.Generator) -> None:
+        self.generator = generator
+        self._total = len(documents)
+        self._holding = Counter(
+            word for document in documents for word in {*map(_plain, _WORD.findall(document.whole))}
+        )
+
+    def kinds_of(self, document: OwnDocument) -> list[str]:
+        """The kinds that a document allows."""
+        if len(_WORD.findall(document.whole)) < 2 * _SHORTEST:
+            return []
+        has_title = bool(document.title and document.text)
+        several = len(sentences_of(document.text)) > 1
+        return [*["title"] * has_title, *["sentence"] * several, "crop", "words"]
+
+    def cut(self, document: OwnDocument, kind: str) -> Pair:
+        """Cut a query of a kind out of a document."""
+        if kind == "title":
+            return Pair(document.title, self._part(document.text))
+        if kind == "sentence":
+            return self._sentence(document)
+        whole = document.whole
+        spans = [word.span() for word in _WORD.finditer(whole)]
+        return self._crop(whole, spans) if kind == "crop" else self._words(whole, spans)
+
+    def _sentence(self, document: OwnDocument) -> Pair:
+        spans = sentences_of(document.text)
+        start, stop = spans[int(self.generator.integers(len(spans)))]
+        rest = f"{document.text[:start].rstrip()} {document.text[stop:].lstrip()}".strip()
+        query = self._part(document.text[start:stop], _LONGEST_SENTENCE)
+        return Pair(query, f"{document.title} {self._part(rest)}".strip())
+
+    def _crop(self, whole: str, spans: Sequence[tuple[int, int]]) -> Pair:
+        length = min(int(self.generator.integers(_SHORTEST, _LONGEST_CROP + 1)), len(spans) // 2)
+        first = int(self.generator.integers(len(spans) - length + 1))
+        start, stop = spans[first][0], spans[first + length - 1][1]
+        stays = self.generator.random() < _WHOLE
+        rest = whole if stays else f"{whole[:start]} {whole[stop:]}".strip()
+        return Pair(whole[start:stop], self._part(rest))
+
+    def _words(self, whole: str, spans: Sequence[tuple[int, int]]) -> Pair:
+        """Rare words of a stretch of the document, which stays whole, or is cut around them."""
+        length = min(len(spans), int(self.generator.integers(_STRETCH[0], _STRETCH[1] + 1)))
+        first = int(self.generator.integers(len(spans) - length + 1))
+        words = [whole[start:stop].strip(_MARKS) for start, stop in spans[first : first + length]]
+        weights = np.array([self._weight(word) for word in words])
+        if not weights.any():
+            return self._crop(whole, spans)
+        wanted = int(self.generator.integers(_WORDS[0], _WORDS[1] + 1))
+        size = min(wanted, int((weights > 0).sum()))
+        chosen = self.generator.choice(length, size, replace=False, p=weights / weights.sum())
+        begin = max(0, first - int(self.generator.integers(_ROOM - length)))
+        begin = min(begin, max(0, len(spans) - _ROOM))
+        stretch = spans[begin : begin + _ROOM]
+        return Pair(
+            " ".join(words[place] for place in sorted(chosen.tolist())),
+            whole[stretch[0][0] : stretch[-1][1]],
+        )
+
+    def _weight(self, word: str) -> float:
+        """How much a word tells of its document; 0 of common ones, and of single characters."""
+        if len(word) < 2:
+            return 0.0
+        return max(0.0, float(np.log(self._total / self._holding[_plain(word)])) - _COMMON)
+
+    def _part(self, text: str, room: int = _ROOM) -> str:
+        """The text, or of a long one its beginning or any other part."""
+        spans = [word.span() for word in _WORD.finditer(text)]
+        if len(spans) <= room:
+            return text
+        anywhere = self.generator.random() < 0.5
+        first = int(self.generator.integers(len(spans) - room + 1)) if anywhere else 0
+        return text[spans[first][0] : spans[first + room - 1][1]]
+
+
+def _plain(word: str) -> str:
+    return word.strip(_MARKS).casefold()

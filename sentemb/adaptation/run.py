@@ -1,0 +1,87 @@
+"""`adapt`: from documents to a folder that plain sentence-transformers loads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from sentence_transformers.sentence_transformer.modules import StaticEmbedding
+
+from sentemb.adaptation.config import FINISHED, RAW, SETTINGS, STATIC, AdaptConfig
+from sentemb.adaptation.outcome import Adapted
+from sentemb.adaptation.session import AdaptSession
+from sentemb.data.own_documents import OwnDocument, read_own_documents
+from sentemb.modules import is_finished_encoder, load
+from sentemb.pretraining.throughput import choose_dtype
+from sentemb.training.folder import RunFolder
+from sentemb.training.progress import ConsoleProgress, without_upstream_bars
+
+
+def adapt(
+    documents: str | Path | Sequence[OwnDocument],
+    base: str,
+    output: str | Path,
+    *,
+    resume: bool = False,
+    progress: ConsoleProgress | None = None,
+    **settings: Any,
+) -> Adapted:
+    """Adapt an encoder to documents, without labels, and say whether it helped.
+
+    Pairs of a query and its document are cut out of the documents by their structure, and trained on with
+    in-batch negatives. Queries that are cut out of held-out documents choose the weights; others give the
+    verdict. Where it does not help the folder holds the base as it was.
+
+    Args:
+        documents: What `read_own_documents` takes, or documents that are read already.
+        base: Encoder: a folder, a hub id or a bundled model; also a raw transformer or a static model.
+        output: Folder for the model, its card, and all about the run in `run/`.
+        resume: Resume the interrupted run in the folder, if there is one.
+        progress: Where to show progress.
+        **settings: Fields of `AdaptConfig`, such as `minutes`, `max_steps`, `layers`, `also_general`,
+            `seeds`.
+
+    Returns:
+        The outcome.
+
+    Raises:
+        InputError: The documents, the base, a setting or the folder cannot be used.
+        Interrupted: The user stopped the run, which can be resumed.
+
+    Example:
+        >>> adapt("docs/", "all-MiniLM-L6-v2", "mine").verdict()  # doctest: +SKIP
+    """
+    kind = kind_of_base(base)
+    values = {**SETTINGS[kind], **{name: value for name, value in settings.items() if value is not None}}
+    values.setdefault("precision", _precision(kind))
+    source = str(documents) if isinstance(documents, str | Path) else f"{len(documents)} documents"
+    config = AdaptConfig(base=base, output=str(output), documents=source, **values)
+    config.check_single_seed("adapt")
+    RunFolder(Path(config.output)).check(config, resume=resume)
+    columns = {"text_column": config.text_column, "title_column": config.title_column}
+    read: Sequence[OwnDocument] = (
+        read_own_documents(documents, **columns, data_dir=config.data_dir)
+        if isinstance(documents, str | Path)
+        else documents
+    )
+    with without_upstream_bars():
+        session = AdaptSession(config, read, progress=progress)
+        session.run(resume=resume)
+    assert session.outcome is not None  # the run is over
+    return session.outcome
+
+
+def kind_of_base(base: str) -> str:
+    """Whether a base is a static model, a finished encoder or a raw transformer."""
+    if not is_finished_encoder(base):
+        return RAW
+    return STATIC if isinstance(load(base)[0], StaticEmbedding) else FINISHED
+
+
+def _precision(kind: str) -> str:
+    """The one that this machine multiplies faster in; token vectors are not multiplied."""
+    device = torch.accelerator.current_accelerator() or torch.device("cpu")
+    slow = kind == STATIC or choose_dtype("auto", device) is torch.float32
+    return "float32" if slow else "bfloat16"

@@ -1,0 +1,199 @@
+"""A run that adapts an encoder to documents."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+from datasets import Dataset
+from transformers import TrainerCallback
+
+from sentemb.adaptation.blending import Weights, blend, weights_of
+from sentemb.adaptation.card import adapted_card
+from sentemb.adaptation.config import AdaptConfig
+from sentemb.adaptation.held_out import DevQueries, Parts, hold_out, ranks_of
+from sentemb.adaptation.layers import train_last_layers
+from sentemb.adaptation.limit import MinutesCallback, in_order
+from sentemb.adaptation.outcome import Adapted
+from sentemb.adaptation.pairs import draw_pairs
+from sentemb.data.bundled_text import bundled_pairs
+from sentemb.data.language import language_of
+from sentemb.data.own_documents import OwnDocument
+from sentemb.data.sts import ScoredPairs, load_scored_pairs
+from sentemb.errors import InputError
+from sentemb.evaluation.comparison import compare
+from sentemb.evaluation.evaluator import STSEvaluator
+from sentemb.evaluation.systems import system_of
+from sentemb.modules import load
+from sentemb.training.card import public_name, write_card
+from sentemb.training.encoder_session import EncoderSession
+from sentemb.training.length_bucketing import bucketed_by_length
+from sentemb.training.objective import build_loss
+from sentemb.training.outcome import Run
+from sentemb.training.progress import ConsoleProgress
+
+logger = logging.getLogger(__name__)
+
+SHARES = (0.25, 0.5, 0.75, 1.0)
+"""Of the change, tried on the dev queries."""
+_ENOUGH = 0.9  # of the best gain: the smallest such share is taken, since the rest costs other knowledge
+_GENERAL_LOSS = 1.0  # points that general pairs may lose
+_BASE, _ADAPTED = "base", "adapted"
+
+
+class AdaptSession(EncoderSession):
+    """Trains on pairs of the documents, chooses by dev queries, and lets test queries say whether it helped.
+
+    Raises:
+        InputError: Something in the configuration or the documents cannot be used.
+    """
+
+    config: AdaptConfig
+    eval_on_start: ClassVar[bool] = True
+
+    def __init__(
+        self, config: AdaptConfig, documents: Sequence[OwnDocument], *, progress: ConsoleProgress | None
+    ) -> None:
+        (seed,) = config.seeds
+        self.documents = documents
+        language = language_of(document.whole for document in documents[:1000])
+        self.parts: Parts = hold_out(documents, language=language, seed=seed)
+        pairs = draw_pairs(
+            self.parts.train, config.max_steps * config.batch_size, language=language, seed=seed
+        )
+        if not pairs:
+            raise InputError(
+                "no document has six words or more, so that a pair could be cut out of it",
+                "give longer documents",
+            )
+        self.evaluator = DevQueries(self.parts.dev)
+        self.eval_steps = config.eval_steps
+        super().__init__(
+            config, progress=progress, rows=Dataset.from_list([pair._asdict() for pair in pairs])
+        )
+        if config.layers is not None:
+            train_last_layers(self.model, config.layers)
+        self.loss = build_loss(config, bucketed_by_length(self.model))
+        self.base_weights: Weights = weights_of(self.model)
+        self.outcome: Adapted | None = None
+        queries = sum(map(len, self.parts.test))
+        self.remarks = (
+            f"{len(documents)} documents, {len(self.parts.train)} of them to train on; "
+            f"{queries} queries are cut out of the others for the verdict",
+        )
+
+    def make_trainer(self, callbacks: list[TrainerCallback], *, fresh: bool, in_memory: bool) -> Any:
+        """Make the trainer; pairs come in their order, and training ends with its time."""
+        limit = MinutesCallback(self.config.minutes)
+        trainer = super().make_trainer([*callbacks, limit], fresh=fresh, in_memory=in_memory)
+        trainer.args.batch_sampler = in_order
+        return trainer
+
+    def describe(self) -> dict[str, Any]:
+        """Say for the record what is trained on what."""
+        digest = hashlib.sha256()
+        for document in self.documents:
+            digest.update(f"{document.title}\0{document.text}\0".encode("utf-8", "surrogatepass"))
+        data = {
+            "source": public_name(self.config.documents),
+            "sha256": digest.hexdigest(),
+            "documents": len(self.documents),
+            "trained_on": len(self.parts.train),
+        }
+        return {"data": data, **super().describe()}
+
+    def finish(self, kept: Run) -> Run:
+        """Choose how much of the change to keep, and compare with the base on the test queries."""
+        trained = weights_of(self.model)
+        general = self._general_pairs() if self.config.also_general else None
+        shares: dict[float, float] = {0.0: self.scores[0]}
+        correlations: dict[float, float] = {}
+        if general is not None:
+            blend(self.model, self.base_weights, trained, 0.0)
+            correlations[0.0] = self._correlation(general)
+        for share in SHARES if kept.step else ():
+            blend(self.model, self.base_weights, trained, share)
+            if general is not None:
+                correlations[share] = self._correlation(general)
+                if correlations[share] < correlations[0.0] - _GENERAL_LOSS:
+                    break
+            shares[share] = self.evaluator(self.model)[self.evaluator.primary_metric]
+        share = _smallest_enough(shares)
+        self.outcome = self._verdict(kept, trained, share, correlations)
+        self.announce(self.outcome.verdict())
+        if not self.outcome.helped:
+            self.model = load(self.config.base, pooling=self.config.pooling)  # type: ignore[arg-type]
+        self.shares = shares
+        return kept
+
+    def describe_score(self, kept: Run, scores: list[float]) -> dict[str, Any]:
+        """Say for the record how the weights were chosen."""
+        return {
+            "set": "queries cut out of held-out documents",
+            "metric": "NDCG@10, the mean over the kinds of queries",
+            "initial": scores[0],
+            "shares": {f"{share:g}": score for share, score in self.shares.items()},
+        }
+
+    def summarise(self, trainer: Any, kept: Run) -> dict[str, Any]:
+        """The verdict."""
+        assert self.outcome is not None  # finish comes first
+        return {"adaptation": self.outcome.values()}
+
+    def write_model(self, folder: Path, record: dict[str, Any]) -> None:
+        """Write the encoder and its card."""
+        assert self.outcome is not None  # finish comes first
+        outcome = self.outcome
+        for parameter in self.model.parameters():
+            parameter.requires_grad_(True)
+        self.model.save_pretrained(str(folder), create_model_card=False)
+        write_card(
+            folder / "README.md",
+            lambda: adapted_card(self.config, self.model, record, outcome, loss=self.loss),
+        )
+
+    def _verdict(
+        self, kept: Run, trained: Weights, share: float, correlations: dict[float, float]
+    ) -> Adapted:
+        blend(self.model, self.base_weights, trained, 0.0)
+        before = ranks_of(self.model, self.parts.test, name=_BASE)
+        after = before.model_copy(update={"model": _ADAPTED})
+        if share:
+            blend(self.model, self.base_weights, trained, share)
+            after = ranks_of(self.model, self.parts.test, name=_ADAPTED)
+        comparison = compare(system_of([before], _BASE), system_of([after], _ADAPTED))
+        change = comparison.headline
+        return Adapted(
+            output=Path(self.config.output),
+            base=public_name(self.config.base),
+            helped=change.real and change.size > 0,
+            comparison=comparison,
+            step=kept.step,
+            share=share,
+            general=(correlations[0.0], correlations[share]) if correlations else None,
+        )
+
+    def _general_pairs(self) -> ScoredPairs:
+        """STS-B's dev pairs, or those of the package where it is not here."""
+        try:
+            return load_scored_pairs("stsb", split="dev", data_dir=self.config.data_dir)
+        except InputError:
+            logger.warning("STS-B is not in the data folder: the pairs of the package stand in for it")
+            return bundled_pairs()
+
+    def _correlation(self, pairs: ScoredPairs) -> float:
+        """Spearman's correlation x 100."""
+        evaluator = STSEvaluator(pairs=[pairs], name="general", write_csv=False)
+        return 100 * float(evaluator(self.model)[evaluator.primary_metric])
+
+
+def _smallest_enough(shares: dict[float, float]) -> float:
+    """The smallest share with nearly all of the best gain; 0 where nothing gains."""
+    before = shares[0.0]
+    gain = max(shares.values()) - before
+    if gain <= 0:
+        return 0.0
+    return min(share for share, score in shares.items() if score - before >= _ENOUGH * gain)

@@ -1,0 +1,80 @@
+"""`sentemb adapt`: make an encoder better for one's own documents, or say that it cannot be."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sentemb._files import refuse_output_over_input
+from sentemb.cli.console import next_step
+
+
+def adapt(
+    documents: Annotated[str, typer.Argument(help="A file, a folder of files, or a folder as of BEIR.")],
+    base: Annotated[str, typer.Option("--base", "-b", help="Encoder: a folder, a hub id, a bundled one.")],
+    output: Annotated[str, typer.Option("--output", "-o", help="Folder for the model; new or empty.")],
+    minutes: Annotated[float, typer.Option(help="Training ends after this time at the latest.")] = 20.0,
+    steps: Annotated[int | None, typer.Option(help="Optimizer steps.", show_default="by the base")] = None,
+    batch_size: Annotated[
+        int | None, typer.Option(help="Pairs of a step.", show_default="by the base")
+    ] = None,
+    learning_rate: Annotated[
+        float | None, typer.Option(help="Peak learning rate.", show_default="by the base")
+    ] = None,
+    layers: Annotated[
+        int | None, typer.Option(help="Train only so many of the last layers.", show_default="all")
+    ] = None,
+    also_general: Annotated[
+        bool,
+        typer.Option(
+            "--also-general", help="Keep weights that lose at most 1 point on general pairs (STS-B dev)."
+        ),
+    ] = False,
+    text_column: Annotated[
+        str | None, typer.Option(help="Column of the text.", show_default="text, or the only one")
+    ] = None,
+    title_column: Annotated[
+        str | None, typer.Option(help="Column of the title.", show_default="title, where there is one")
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Of pairs, parts and dropout.")] = 1,
+    data_dir: Annotated[
+        Path | None, typer.Option(help="Folder of data sets.", show_default="SENTEMB_DATA")
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Resume an interrupted run.")] = False,
+) -> None:
+    """Adapt an encoder to your documents: no labels, no other model, minutes on two cores."""
+    refuse_output_over_input(output, [documents, base])
+    from sentemb.adaptation import adapt as run
+    from sentemb.training.outcome import Interrupted
+    from sentemb.training.progress import ConsoleProgress
+
+    try:
+        found = run(
+            documents,
+            base,
+            output,
+            resume=resume,
+            progress=ConsoleProgress(),
+            minutes=minutes,
+            max_steps=steps,
+            batch_size=batch_size,
+            learning_rate=learning_rate,
+            layers=layers,
+            also_general=also_general,
+            text_column=text_column,
+            title_column=title_column,
+            seeds=(seed,),
+            data_dir=None if data_dir is None else str(data_dir),
+        )
+    except Interrupted as stopped:
+        typer.echo(f"{stopped.folder}: {stopped}", err=True)
+        raise
+    for one in found.comparison.sets:
+        typer.echo(f"{one.name}: NDCG@10 {one.scores[0]:.1f} -> {one.scores[1]:.1f} ({one.items} queries)")
+    typer.echo(found.verdict())
+    next_step(
+        shlex.join(["sentemb", "index", "build", documents, "--model", output if found.helped else base])
+    )

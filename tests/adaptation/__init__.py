@@ -1,0 +1,3 @@
+"""Tests of sentemb.adaptation."""
+
+from __future__ import annotations

@@ -1,0 +1,136 @@
+"""An adaptation from documents to a folder: what it improves, what it leaves alone, what it says."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.sentence_transformer.modules import StaticEmbedding
+from tokenizers import Tokenizer
+
+from sentemb.adaptation import Adapted, adapt
+from sentemb.data.own_documents import OwnDocument
+from sentemb.errors import InputError
+
+SHORT: dict[str, Any] = {
+    "max_steps": 40,
+    "eval_steps": 20,
+    "batch_size": 16,
+    "learning_rate": 1e-2,
+    "max_length": 32,
+    "precision": "float32",
+}
+
+
+@pytest.fixture(scope="module")
+def adapted(documents_file: Path, tiny_bert: Path, tmp_path_factory: pytest.TempPathFactory) -> Adapted:
+    return adapt(documents_file, str(tiny_bert), tmp_path_factory.mktemp("adapted") / "mine", **SHORT)
+
+
+def test_a_raw_base_gets_better_on_held_out_queries(adapted: Adapted) -> None:
+    assert adapted.helped
+    low, _ = adapted.change.interval or (0, 0)
+    assert 0 < low < adapted.change.size
+    assert adapted.verdict().startswith("better by ")
+
+
+def test_the_result_is_a_native_folder_with_card_and_record(adapted: Adapted) -> None:
+    model = SentenceTransformer(str(adapted.output))
+    assert model.encode(["the cat sat"]).shape == (1, 16)
+    card = (adapted.output / "README.md").read_text(encoding="utf-8")
+    assert adapted.verdict() in card
+    assert "docs.jsonl: 150, " in card
+    assert str(adapted.output.parent) not in card
+    record = json.loads((adapted.output / "run" / "record.json").read_text(encoding="utf-8"))
+    assert record["status"] == "finished"
+    assert record["adaptation"]["verdict"] == adapted.verdict()
+    assert record["adaptation"]["test"][-1]["adapted"] == adapted.change.scores[1]
+
+
+def test_the_same_seed_gives_the_same_weights(
+    adapted: Adapted, documents_file: Path, tiny_bert: Path, tmp_path: Path
+) -> None:
+    again = adapt(documents_file, str(tiny_bert), tmp_path / "again", **SHORT)
+    assert again.comparison == adapted.comparison
+    name = "model.safetensors"
+    assert (again.output / name).read_bytes() == (adapted.output / name).read_bytes()
+
+
+def test_a_base_that_is_not_helped_is_returned_as_it_was(
+    documents: list[OwnDocument], adapted: Adapted, tmp_path: Path
+) -> None:
+    settings = SHORT | {"learning_rate": 0.0, "max_steps": 2}
+    found = adapt(documents, str(adapted.output), tmp_path / "same", **settings)
+    assert not found.helped
+    assert found.verdict().startswith("does not help here: no trained weights beat mine")
+    texts = ["the cat sat on the mat", "two birds fly"]
+    before, after = (SentenceTransformer(str(path)).encode(texts) for path in (adapted.output, found.output))
+    assert np.array_equal(before, after)
+    assert "as it is" in (found.output / "README.md").read_text(encoding="utf-8")
+
+
+def test_a_static_model_is_adapted_too(documents: list[OwnDocument], tiny_bert: Path, tmp_path: Path) -> None:
+    tokenizer = Tokenizer.from_file(str(tiny_bert / "tokenizer.json"))
+    weights = np.random.default_rng(0).normal(size=(tokenizer.get_vocab_size(), 8)).astype(np.float32)
+    SentenceTransformer(modules=[StaticEmbedding(tokenizer, embedding_weights=weights)]).save_pretrained(
+        str(tmp_path / "static")
+    )
+    found = adapt(
+        documents, str(tmp_path / "static"), tmp_path / "mine", max_steps=40, eval_steps=20, batch_size=16
+    )
+    assert found.change.scores[1] > found.change.scores[0]
+
+
+def test_last_layers_alone_leave_the_first_as_they_were(
+    documents: list[OwnDocument], adapted: Adapted, tiny_bert: Path, tmp_path: Path
+) -> None:
+    found = adapt(documents, str(tiny_bert), tmp_path / "last", layers=1, **SHORT)
+    assert found.step > 0
+    before, after = (
+        SentenceTransformer(str(path))[0].model.encoder.layer for path in (tiny_bert, found.output)
+    )
+    changed = [
+        not np.array_equal(
+            one.attention.self.query.weight.detach(), other.attention.self.query.weight.detach()
+        )
+        for one, other in zip(before, after, strict=True)
+    ]
+    assert changed == [False, False, True]
+
+
+def test_general_pairs_are_watched(documents: list[OwnDocument], tiny_bert: Path, tmp_path: Path) -> None:
+    nowhere = str(tmp_path)  # no STS-B there: the package's own pairs
+    found = adapt(documents, str(tiny_bert), tmp_path / "both", also_general=True, data_dir=nowhere, **SHORT)
+    assert found.general is not None
+    before, after = found.general
+    assert after >= before - 1.0
+
+
+def test_an_end_by_the_clock_keeps_what_was_learned_so_far(
+    documents: list[OwnDocument], tiny_bert: Path, tmp_path: Path
+) -> None:
+    found = adapt(documents, str(tiny_bert), tmp_path / "brief", minutes=1e-6, **SHORT)
+    record = json.loads((found.output / "run" / "record.json").read_text(encoding="utf-8"))
+    assert record["steps"] == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"count": 30}, "30 documents are too few"),
+        ({"layers": 9}, "has 3 layers"),
+        ({"minutes": 0.0}, "minutes is 0"),
+    ],
+)
+def test_what_cannot_be_used_is_refused_and_nothing_is_written(
+    change: dict[str, Any], said: str, documents: list[OwnDocument], tiny_bert: Path, tmp_path: Path
+) -> None:
+    settings = SHORT | change
+    some = documents[: settings.pop("count", len(documents))]
+    with pytest.raises(InputError, match=said):
+        adapt(some, str(tiny_bert), tmp_path / "out", **settings)
+    assert not (tmp_path / "out").exists()

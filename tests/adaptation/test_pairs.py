@@ -1,0 +1,85 @@
+"""Pairs are cut out of documents: deterministic, of every kind, neighbours side by side."""
+
+from __future__ import annotations
+
+from sentemb.adaptation.neighbours import nearest_documents
+from sentemb.adaptation.pairs import GROUP, draw_pairs
+from sentemb.data.own_documents import OwnDocument
+
+
+def test_every_document_has_a_pair_before_one_has_a_second(documents: list[OwnDocument]) -> None:
+    titled = [OwnDocument(one.id, f"number{one.id}", one.text) for one in documents]
+    pairs = draw_pairs(titled, len(titled), language="en", seed=0)
+    words = {one.id: {*one.whole.split()} for one in titled}
+    owners = [
+        {name for name, own in words.items() if {*pair.query.split(), *pair.document.split()} <= own}
+        for pair in pairs
+    ]
+    assert all(owners)
+    assert len(set().union(*owners)) == len(titled)
+
+
+def test_the_same_seed_gives_the_same_pairs_and_another_gives_others(documents: list[OwnDocument]) -> None:
+    first, again, other = (draw_pairs(documents, 100, language="en", seed=seed) for seed in (1, 1, 2))
+    assert first == again
+    assert first != other
+
+
+def test_titles_and_sentences_are_gone_from_what_they_ask_for() -> None:
+    texts = [
+        (f"the title of number {n}", f"first line of {n} here\nsecond line of {n} there") for n in range(40)
+    ]
+    own = [OwnDocument(str(n), *text) for n, text in enumerate(texts)]
+    pairs = draw_pairs(own, 400, language="en", seed=0)
+    titles = [
+        pair for pair in pairs if pair.query.startswith("the title of number") and pair.query[-1].isdigit()
+    ]
+    titles = [pair for pair in titles if pair.query in {title for title, _ in texts}]
+    lines = [pair for pair in pairs if pair.query.startswith(("first line", "second line"))]
+    whole_lines = [pair for pair in lines if pair.query.endswith(("here", "there"))]
+    assert len(titles) > 50
+    assert any(pair.document == dict(texts)[pair.query] for pair in titles)
+    assert len(whole_lines) > 50
+    assert sum(pair.query not in pair.document for pair in whole_lines) > 50
+
+
+def test_rare_words_are_asked_for_and_common_ones_are_not() -> None:
+    own = [
+        OwnDocument(str(n), "", f"the usual words and the zebra{n} lion{n} wolf{n} again") for n in range(60)
+    ]
+    pairs = draw_pairs(own, 300, language="en", seed=0)
+    keywords = [pair.query.split() for pair in pairs if {"the", "and"}.isdisjoint(pair.query.split())]
+    asked = [query for query in keywords if all(word[-1].isdigit() for word in query)]
+    assert len(asked) > 60  # crops of this text are three words or four, with a common one among most
+    assert all(len(query) <= 3 for query in asked)
+
+
+def test_what_is_too_short_gives_no_pair() -> None:
+    assert draw_pairs([OwnDocument("0", "", "two words")], 5, language="en", seed=0) == []
+
+
+def test_neighbours_share_words_and_copies_are_none() -> None:
+    texts = [
+        "red cat sat mat",
+        "red cat ran park",
+        "blue fish swam sea",
+        "blue fish ate weed",
+        "red cat sat mat",
+    ]
+    near = nearest_documents([*texts, *[f"other{n} words{n} here{n}" for n in range(20)]], language="en")
+    assert near[0] == [1]  # not itself, and not its copy
+    assert near[2] == [3]
+    assert near[10] == []
+
+
+def test_neighbours_stand_side_by_side() -> None:
+    own = [
+        OwnDocument(
+            str(n), "", f"topic{n // 4} theme{n // 4} own{n} more{n} and{n} words{n} still{n} again{n}"
+        )
+        for n in range(80)
+    ]
+    pairs = draw_pairs(own, 80, language="en", seed=0)
+    topics = [pair.document.replace("theme", "topic").split("topic")[-1].split()[0] for pair in pairs]
+    together = sum(len({*topics[start : start + GROUP]}) == 1 for start in range(0, 80, GROUP))
+    assert together > 12  # of 20; a group that begins late finds its neighbours taken
