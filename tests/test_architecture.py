@@ -44,6 +44,7 @@ ROOMS: dict[str, set[str]] = {
     "experiments": ABOVE_TRAINING
     | {"augmentation", "classification", "multitask", "pretraining", "transforms", "report"},
     "report": {"evaluation", "training"},
+    "compression": {"data", "encoding", "modules", "evaluation"},
     "integrations": {"search", "encoding"},
 }
 TRAINING_PROGRAMS = sorted((PACKAGE.parent / "training").glob("*.py"))

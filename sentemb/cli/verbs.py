@@ -48,6 +48,7 @@ VERBS: dict[str, Verb | Group] = {
     "export": Verb("export:export", "Write result records in another program's format."),
     "report": Verb("report:report", "Make tables, figures and comparisons of records."),
     "card": Verb("card:card", "Write recorded results into the model card of a folder."),
+    "distill": Verb("distill:distill", "Make a small, fast static student of an encoder on your documents."),
     "classify": Verb("classify:classify", "Name the class of each text."),
     "analyse": Group(
         "Look into encoders.",

@@ -21,6 +21,7 @@ from sentemb.encoding.branches import Branches
 from sentemb.encoding.encoder import Precision, Role, Vectors, check_finite, unique_texts
 from sentemb.encoding.fingerprint import fingerprint_of
 from sentemb.encoding.linear import kernel_for, narrowest_layer, replace_linears, this_processor
+from sentemb.encoding.static import encode_static, is_static_model
 from sentemb.encoding.tokens import Tokens
 from sentemb.encoding.view import inference_view
 from sentemb.modules.custom_modules import CUSTOM_MODULES
@@ -99,6 +100,8 @@ class SentenceEncoder:
             return np.zeros((0, self.dimension), dtype=np.float32)
         if get_world_size() == 1 and is_plain_text_model(self.model, self.role):
             vectors = self._encode_plain(unique, progress=progress)
+        elif get_world_size() == 1 and is_static_model(self.model):
+            vectors = encode_static(self.model, unique, prompt=prompt_of(self.model, self.role))
         else:
             if self.tokens is not None:
                 self.tokens.note(unique)
@@ -125,7 +128,7 @@ class SentenceEncoder:
         kernel = kernel_for(self.model, precision=self._precision) if plain else "stock"
         return {
             "encoder": "sentence-transformers",
-            "backend": "torch, token-sorted" if plain else "SentenceTransformer.encode",
+            "backend": _backend(self.model, plain=plain),
             "linear_kernel": kernel,
             "linear_kernel_for": {
                 "narrowest_layer": narrowest_layer(self.model),
@@ -215,6 +218,12 @@ def _has_own_forward(module: nn.Module) -> bool:
     # Compiled, or wrapped in autocast by accelerate: such a forward is bound to this very module, so that a
     # view of it would run the original, in training mode.
     return "forward" in vars(module) or module._compiled_call_impl is not None
+
+
+def _backend(model: SentenceTransformer, *, plain: bool) -> str:
+    if plain:
+        return "torch, token-sorted"
+    return "torch, bags of tokens" if is_static_model(model) else "SentenceTransformer.encode"
 
 
 def _dtype_of(model: nn.Module) -> str:

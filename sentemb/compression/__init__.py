@@ -1,0 +1,7 @@
+"""Smaller and faster encoders of one that is there, each with what it costs."""
+
+from __future__ import annotations
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -1,0 +1,179 @@
+"""A static student of any encoder: token vectors whose mean agrees with the teacher on your texts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from scipy.stats import spearmanr
+from sentence_transformers import SentenceTransformer
+from tokenizers import Tokenizer
+
+from sentemb._compat import Normalize, StaticEmbedding
+from sentemb.compression.distillation_texts import Texts
+from sentemb.compression.static_bags import bags_of
+from sentemb.compression.static_files import Storage, stored
+from sentemb.compression.static_growth import grow
+from sentemb.compression.static_refinement import refine
+from sentemb.compression.static_vectors import main_directions, starting_vectors, unit, with_unseen
+from sentemb.compression.static_vocabulary import base_tokenizer
+from sentemb.encoding.encoder import TextEncoder, Vectors
+from sentemb.errors import InputError
+
+Progress = Callable[[str, int, int], None]
+_NESTED = (64, 128)
+_GROWN_RATE = 1 / 3  # of the learning rate: most of the table is in its place
+_NEIGHBOURS = 10
+_TEXTS_PER_CALL = 4096
+
+
+@dataclass(frozen=True, kw_only=True)
+class StaticOptions:
+    """What a static student is to be.
+
+    Attributes:
+        dimension: Of its vectors; the teacher's own where that is smaller.
+        vocabulary: Most tokens.
+        storage: How the table is kept.
+        steps: Of refinement, half of them before words and pairs become tokens and half after.
+        seed: Of every draw.
+    """
+
+    dimension: int = 256
+    vocabulary: int = 52_000
+    storage: Storage = "int8"
+    steps: int = 1000
+    seed: int = 0
+
+
+class Agreement(NamedTuple):
+    """How near a student is to its teacher on texts that it has not seen.
+
+    Attributes:
+        cosine: Mean cosine between both vectors of a text, in the student's dimensions.
+        similarities: Spearman's correlation of the similarities of pairs of texts, half of them neighbours.
+    """
+
+    cosine: float
+    similarities: float
+
+
+class Student(NamedTuple):
+    """A static encoder.
+
+    Attributes:
+        tokenizer: Its tokenizer.
+        table: Token vectors as they will be read from the folder, (tokens, dimension).
+        agreement: On the held-out texts.
+    """
+
+    tokenizer: Tokenizer
+    table: Vectors
+    agreement: Agreement
+
+    def model(self) -> SentenceTransformer:
+        """The student as sentence-transformers has it."""
+        embedding = StaticEmbedding(self.tokenizer, embedding_weights=self.table)
+        return SentenceTransformer(modules=[embedding, Normalize()], device="cpu")
+
+
+def distill_static(
+    teacher: TextEncoder,
+    tokenizer: Tokenizer,
+    texts: Texts,
+    options: StaticOptions,
+    *,
+    progress: Progress = lambda stage, done, total: None,
+) -> Student:
+    """Distill an encoder into token vectors.
+
+    The teacher's tokens start with its vectors of them, frequent ones short (as in model2vec). The mean of a
+    text's token vectors is turned towards the teacher's vector of the text. Words and pairs whose texts stay
+    farthest from the teacher become tokens, and all are turned again.
+
+    Args:
+        teacher: Encodes the texts and the tokens.
+        tokenizer: The teacher's tokenizer.
+        texts: What to learn and what to check.
+        options: Size, storage and steps.
+        progress: Told the stage and how much of it is done.
+
+    Returns:
+        The student.
+    """
+    vectors = unit(_encode(teacher, [*texts.training, *texts.held_out], progress))
+    directions = main_directions(vectors, options.dimension)
+    targets = unit(vectors @ directions)
+    training, held_out = np.split(targets, [len(texts.training)])
+    nested = tuple(width for width in _NESTED if width < directions.shape[1])
+
+    def refined(table: Vectors, rate: float, stage: str) -> Vectors:
+        steps = max(1, options.steps // 2)
+        bags = bags_of(tokenizer, texts.training)
+        return refine(
+            table,
+            bags,
+            training,
+            steps=steps,
+            rate=rate,
+            nested=nested,
+            seed=options.seed,
+            progress=lambda step: progress(stage, step, steps),
+        )
+
+    tokenizer = base_tokenizer(tokenizer, texts.training, size=options.vocabulary)
+    counts = bags_of(tokenizer, texts.training).counts(tokenizer.get_vocab_size())
+    start = starting_vectors(teacher, tokenizer, directions, counts)
+    table = with_unseen(start, refined(start, 1.0, "refining tokens"), counts)
+    tokenizer, table = grow(tokenizer, table, texts.training, training, size=options.vocabulary)
+    table = refined(table, _GROWN_RATE, "refining words and pairs")
+    numbers, factors = stored(table, options.storage)
+    table = numbers.astype(np.float32) * factors[:, None]
+    return Student(tokenizer, table, agreement(tokenizer, table, texts.held_out, held_out))
+
+
+def agreement(tokenizer: Tokenizer, table: Vectors, texts: Sequence[str], targets: Vectors) -> Agreement:
+    """Compare a student with its teacher; see `Agreement`."""
+    vectors = unit(bags_of(tokenizer, texts).sums(table))
+    wanted = targets @ targets.T
+    np.fill_diagonal(wanted, -np.inf)
+    nearest = np.argpartition(-wanted, _NEIGHBOURS, axis=1)[:, :_NEIGHBOURS]
+    others = np.random.default_rng(0).integers(0, len(texts), nearest.shape)
+    columns = np.concatenate([nearest, others], axis=1)
+    rows = np.repeat(np.arange(len(texts))[:, None], columns.shape[1], axis=1)
+    kept = rows != columns
+    got = (vectors @ vectors.T)[rows[kept], columns[kept]]
+    return Agreement(
+        float((vectors * targets).sum(axis=1).mean()),
+        float(spearmanr(got, wanted[rows[kept], columns[kept]]).statistic),
+    )
+
+
+def tokenizer_of(encoder: object) -> Tokenizer:
+    """The teacher's tokenizer.
+
+    Raises:
+        InputError: It has none that can be read.
+    """
+    model = getattr(getattr(encoder, "encoder", encoder), "model", None)
+    tokenizer = None if model is None else getattr(model[0], "tokenizer", None)
+    tokenizer = getattr(tokenizer, "backend_tokenizer", tokenizer)
+    if isinstance(tokenizer, Tokenizer):
+        plain = Tokenizer.from_str(tokenizer.to_str())  # padding and cutting are states of the teacher's own
+        plain.no_padding()
+        plain.no_truncation()
+        return plain
+    raise InputError(
+        "the teacher has no fast tokenizer, whose tokens a static student begins with",
+        "give a sentence-transformers model with a tokenizer.json",
+    )
+
+
+def _encode(teacher: TextEncoder, texts: Sequence[str], progress: Progress) -> Vectors:
+    parts = []
+    for first in range(0, len(texts), _TEXTS_PER_CALL):
+        parts.append(teacher.encode(texts[first : first + _TEXTS_PER_CALL]))
+        progress("encoding with the teacher", min(first + _TEXTS_PER_CALL, len(texts)), len(texts))
+    return np.concatenate(parts)

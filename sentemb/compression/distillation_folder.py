@@ -1,0 +1,97 @@
+"""The folder of a static student: the model, its card and the record of how it was made."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from sentemb._files import new_folder, write_json, write_text
+from sentemb.compression.distillation import Student
+from sentemb.compression.static_files import Storage, write_static
+
+RECORD = "distillation.json"
+_FRONT = """---
+library_name: sentence-transformers
+pipeline_tag: sentence-similarity
+{terms}tags:
+- sentence-transformers
+- sentence-similarity
+- feature-extraction
+- static-embeddings
+- model2vec
+- sentemb
+---"""
+
+
+def save_student(
+    folder: Path,
+    student: Student,
+    record: Mapping[str, Any],
+    *,
+    storage: Storage,
+    terms: Mapping[str, str],
+) -> int:
+    """Write a static student, its card and its record; the folder appears whole.
+
+    Args:
+        folder: A folder that is not there yet, or is empty.
+        student: The student.
+        record: What it was made of and how, JSON values only: `teacher`, `data`, `command`, `agreement` and
+            more.
+        storage: How its table is kept.
+        terms: Licence and language of the teacher, as far as they are known.
+
+    Returns:
+        The bytes of the model, without card and record.
+
+    Raises:
+        InputError: The folder is there already.
+    """
+    with new_folder(folder) as partial:
+        write_static(partial, student.tokenizer, student.table, storage=storage)
+        size = sum(path.stat().st_size for path in partial.rglob("*") if path.is_file())
+        written = {**record, "bytes": size}
+        write_json(partial / RECORD, written)
+        write_text(partial / "README.md", _card(folder.name, written, terms))
+    return size
+
+
+def _card(name: str, record: Mapping[str, Any], terms: Mapping[str, str]) -> str:
+    rows = {
+        "Teacher": record["teacher"],
+        "Licence of the teacher": terms.get("license", "not stated in its card"),
+        "Texts": _texts(record["data"]),
+        "Tokens": f"{record['tokens']:,}",
+        "Dimensions": record["dimension"],
+        "Stored as": f"{record['storage']}, {record['bytes'] / 1e6:.1f} MB",
+        "Cosine with the teacher": f"{record['agreement']['cosine']:.3f}",
+        "Agreement on similarities": f"{record['agreement']['similarities']:.3f}",
+        "Speed": f"{record['speed']['student']:,.0f} texts a second where it was made; the teacher "
+        f"{record['speed']['teacher']:,.0f}",
+        "Seed": record["seed"],
+        "Versions": ", ".join(f"{library} {version}" for library, version in record["versions"].items()),
+    }
+    lines = "".join(f"{key}: {value}\n" for key, value in terms.items())
+    parts: Sequence[str] = (
+        _FRONT.format(terms=lines),
+        f"# {name}",
+        f"A static encoder, distilled from {record['teacher']} by sentemb: a text's vector is the mean of "
+        "its tokens' vectors, scaled to length 1. Tokens are parts of words, words and pairs of words. The "
+        "first 64 and the first 128 dimensions can be used alone.",
+        "```python\nfrom sentence_transformers import SentenceTransformer\n\n"
+        f'encoder = SentenceTransformer("{name}")\n```',
+        "`model2vec.StaticModel.from_pretrained` loads the folder too. Made by",
+        f"```bash\n{record['command']}\n```",
+        "| | |\n|---|---|\n" + "\n".join(f"| {title} | {value} |" for title, value in rows.items()),
+        f"Both agreements are on {record['held_out']:,} texts held out: the mean cosine of both vectors of a "
+        "text, and Spearman's correlation of the similarities of pairs.",
+    )
+    return "\n\n".join(parts) + "\n"
+
+
+def _texts(data: Mapping[str, Any]) -> str:
+    files = ", ".join(
+        f"{Path(file['path']).name} (SHA-256 {file['sha256'][:12]})" for file in data.get("files", [])
+    )
+    return f"{data['texts']:,} of {data['documents']:,} documents: {files or data['source']}"

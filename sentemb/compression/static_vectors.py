@@ -1,0 +1,66 @@
+"""Token vectors to start from: the teacher's of each piece, turned so that the first dimensions hold most."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from tokenizers import Tokenizer
+
+from sentemb.compression.static_vocabulary import UNKNOWN, pieces_of, text_of
+from sentemb.encoding.encoder import TextEncoder, Vectors
+
+ZIPF = 1e-4
+"""Share of all tokens at which a token counts half (Arora et al., 2017, have 1e-3 to 1e-4)."""
+_LEAST_LENGTH = 1e-9
+_RIDGE = 1e-2
+
+
+def main_directions(vectors: Vectors, dimension: int) -> Vectors:
+    """The orthogonal directions that hold most of the vectors, the fullest first, (width, dimension)."""
+    _, directions = np.linalg.eigh((vectors.T @ vectors).astype(np.float64))
+    kept: Vectors = np.ascontiguousarray(directions[:, ::-1][:, :dimension], dtype=np.float32)
+    return kept
+
+
+def unit(vectors: Vectors) -> Vectors:
+    """Vectors of length 1; zeros stay zeros."""
+    scaled: Vectors = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), _LEAST_LENGTH)
+    return scaled
+
+
+def starting_vectors(
+    teacher: TextEncoder, tokenizer: Tokenizer, directions: Vectors, counts: NDArray[np.int64]
+) -> Vectors:
+    """The teacher's vector of each piece, frequent ones short, (tokens, dimension).
+
+    Args:
+        teacher: It encodes each piece as a text of its own.
+        tokenizer: Its pieces.
+        directions: What is kept of a vector.
+        counts: How often each token occurs in the texts.
+    """
+    texts = ["" if piece == UNKNOWN else text_of(piece) for piece in pieces_of(tokenizer)]
+    vectors = unit(teacher.encode(texts)) @ directions
+    vectors[[not text for text in texts]] = 0  # the unknown token and the blank say nothing
+    shares = (counts + 1) / (counts.sum() + len(counts))
+    weighted: Vectors = (vectors * (ZIPF / (ZIPF + shares))[:, None]).astype(np.float32)
+    return weighted
+
+
+def with_unseen(start: Vectors, refined: Vectors, counts: NDArray[np.int64]) -> Vectors:
+    """Move the tokens that no text holds as those that some do were moved, by least squares.
+
+    Args:
+        start: Vectors before the refinement, (tokens, dimension).
+        refined: After it.
+        counts: How often each token occurs in the texts.
+
+    Returns:
+        The refined vectors, with others for the unseen tokens.
+    """
+    seen, unseen = counts > 0, counts == 0
+    before, after = start[seen], refined[seen]
+    square = before.T @ before + _RIDGE * len(before) / before.shape[1] * np.eye(before.shape[1])
+    moved: Vectors = refined.copy()
+    moved[unseen] = start[unseen] @ np.linalg.solve(square, before.T @ after).astype(np.float32)
+    return moved

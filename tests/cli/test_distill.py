@@ -1,0 +1,49 @@
+"""`sentemb distill`, from documents to a folder."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+
+from sentemb import load
+from sentemb.data.bundled_text import bundled_sentences, bundled_sentences_file
+from tests.cli.conftest import Command
+
+
+def test_distill_writes_a_student_that_is_near_its_teacher(tmp_path: Path, sentemb: Command) -> None:
+    output, teacher = tmp_path / "student", "sg-bert-mini"
+    options = ["--steps", "200", "--vocabulary", "4000", "--dimension", "48", "--dtype", "float16"]
+    texts = str(bundled_sentences_file())
+    code, out, err = sentemb("distill", teacher, "--texts", texts, "-o", output, *options)
+    assert code == 0, err
+    assert "times the teacher's" in out
+    assert f"next: sentemb eval sts {output} {teacher}" in err
+    record = json.loads((output / "distillation.json").read_text())
+    assert record["agreement"]["similarities"] > 0.4
+    assert record["dimension"] == 48
+    assert record["tokens"] <= 4000
+    card = (output / "README.md").read_text()
+    assert f"sentemb distill {teacher}" in card
+    assert str(tmp_path) not in card + json.dumps(record)
+    pair = bundled_sentences()[:2]
+    vectors = load(output).encode([*pair, pair[0].upper()])
+    np.testing.assert_allclose(vectors[0], vectors[2], atol=1e-6)
+
+
+def test_too_few_documents_are_refused_in_a_line(tmp_path: Path, sentemb: Command) -> None:
+    file = tmp_path / "few.txt"
+    file.write_text("\n".join(f"This is line number {number}." for number in range(60)))
+    output = tmp_path / "student"
+    code, _, error = sentemb("distill", "sg-bert-mini", "--texts", file, "-o", output)
+    assert code == 2
+    assert "60 documents with 60 sentences are too few" in error
+    assert not output.exists()
+
+
+def test_a_taken_folder_is_refused_before_anything_is_read(tmp_path: Path, sentemb: Command) -> None:
+    (tmp_path / "mine.txt").write_text("mine")
+    code, _, error = sentemb("distill", "none", "--texts", "none.txt", "-o", tmp_path)
+    assert code == 2
+    assert "already exists" in error
