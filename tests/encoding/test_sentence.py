@@ -16,6 +16,7 @@ from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import StaticEmbedding
 
 import sentemb.encoding.sentence as sentence
+from sentemb._compat import Dense, Normalize
 from sentemb.encoding import load_encoder
 from sentemb.encoding.batching import TokenisedTexts
 from sentemb.encoding.sentence import SentenceEncoder, is_plain_text_model
@@ -117,15 +118,24 @@ def test_prompt_left_out_of_the_pooling_takes_the_own_encode(
     assert_equals_own_encode(model, texts)
 
 
-def test_other_pipelines_take_the_own_encode(tiny_bert: Path, texts: list[str]) -> None:
-    from transformers import AutoTokenizer
+def test_static_models_are_encoded_in_large_batches(tiny_bert: Path, texts: list[str]) -> None:
+    model = SentenceTransformer(modules=[static_embedding(tiny_bert), Normalize()], device="cpu")
+    many = [f"{text} {number}" for text in texts for number in range(25)]
+    np.testing.assert_array_equal(load_encoder(model).encode(many), model.encode(many))
+    assert load_encoder(model).describe()["backend"] == "torch, bags of tokens"
 
-    tokenizer = AutoTokenizer.from_pretrained(tiny_bert)
-    static = StaticEmbedding(tokenizer.backend_tokenizer, embedding_dim=8)
-    model = SentenceTransformer(modules=[static], device="cpu")
+
+def test_other_pipelines_take_the_own_encode(tiny_bert: Path, texts: list[str]) -> None:
+    model = SentenceTransformer(modules=[static_embedding(tiny_bert), Dense(8, 4)], device="cpu")
     assert not is_plain_text_model(model)
     assert_equals_own_encode(model, texts)
     assert load_encoder(model).describe()["backend"] == "SentenceTransformer.encode"
+
+
+def static_embedding(tiny_bert: Path) -> StaticEmbedding:
+    from transformers import AutoTokenizer
+
+    return StaticEmbedding(AutoTokenizer.from_pretrained(tiny_bert).backend_tokenizer, embedding_dim=8)
 
 
 def test_wrapped_forward_takes_the_own_encode(make_encoder: MakeEncoder, texts: list[str]) -> None:
