@@ -50,6 +50,7 @@ __all__ = [
     "load_reports_through",
     "load_with_module_classes",
     "merge_feature_batches",
+    "networks_by",
     "pack_linear_weight",
     "packed_linear",
     "packed_linear_dtypes",
@@ -65,6 +66,21 @@ def load_with_module_classes(
 ) -> SentenceTransformer:
     """Load a model whose `modules.json` may name the given classes beside upstream's own."""
     return SentenceTransformer._load_with_module_classes(address, classes, **options)
+
+
+@contextmanager
+def networks_by(build: Callable[[Any], torch.nn.Module]) -> Iterator[None]:
+    """Let a function make the networks of the transformers that are loaded, of their configurations."""
+    load = Transformer._load_model
+
+    def made(self: Any, address: str, task: str, config: Any, *_: Any, **__: Any) -> torch.nn.Module:
+        return build(config)
+
+    Transformer._load_model = made
+    try:
+        yield
+    finally:
+        Transformer._load_model = load
 
 
 @contextmanager

@@ -35,6 +35,7 @@ ROOMS: dict[str, set[str]] = {
     "encoding": {"modules", "data"},
     "search": {"encoding", "modules", "data"},
     "evaluation": {"encoding", "data", "modules"},
+    "compression": {"data", "encoding", "modules", "evaluation"},
     "training": TRAINING,
     "classification": ABOVE_TRAINING,
     "multitask": ABOVE_TRAINING,

@@ -47,6 +47,7 @@ VERBS: dict[str, Verb | Group] = {
     "compare": Verb("compare:compare", "Compare encoders on the items that their records keep."),
     "export": Verb("export:export", "Write result records in another program's format."),
     "report": Verb("report:report", "Make tables, figures and comparisons of records."),
+    "compress": Verb("compress:compress", "Price smaller and faster forms of a model, and write one."),
     "card": Verb("card:card", "Write recorded results into the model card of a folder."),
     "distill": Verb("distill:distill", "Make a small, fast static student of an encoder on your documents."),
     "classify": Verb("classify:classify", "Name the class of each text."),

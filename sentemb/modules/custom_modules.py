@@ -12,15 +12,18 @@ from sentence_transformers import SentenceTransformer
 from torch import nn
 
 from sentemb._compat import load_with_module_classes
+from sentemb.modules.exported import exported_networks
 from sentemb.modules.flow import FlowModule
 from sentemb.modules.layer_pooling import LayerPooling
+from sentemb.modules.rounding import RoundedVectors
 from sentemb.modules.wk_pooling import WKPooling
 
-CUSTOM_MODULES: tuple[type[nn.Module], ...] = (FlowModule, LayerPooling, WKPooling)
+CUSTOM_MODULES: tuple[type[nn.Module], ...] = (FlowModule, LayerPooling, RoundedVectors, WKPooling)
 """Modules that plain sentence-transformers does not have."""
 
 
 def open_model(address: str, **options: Any) -> SentenceTransformer:
     """Load a sentence-transformers model that may hold modules of sentemb."""
     classes = {f"{module.__module__}.{module.__qualname__}": module for module in CUSTOM_MODULES}
-    return load_with_module_classes(address, classes, **options)
+    with exported_networks(address):
+        return load_with_module_classes(address, classes, **options)

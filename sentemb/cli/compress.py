@@ -1,0 +1,142 @@
+"""`sentemb compress`: what smaller and faster forms of a model cost on one's own text."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from sentemb.cli.console import next_step, progress_bar, say, show
+from sentemb.cli.options import DataDir, Markdown, Model, Overwrite, Seed, split_names
+from sentemb.errors import InputError
+
+if TYPE_CHECKING:
+    from sentemb.compression.write import Compressed
+    from sentemb.data.sts import ScoredPairs
+    from sentemb.evaluation import Difference
+    from sentemb.report.table import Table
+
+_DEV = "stsb"
+_MEGA = 1e6
+
+
+def compress(
+    model: Model,
+    texts: Annotated[str, typer.Option(help="Your documents: file, folder, or folder in BEIR's layout.")],
+    column: Annotated[str | None, typer.Option(help="Column of the text.")] = None,
+    sets: Annotated[
+        str | None,
+        typer.Option(help="STS sets or your own files of scored pairs; STS-B's dev set where it is there."),
+    ] = None,
+    only: Annotated[str | None, typer.Option(help="Variants, separated by commas; all by default.")] = None,
+    write: Annotated[str | None, typer.Option(help="The variant to write.")] = None,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Folder to write it to.")] = None,
+    tolerance: Annotated[float, typer.Option(min=0, help="Points of STS or NDCG@10 that it may lose.")] = 1.0,
+    record: Annotated[Path | None, typer.Option(help="JSON file with every number.")] = None,
+    overwrite: Overwrite = False,
+    seed: Seed = 0,
+    data_dir: DataDir = None,
+    markdown: Markdown = False,
+) -> None:
+    """Price the smaller forms of a model on your own documents, and write one.
+
+    float16 and bf16, int8 for ONNX Runtime and OpenVINO, fewer layers, fewer dimensions, rounded vectors:
+    bytes, texts a second, and what each loses on scored pairs and on queries cut from your documents.
+    """
+    from sentemb._files import refuse_existing, refuse_output_over_input, write_json
+    from sentemb.compression import compress as run
+    from sentemb.data.own_documents import read_own_documents
+    from sentemb.data.pseudo_tasks import pseudo_tasks
+
+    if (write is None) != (output is None):
+        raise InputError("--write and --output belong together", "name the variant and the folder for it")
+    if output is not None:
+        refuse_output_over_input(output, [model, texts])
+        if output.exists() and (not output.is_dir() or any(output.iterdir())):
+            raise InputError(f"{output} already exists", "choose another output or remove it")
+    if record is not None:
+        refuse_output_over_input(record, [texts])
+        refuse_existing(record, overwrite=overwrite)
+    documents = read_own_documents(texts, text_column=column, data_dir=data_dir)
+    tasks = pseudo_tasks(documents, count=150, most=500, seed=seed)
+    pairs = _pairs(sets, data_dir)
+    if not tasks:
+        say("too few documents to cut queries from: NDCG@10 is left out")
+    with progress_bar() as progress:
+        found = run(
+            model,
+            [document.whole for document in documents],
+            pairs=pairs,
+            tasks=tasks,
+            only=() if only is None else split_names(only),
+            wanted=write,
+            output=output,
+            tolerance=tolerance,
+            seed=seed,
+            progress=progress,
+        )
+    if record is not None:
+        rows = [row.to_json() for row in found.prices.rows]
+        write_json(record, {"sets": found.prices.pairs, "tasks": found.prices.tasks, "variants": rows})
+    show(_table(model, found), markdown=markdown)
+    _say_next(found, model, texts, output, tolerance)
+
+
+def _pairs(sets: str | None, data_dir: Path | None) -> list[ScoredPairs]:
+    from sentemb.evaluation.sts import load_sets
+
+    if sets is not None:
+        return load_sets(split_names(sets), data_dir=data_dir)
+    try:
+        return load_sets([_DEV], split="dev", data_dir=data_dir)
+    except InputError:
+        say("STS-B is not there (sentemb data fetch stsb), and no --sets are named: STS is left out")
+        return []
+
+
+def _table(model: str, found: Compressed) -> Table:
+    from sentemb.report.table import Table
+
+    prices = found.prices
+    rows = []
+    for row in prices.rows:
+        cells = (f"{row.bytes / _MEGA:.1f}", f"{row.vector_bytes:,}", f"{row.speed:,.0f}")
+        rows.append((row.name, *cells, *_cells(row.sts), *_cells(row.ndcg), "*" if row.best else ""))
+    delta = ("95 %", "p")
+    return Table(
+        title=f"Smaller forms of {model}",
+        header=("variant", "MB", "bytes/vector", "texts/s", "ΔSTS", *delta, "ΔNDCG@10", *delta, "best"),
+        rows=tuple(rows),
+        notes=(
+            *(f"{name}: {meaning}" for name, meaning in found.meanings.items()),
+            f"Δ in points from float32: Spearman on {', '.join(prices.pairs) or 'no pairs'}; NDCG@10 on "
+            f"queries cut from the documents, {', '.join(prices.tasks) or 'none'}",
+            f"texts/s: {prices.texts:,} of the documents, encoded in turns; best: no other row is as good "
+            "or better in every column",
+            *found.missing,
+        ),
+    )
+
+
+def _cells(one: Difference | None) -> tuple[str, str, str]:
+    if one is None or one.interval is None:
+        return "–", "–", "–"
+    low, high = one.interval
+    p = "<.001" if one.p < 0.001 else f"{one.p:.3f}".lstrip("0")
+    return f"{one.size:+.2f}", f"{low:+.2f} to {high:+.2f}", p
+
+
+def _say_next(found: Compressed, model: str, texts: str, output: Path | None, tolerance: float) -> None:
+    if output is not None:
+        next_step(f"sentemb eval sts {shlex.quote(str(output))}")
+        return
+    fit = [row for row in found.prices.rows[1:] if row.loss <= tolerance]
+    if not fit:
+        say(f"no variant loses {tolerance:g} points or less")
+        return
+    fastest = max(fit, key=lambda row: row.speed)
+    say(f"fastest within {tolerance:g} points: {fastest.name}")
+    command = f"sentemb compress {shlex.quote(model)} --texts {shlex.quote(texts)}"
+    next_step(f"{command} --only {fastest.name} --write {fastest.name} -o FOLDER")

@@ -1,0 +1,97 @@
+"""A transformer with fewer layers: those that its vectors miss least on the user's text."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sentence_transformers import SentenceTransformer
+from torch import nn
+
+from sentemb._compat import Dense, Normalize
+from sentemb.encoding import load_encoder
+from sentemb.encoding.view import with_modules
+from sentemb.errors import InputError
+
+# Of the mean square of a dimension: it keeps the map from fitting noise where there is little text.
+_RIDGE = 1e-2
+_CHOOSING = 200  # texts, to choose layers by
+
+
+def layers_of(model: SentenceTransformer) -> nn.ModuleList | None:
+    """The stack of layers of a model's transformer; None where it has none that is plain to see."""
+    network: Any = getattr(model[0], "model", None)
+    count = getattr(getattr(network, "config", None), "num_hidden_layers", None)
+    if not isinstance(network, nn.Module):
+        return None
+    stacks = [one for one in network.modules() if isinstance(one, nn.ModuleList) and len(one) == count]
+    return stacks[0] if len(stacks) == 1 else None
+
+
+def pruned(model: SentenceTransformer, count: int, texts: Sequence[str]) -> SentenceTransformer:
+    """Leave out layers, and map what is left to the vectors of the whole model.
+
+    Layers go one after the other, each time the one without which the vectors of the texts change least. A
+    linear map, by ridge regression on the same texts, then brings the vectors back.
+
+    Args:
+        model: The model; it is left as it is.
+        count: How many layers to keep.
+        texts: The user's texts.
+
+    Returns:
+        The smaller model.
+
+    Raises:
+        InputError: It has not more layers than that.
+    """
+    layers = layers_of(model)
+    if layers is None or not 0 < count < len(layers):
+        raise InputError(f"{count} is no number of layers to keep", "give fewer than the model has")
+    wanted = load_encoder(model).encode(texts)
+    few = texts[:_CHOOSING]
+    kept = list(range(len(layers)))
+    while len(kept) > count:
+        trials = [[one for one in kept if one != left] for left in kept]
+        kept = max(trials, key=lambda some: _nearness(_with_layers(model, some), few, wanted[: len(few)]))
+    smaller = _with_layers(model, kept)
+    found = load_encoder(smaller).encode(texts)
+    dense = _map(found, wanted)
+    return with_modules(smaller, [*smaller, dense, Normalize()])
+
+
+def _with_layers(model: SentenceTransformer, kept: Sequence[int]) -> SentenceTransformer:
+    smaller = copy.deepcopy(model)
+    layers = layers_of(smaller)
+    assert layers is not None  # as the model has them
+    some = [layers[number] for number in kept]
+    del layers[:]
+    layers.extend(some)
+    smaller[0].model.config.num_hidden_layers = len(some)
+    return smaller
+
+
+def _nearness(model: SentenceTransformer, texts: Sequence[str], wanted: NDArray[np.float32]) -> float:
+    found = load_encoder(model).encode(texts)
+    lengths = np.linalg.norm(found, axis=1) * np.linalg.norm(wanted, axis=1)
+    return float(((found * wanted).sum(axis=1) / np.maximum(lengths, 1e-12)).mean())
+
+
+def _map(found: NDArray[np.float32], wanted: NDArray[np.float32]) -> Dense:
+    """The linear map from vectors to others, as a module."""
+    products = found.T @ found
+    ridge = _RIDGE * np.trace(products) / len(products) * np.eye(len(products))
+    weight = np.linalg.solve(products + ridge, found.T @ wanted).T.astype(np.float32)
+    return linear(weight)
+
+
+def linear(weight: NDArray[np.float32]) -> Dense:
+    """A module that multiplies vectors by a matrix (out, in)."""
+    outputs, inputs = weight.shape
+    dense = Dense(inputs, outputs, bias=False, activation_function=nn.Identity())
+    dense.linear.weight.data = torch.from_numpy(np.ascontiguousarray(weight))
+    return dense

@@ -1,0 +1,246 @@
+"""int8 matrix products in an ONNX graph, calibrated on text, with what is sensitive left in float32.
+
+Activations get one scale and zero point for all tokens, weights one scale for each output. Alone that costs
+much: in many transformers a few channels are ten times as large as the rest, and the scale is theirs. So
+these channels are left out of the int8 product and go through a small float32 product beside it (as in
+LLM.int8(), but known beforehand); what is uneven among the rest is moved into the weights (SmoothQuant); the
+mean error on the text that is left goes into the bias; and a product that still loses much stays in float32.
+
+References:
+    Dettmers et al.: LLM.int8(): 8-bit Matrix Multiplication for Transformers at Scale. NeurIPS 2022.
+    Xiao et al.: SmoothQuant: Accurate and Efficient Post-Training Quantization for LLMs. ICML 2023.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+onnx: Any = import_module("onnx")  # its stubs do not know what protobuf makes
+
+Floats = NDArray[np.float32]
+Features = Mapping[str, NDArray[np.int64]]
+
+KEPT_CHANNELS = 16
+"""Input channels of a product that stay in float32: of MiniLM's 384 they carry most of the error."""
+MOST_ERROR = 1e-3
+"""A product stays in float32 if its int8 form loses more than this share of the output's variance."""
+_SMOOTHING = (0.0, 0.5, 0.65, 0.8)
+_TOKENS = 2000
+_LEAST_ROWS = 1000  # of a table that is worth rounding: the vocabulary's
+_LARGEST = 127
+
+
+class Product(NamedTuple):
+    """An int8 form of the products that share an input.
+
+    `scale` is what each channel is divided by before rounding, `kept` the channels that stay in float32,
+    `step` and `zero` the grid of the activations, `weights` and `steps` those of each product,
+    `shifts` what is to be added to each output, and `error` the share of the outputs' variance that is lost.
+    """
+
+    scale: Floats
+    kept: NDArray[np.intp]
+    step: float
+    zero: int
+    weights: list[NDArray[np.int8]]
+    steps: list[Floats]
+    shifts: list[Floats]
+    error: float
+
+
+def quantise(graph: Path, target: Path, batches: Sequence[Features]) -> dict[str, Any]:
+    """Write a graph with int8 products.
+
+    Args:
+        graph: The graph in float32, of `export_onnx`.
+        target: The file to write.
+        batches: Tokens of the text to calibrate on.
+
+    Returns:
+        For the record: how many products there are, and how many stay in float32.
+    """
+    model = onnx.load(str(graph))
+    found = _products(model)
+    inputs = _inputs(graph, [*found], batches)
+    constants = {one.name: one for one in model.graph.initializer}
+    kept = 0
+    replaced = _rounded_tables(model)
+    for name, nodes in found.items():
+        weights = [onnx.numpy_helper.to_array(constants[node.input[1]]) for node in nodes]
+        product = best_product(inputs[name], weights)
+        if product.error > MOST_ERROR:
+            kept += len(nodes)
+            continue
+        before, each = _rewritten(model, name, nodes, weights, product)
+        for number, node in enumerate(nodes):
+            replaced[node.name] = [*(before if number == 0 else ()), *each[number]]
+    rest = [new for node in model.graph.node for new in replaced.get(node.name, [node])]
+    del model.graph.node[:]
+    model.graph.node.extend(rest)
+    _drop_unused(model)
+    onnx.checker.check_model(model)
+    onnx.save(model, str(target))
+    return {"products": sum(map(len, found.values())), "in_float32": kept}
+
+
+def best_product(inputs: Floats, weights: Sequence[Floats]) -> Product:
+    """The int8 form that changes the outputs least.
+
+    Args:
+        inputs: Rows of the input, shape (tokens, channels).
+        weights: Of each product, shape (channels, outputs).
+    """
+    forms = (_product(inputs, weights, smoothing) for smoothing in _SMOOTHING)
+    return min(forms, key=lambda form: form.error)
+
+
+def _product(inputs: Floats, weights: Sequence[Floats], smoothing: float) -> Product:
+    largest = np.abs(inputs).max(axis=0)
+    kept = np.sort(np.argsort(-largest, kind="stable")[: min(KEPT_CHANNELS, inputs.shape[1] // 8)])
+    rest = np.ones(inputs.shape[1], dtype=bool)
+    rest[kept] = False
+    scale = _scale(largest, np.max([np.abs(one).max(axis=1) for one in weights], axis=0), smoothing)
+    scaled = inputs / scale
+    low, high = min(0.0, float(scaled[:, rest].min())), max(0.0, float(scaled[:, rest].max()))
+    step = (high - low) / 255 or 1.0
+    zero = round(-low / step)
+    rounded = ((np.rint(scaled / step) + zero).clip(0, 255) - zero) * step
+    codes, steps, shifts = [], [], []
+    lost = total = 0.0
+    for one in weights:
+        wide = np.where(rest[:, None], one * scale[:, None], 0)
+        own = np.maximum(np.abs(wide).max(axis=0), 1e-12) / _LARGEST
+        code = np.rint(wide / own).astype(np.int8)
+        right = inputs @ one
+        error = right - rounded @ (code * own) - inputs[:, kept] @ one[kept]
+        shift = error.mean(axis=0)
+        lost += float(np.square(error - shift).sum())
+        total += float(np.square(right - right.mean(axis=0)).sum())
+        codes.append(code)
+        steps.append(own.astype(np.float32))
+        shifts.append(shift.astype(np.float32))
+    return Product(scale, kept, step, zero, codes, steps, shifts, lost / total if total else 0.0)
+
+
+def _scale(largest: Floats, weights: Floats, smoothing: float) -> Floats:
+    """What each channel is divided by; in the middle it is 1."""
+    if not smoothing:
+        return np.ones_like(largest)
+    floor = 0.05 * np.median(weights)
+    scale = np.maximum(largest, 1e-3) ** smoothing / np.maximum(weights, floor) ** (1 - smoothing)
+    return (scale / np.median(scale)).astype(np.float32)
+
+
+def _products(model: Any) -> dict[str, list[Any]]:
+    """The products with constant weights, by the name of their input."""
+    constants = {one.name for one in model.graph.initializer if len(one.dims) == 2}
+    found: dict[str, list[Any]] = {}
+    for node in model.graph.node:
+        if node.op_type == "MatMul" and node.input[1] in constants:
+            found.setdefault(node.input[0], []).append(node)
+    return found
+
+
+def _inputs(graph: Path, names: Sequence[str], batches: Sequence[Features]) -> dict[str, Floats]:
+    """Rows of some tensors on real tokens, padding left out, each of shape (tokens, channels)."""
+    model = onnx.load(str(graph))
+    types = onnx.TensorProto
+    model.graph.output.extend(onnx.helper.make_tensor_value_info(name, types.FLOAT, None) for name in names)
+    runtime: Any = import_module("onnxruntime")
+    options = runtime.SessionOptions()
+    options.intra_op_num_threads, options.log_severity_level = 1, 3
+    session = runtime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    asked = {one.name for one in session.get_inputs()}
+    rows: dict[str, list[Floats]] = {name: [] for name in names}
+    each = -(-_TOKENS // len(batches))
+    generator = np.random.default_rng(0)
+    for batch in batches:
+        real = np.flatnonzero(batch["attention_mask"].ravel())
+        drawn = generator.permutation(real)[:each]
+        outputs = session.run([*names], {key: value for key, value in batch.items() if key in asked})
+        for name, output in zip(names, outputs, strict=True):
+            rows[name].append(output.reshape(-1, output.shape[-1])[drawn])
+    return {name: np.concatenate(parts) for name, parts in rows.items()}
+
+
+def _rewritten(
+    model: Any, name: str, nodes: Sequence[Any], weights: Sequence[Floats], product: Product
+) -> tuple[list[Any], list[list[Any]]]:
+    """The nodes before the products, and those of each one."""
+    make = onnx.helper.make_node
+
+    def constant(label: str, value: NDArray[Any]) -> str:
+        model.graph.initializer.append(onnx.numpy_helper.from_array(value, f"{name}.{label}"))
+        return f"{name}.{label}"
+
+    grid = [
+        constant("step", np.array(product.step, dtype=np.float32)),
+        constant("zero", np.array(product.zero, dtype=np.uint8)),
+    ]
+    factor = constant("factor", (1 / product.scale).astype(np.float32))
+    before = [
+        make("Mul", [name, factor], [f"{name}.scaled"]),
+        make("QuantizeLinear", [f"{name}.scaled", *grid], [f"{name}.codes"]),
+        make("DequantizeLinear", [f"{name}.codes", *grid], [f"{name}.rounded"]),
+        make("Gather", [name, constant("kept", product.kept.astype(np.int64))], [f"{name}.few"], axis=-1),
+    ]
+    each = []
+    for number, (node, weight) in enumerate(zip(nodes, weights, strict=True)):
+        own = f"{name}.{number}"
+        codes = constant(f"{number}.weights", product.weights[number])
+        steps = constant(f"{number}.steps", product.steps[number])
+        zeros = constant(f"{number}.zeros", np.zeros(len(product.steps[number]), dtype=np.int8))
+        few = constant(f"{number}.few", np.ascontiguousarray(weight[product.kept]))
+        shift = constant(f"{number}.shift", product.shifts[number])
+        each.append(
+            [
+                make("DequantizeLinear", [codes, steps, zeros], [f"{own}.dequantised"], axis=1),
+                make("MatMul", [f"{name}.rounded", f"{own}.dequantised"], [f"{own}.most"]),
+                make("MatMul", [f"{name}.few", few], [f"{own}.rest"]),
+                make("Add", [f"{own}.most", f"{own}.rest"], [f"{own}.sum"]),
+                make("Add", [f"{own}.sum", shift], [node.output[0]]),
+            ]
+        )
+    return before, each
+
+
+def _rounded_tables(model: Any) -> dict[str, list[Any]]:
+    """The nodes in place of each look-up in a large table: a byte for a number, a scale for each row."""
+    make, numpy_helper = onnx.helper.make_node, onnx.numpy_helper
+    tables = {one.name: one for one in model.graph.initializer if len(one.dims) == 2}
+    replaced = {}
+    for node in model.graph.node:
+        table = tables.get(node.input[0]) if node.op_type == "Gather" else None
+        if table is None or table.dims[0] < _LEAST_ROWS:
+            continue
+        values = numpy_helper.to_array(table)
+        steps = np.maximum(np.abs(values).max(axis=1, keepdims=True), 1e-12) / _LARGEST
+        own = f"{node.output[0]}.table"
+        parts = {"codes": np.rint(values / steps).astype(np.int8), "steps": steps.astype(np.float32)}
+        for label, part in parts.items():
+            model.graph.initializer.append(numpy_helper.from_array(part, f"{own}.{label}"))
+        replaced[node.name] = [
+            make("Gather", [f"{own}.codes", node.input[1]], [f"{own}.rows"], axis=0),
+            make("Cast", [f"{own}.rows"], [f"{own}.floats"], to=onnx.TensorProto.FLOAT),
+            make("Gather", [f"{own}.steps", node.input[1]], [f"{own}.scales"], axis=0),
+            make("Mul", [f"{own}.floats", f"{own}.scales"], [node.output[0]]),
+        ]
+    return replaced
+
+
+def _drop_unused(model: Any) -> None:
+    used = set(_names(model))
+    kept = [one for one in model.graph.initializer if one.name in used]
+    del model.graph.initializer[:]
+    model.graph.initializer.extend(kept)
+
+
+def _names(model: Any) -> Iterator[str]:
+    for node in model.graph.node:
+        yield from node.input

@@ -1,0 +1,210 @@
+"""The smaller forms of a model, each a folder that is written, loaded and priced in the same way."""
+
+from __future__ import annotations
+
+import copy
+import shutil
+import tempfile
+from collections.abc import Callable, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from sentence_transformers import SentenceTransformer
+
+from sentemb._compat import Normalize
+from sentemb._files import read_json, write_json
+from sentemb.compression.export import convert_to_openvino, export_onnx
+from sentemb.compression.prune import layers_of, linear, pruned
+from sentemb.encoding import load_encoder
+from sentemb.encoding.batching import batches, tokenise
+from sentemb.encoding.sentence import is_plain_text_model
+from sentemb.encoding.view import with_modules
+from sentemb.modules.exported import EXPORTED
+from sentemb.modules.rounding import RoundedVectors, Rounding
+
+WHOLE = "float32"
+"""The model as it is, which the others are compared with."""
+_RUNTIMES = {"onnx": ("onnxruntime", "onnx", "onnxscript"), "openvino": ("openvino", "onnx", "onnxscript")}
+_CALIBRATION_TOKENS = 2048  # in a batch
+_TEXTS = 600  # that are drawn to calibrate on
+_SMALLEST = 8  # dimensions
+
+
+class Original(NamedTuple):
+    """What variants are made of."""
+
+    model: SentenceTransformer
+    texts: Sequence[str]  # of the user, to calibrate on
+
+
+class Variant(NamedTuple):
+    """A form of a model.
+
+    Attributes:
+        name: What `--write` and tables call it.
+        meaning: What it is, in a few words.
+        build: Writes it into an empty folder and says for the record what was done.
+    """
+
+    name: str
+    meaning: str
+    build: Callable[[Path], dict[str, Any]]
+
+
+def variants_of(original: Original) -> tuple[list[Variant], list[str]]:
+    """The variants that a model allows on this machine, itself first, and why others are missing."""
+    model = original.model
+    found = [Variant(WHOLE, "the model as it is", lambda folder: _save(model, folder))]
+    missing: list[str] = []
+    if is_plain_text_model(model) and next(model.parameters()).dtype == torch.float32:
+        found += _of_transformers(original, missing)
+    else:
+        missing.append("only vectors are made smaller: the model is no plain float32 text transformer")
+    found += _of_vectors(original)
+    return found, missing
+
+
+def _of_transformers(original: Original, missing: list[str]) -> list[Variant]:
+    model = original.model
+    found = [
+        Variant("float16", "stored in float16, computed in float32", lambda folder: _half(model, folder))
+    ]
+    if not any(True for module in list(model)[1:] for _ in module.parameters()):
+        found.append(Variant("bf16", "stored and computed in bfloat16", lambda folder: _brief(model, folder)))
+    graphs = _Graphs(original)
+    for backend, needed in _RUNTIMES.items():
+        if lacking := [name for name in needed if find_spec(name) is None]:
+            missing.append(f"{backend}: {', '.join(lacking)} not installed (pip install 'sentemb[compress]')")
+            continue
+        found += [
+            Variant(backend, f"float32 in {backend}", _exporter(graphs, backend, rounded=False)),
+            Variant(f"int8-{backend}", f"int8 in {backend}", _exporter(graphs, backend, rounded=True)),
+        ]
+    layers = len(layers_of(model) or ())
+    found += [
+        Variant(f"layers-{count}", f"{count} of its {layers} layers", _pruner(original, count))
+        for count in sorted({-(-2 * layers // 3), layers // 2}, reverse=True)
+        if 0 < count < layers
+    ]
+    return found
+
+
+def _of_vectors(original: Original) -> list[Variant]:
+    dimension = load_encoder(original.model).dimension
+    found = [
+        Variant(f"dimensions-{kept}", f"the first {kept} dimensions", _truncater(original.model, kept))
+        for kept in (dimension // 2, dimension // 4)
+        if kept >= _SMALLEST
+    ]
+    kinds: tuple[Rounding, ...] = ("int8", "binary")
+    found += [
+        Variant(f"{kind}-vectors", f"{kind} vectors", _rounder(original, dimension, kind)) for kind in kinds
+    ]
+    return found
+
+
+def calibration_texts(texts: Sequence[str], *, seed: int) -> list[str]:
+    """Draw the texts that variants are calibrated on."""
+    drawn = np.random.default_rng(seed).permutation(len(texts))[:_TEXTS]
+    return [texts[number] for number in drawn]
+
+
+def _save(model: SentenceTransformer, folder: Path) -> dict[str, Any]:
+    model.save_pretrained(str(folder), create_model_card=False)
+    return {}
+
+
+def _half(model: SentenceTransformer, folder: Path) -> dict[str, Any]:
+    """Weights in float16; the configuration asks for float32, in which any processor computes well."""
+    _save(_in(model, torch.float16), folder)
+    config = folder / "config.json"
+    write_json(config, {**read_json(config), "dtype": "float32"})
+    return {"stored": "float16", "computed": "float32"}
+
+
+def _brief(model: SentenceTransformer, folder: Path) -> dict[str, Any]:
+    _save(_in(model, torch.bfloat16), folder)
+    return {"stored": "bfloat16", "computed": "bfloat16"}
+
+
+def _in(model: SentenceTransformer, dtype: torch.dtype) -> SentenceTransformer:
+    copied = copy.deepcopy(model)
+    copied[0].model.to(dtype)
+    return copied
+
+
+def _exporter(graphs: _Graphs, backend: str, *, rounded: bool) -> Callable[[Path], dict[str, Any]]:
+    def build(folder: Path) -> dict[str, Any]:
+        _save(graphs.original.model, folder)
+        for weights in folder.glob("*.safetensors*"):
+            weights.unlink()
+        graph, told = graphs.rounded() if rounded else (graphs.whole(), {})
+        target = folder / EXPORTED[backend]
+        target.parent.mkdir()
+        if backend == "onnx":
+            shutil.copyfile(graph, target)
+        else:
+            convert_to_openvino(graph, target)
+        return told
+
+    return build
+
+
+class _Graphs:
+    """The ONNX graphs of a model, made once for all runtimes."""
+
+    def __init__(self, original: Original) -> None:
+        self.original = original
+        self._place = tempfile.TemporaryDirectory(prefix="sentemb-graphs-")
+        self._told: dict[str, Any] | None = None
+
+    def whole(self) -> Path:
+        """In float32."""
+        file = Path(self._place.name, "whole.onnx")
+        if not file.exists():
+            export_onnx(self.original.model[0], file)
+        return file
+
+    def rounded(self) -> tuple[Path, dict[str, Any]]:
+        """In int8, and for the record how."""
+        from sentemb.compression.quantisation import quantise
+
+        file = Path(self._place.name, "rounded.onnx")
+        if self._told is None:
+            tokens = tokenise(self.original.model[0].tokenizer, self.original.texts)
+            given = [
+                {name: column.numpy() for name, column in tokens.batch(rows).items()}
+                for rows in batches(tokens.lengths, token_budget=_CALIBRATION_TOKENS)
+            ]
+            self._told = {
+                "calibrated_on": len(self.original.texts),
+                **quantise(self.whole(), file, given),
+            }
+        return file, self._told
+
+
+def _pruner(original: Original, count: int) -> Callable[[Path], dict[str, Any]]:
+    return lambda folder: _save(pruned(original.model, count, original.texts), folder)
+
+
+def _truncater(model: SentenceTransformer, kept: int) -> Callable[[Path], dict[str, Any]]:
+    def build(folder: Path) -> dict[str, Any]:
+        dimension = load_encoder(model).dimension
+        cut = linear(np.eye(kept, dimension, dtype=np.float32))
+        return _save(with_modules(model, [*model, cut, Normalize()]), folder)
+
+    return build
+
+
+def _rounder(original: Original, dimension: int, kind: Rounding) -> Callable[[Path], dict[str, Any]]:
+    def build(folder: Path) -> dict[str, Any]:
+        vectors = torch.from_numpy(load_encoder(original.model).encode(original.texts))
+        rounding = RoundedVectors(dimension, kind)
+        if kind == "int8":
+            rounding.fit(vectors)
+        return _save(with_modules(original.model, [*original.model, rounding]), folder)
+
+    return build

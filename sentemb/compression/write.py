@@ -1,0 +1,127 @@
+"""Build all variants of a model, price them, and write the one that is asked for."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from transformers.utils import logging as transformers_logging
+
+from sentemb._files import new_folder, write_json
+from sentemb.compression.price import Prices, price
+from sentemb.compression.variants import WHOLE, Original, Variant, calibration_texts, variants_of
+from sentemb.data.retrieval import RetrievalSet
+from sentemb.data.sts import ScoredPairs
+from sentemb.errors import InputError
+from sentemb.modules import load
+
+TOLERANCE = 1.0
+"""Points of STS or NDCG@10 that a variant may lose to be written."""
+_SPEED_TEXTS = 256
+_RECORD = "compression.json"
+
+
+class Compressed(NamedTuple):
+    """What `compress` found.
+
+    Attributes:
+        prices: Of all variants.
+        meanings: What each is, by name.
+        missing: Why other variants are not there.
+    """
+
+    prices: Prices
+    meanings: dict[str, str]
+    missing: list[str]
+
+
+def compress(
+    model: str | Path,
+    texts: Sequence[str],
+    *,
+    pairs: Sequence[ScoredPairs] = (),
+    tasks: Sequence[RetrievalSet] = (),
+    only: Sequence[str] = (),
+    wanted: str | None = None,
+    output: Path | None = None,
+    tolerance: float = TOLERANCE,
+    seed: int = 0,
+    progress: Callable[[str, int, int], None] = lambda stage, done, total: None,
+) -> Compressed:
+    """Price the smaller forms of a model, and write one.
+
+    Args:
+        model: Name, folder or hub id.
+        texts: The user's texts: variants are calibrated and timed on them.
+        pairs: Scored pairs to price them on.
+        tasks: Queries to price them on.
+        only: Names of the variants; all by default.
+        wanted: The variant to write.
+        output: The folder to write it to.
+        tolerance: Points of STS or NDCG@10 that it may lose.
+        seed: Of every draw.
+        progress: Takes a stage, and how much of how much of it is done.
+
+    Returns:
+        The prices.
+
+    Raises:
+        InputError: The model or a variant is not there, or the wanted one loses more than it may; its price
+            is in the message, and nothing is written.
+    """
+    if not texts or not (pairs or tasks):
+        raise InputError("there is nothing to price a variant on", "give documents, or scored pairs")
+    transformers_logging.disable_progress_bar()  # a bar for every folder that is written
+    original = Original(load(model, device="cpu"), calibration_texts(texts, seed=seed))
+    variants, missing = variants_of(original)
+    variants = _chosen(variants, [*only, *([] if wanted is None else [wanted])] if only else [], wanted)
+    with tempfile.TemporaryDirectory(prefix="sentemb-compress-") as place:
+        folders, told = {}, {}
+        for done, variant in enumerate(variants):
+            progress(f"making {variant.name}", done, len(variants))
+            folders[variant.name] = Path(place, variant.name)
+            folders[variant.name].mkdir()
+            told[variant.name] = variant.build(folders[variant.name])
+        prices = price(
+            folders,
+            pairs,
+            tasks,
+            original.texts[:_SPEED_TEXTS],
+            cache=Path(place, "vectors"),
+            seed=seed,
+            progress=progress,
+        )
+        if wanted is not None and output is not None:
+            refuse_losses(prices, wanted, tolerance)
+            with new_folder(output) as partial:
+                shutil.copytree(folders[wanted], partial, dirs_exist_ok=True)
+                record = {**prices.find(wanted).to_json(), "made": told[wanted], "tolerance": tolerance}
+                write_json(partial / _RECORD, record)
+    return Compressed(prices, {one.name: one.meaning for one in variants}, missing)
+
+
+def refuse_losses(prices: Prices, wanted: str, tolerance: float) -> None:
+    """Refuse a variant that loses more than it may."""
+    row = prices.find(wanted)
+    if row.loss <= tolerance:
+        return
+    losses = [
+        f"{one.size:+.2f} {label}"
+        for label, one in (("STS", row.sts), ("NDCG@10", row.ndcg))
+        if one is not None and -one.size > tolerance
+    ]
+    raise InputError(
+        f"{wanted} loses more than {tolerance:g} points: {', '.join(losses)}",
+        "write another variant, or raise --tolerance",
+    )
+
+
+def _chosen(variants: list[Variant], only: Sequence[str], wanted: str | None) -> list[Variant]:
+    known = [one.name for one in variants]
+    for name in [*only, *([] if wanted is None else [wanted])]:
+        if name not in known:
+            raise InputError(f"no variant {name!r} of this model", f"choose one of {', '.join(known)}")
+    return [one for one in variants if not only or one.name in (WHOLE, *only)]

@@ -1,0 +1,151 @@
+"""Networks in ONNX Runtime's or OpenVINO's format, in the place of a transformer's torch weights."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from transformers.modeling_outputs import BaseModelOutput
+
+from sentemb._compat import networks_by
+from sentemb.errors import InputError
+
+EXPORTED = {"onnx": "onnx/model.onnx", "openvino": "openvino/openvino_model.xml"}
+"""Where a network lies in its model's folder, by the backend of sentence-transformers that looks there."""
+
+_INSTALL = "pip install 'sentemb[compress]'"
+_Run = Callable[[Mapping[str, NDArray[np.int64]]], NDArray[np.float32]]
+
+
+class ExportedNetwork(nn.Module):
+    """A network that a runtime computes: token numbers in, the last layer's token vectors out.
+
+    It has no weights that could be trained. Its checksum is in the state, and so in a model's fingerprint.
+
+    Args:
+        file: The network, `.onnx` or `.xml`.
+        config: The configuration of the transformer that it was made of.
+
+    Raises:
+        InputError: The runtime is not installed, or cannot read the file.
+    """
+
+    checksum: Tensor
+
+    def __init__(self, file: Path, config: Any) -> None:
+        super().__init__()
+        self.config, self.file = config, file
+        openers = {".onnx": _open_onnx, ".xml": _open_openvino}
+        try:
+            self._inputs, self._run, self.runtime = openers[file.suffix](file)
+        except ModuleNotFoundError as error:
+            raise InputError(f"{file} needs {error.name}, which is not installed", _INSTALL) from error
+        except Exception as error:  # each runtime has exceptions of its own
+            reason = " ".join(str(error).split())[:200]
+            raise InputError(f"{file} cannot be read: {reason}", "write or download it again") from error
+        self.register_buffer("checksum", torch.frombuffer(bytearray(_checksum(file)), dtype=torch.uint8))
+
+    def forward(
+        self,
+        input_ids: Tensor,
+        attention_mask: Tensor,
+        token_type_ids: Tensor | None = None,
+        **_: Any,
+    ) -> BaseModelOutput:
+        """Token vectors (batch, tokens, dimension) of token numbers (batch, tokens)."""
+        given = {"input_ids": input_ids, "attention_mask": attention_mask}
+        if "token_type_ids" in self._inputs:
+            given["token_type_ids"] = (
+                torch.zeros_like(input_ids) if token_type_ids is None else token_type_ids
+            )
+        found = self._run({name: tensor.cpu().numpy() for name, tensor in given.items()})
+        return BaseModelOutput(last_hidden_state=torch.from_numpy(found).to(input_ids.device))
+
+    def get_input_embeddings(self) -> None:
+        """Nothing: the embeddings are inside."""
+
+    def save_pretrained(self, folder: str, **_: Any) -> None:
+        """Copy the network to its place in a folder."""
+        target = Path(folder, EXPORTED["onnx" if self.file.suffix == ".onnx" else "openvino"])
+        target.parent.mkdir(parents=True, exist_ok=True)
+        for source, name in zip(_files(self.file), _files(target), strict=True):
+            shutil.copyfile(source, name)
+        self.config.save_pretrained(folder)
+
+
+def exported_file(folder: Path) -> Path | None:
+    """The network of a folder that has no weights for torch; None of any other."""
+    if any(folder.glob("*.safetensors")):
+        return None
+    return next((folder / name for name in EXPORTED.values() if (folder / name).is_file()), None)
+
+
+@contextmanager
+def exported_networks(address: str) -> Iterator[None]:
+    """Let a model folder without torch weights be loaded with the network that it has."""
+    file = exported_file(Path(address))
+    if file is None:
+        yield
+        return
+    with networks_by(lambda config: ExportedNetwork(file, config)):
+        yield
+
+
+def _open_onnx(file: Path) -> tuple[set[str], _Run, str]:
+    runtime: Any = import_module("onnxruntime")
+    options = runtime.SessionOptions()
+    # Batches go side by side, one thread each: the same bits at any number of threads.
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.log_severity_level = 3
+    session = runtime.InferenceSession(str(file), options, providers=["CPUExecutionProvider"])
+
+    def run(given: Mapping[str, NDArray[np.int64]]) -> NDArray[np.float32]:
+        found: NDArray[np.float32] = session.run(None, dict(given))[0]
+        return found
+
+    names = {one.name for one in session.get_inputs()}
+    return names, run, f"onnxruntime {runtime.__version__}"
+
+
+def _open_openvino(file: Path) -> tuple[set[str], _Run, str]:
+    runtime: Any = import_module("openvino")
+    threads = torch.get_num_threads()
+    settings = {
+        "INFERENCE_NUM_THREADS": threads,
+        "NUM_STREAMS": threads,  # one thread each
+        # Left to itself, it computes in bfloat16 where the processor can.
+        "INFERENCE_PRECISION_HINT": "f32",
+    }
+    compiled = runtime.Core().compile_model(str(file), "CPU", settings)
+    own = threading.local()
+
+    def run(given: Mapping[str, NDArray[np.int64]]) -> NDArray[np.float32]:
+        if not hasattr(own, "request"):
+            own.request = compiled.create_infer_request()
+        # A copy: the next batch is written over it.
+        return np.array(own.request.infer(dict(given))[0], dtype=np.float32)
+
+    names = {one.get_any_name() for one in compiled.inputs}
+    return names, run, f"openvino {runtime.__version__}"
+
+
+def _files(network: Path) -> list[Path]:
+    """OpenVINO keeps weights beside the graph."""
+    return [network, network.with_suffix(".bin")] if network.suffix == ".xml" else [network]
+
+
+def _checksum(network: Path) -> bytes:
+    digest = hashlib.sha256()
+    for file in _files(network):
+        digest.update(file.read_bytes())
+    return digest.digest()

@@ -1,0 +1,187 @@
+from __future__ import annotations
+
+import shutil
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sentence_transformers import SentenceTransformer
+
+from sentemb.compression import compress
+from sentemb.compression.variants import Original, variants_of
+from sentemb.data.sts import ScoredPairs, Subset
+from sentemb.encoding import load_encoder
+from sentemb.encoding.encoder import Vectors
+from sentemb.errors import InputError
+from sentemb.evaluation import evaluate_pairs
+from tests.conftest import WORDS
+
+pytestmark = pytest.mark.skipif(
+    any(find_spec(name) is None for name in ("onnx", "onnxruntime", "onnxscript", "openvino")),
+    reason="needs the extra compress",
+)
+
+
+def drawn(count: int, seed: int) -> list[str]:
+    generator = np.random.default_rng(seed)
+    plain = [word for word in WORDS if not word.startswith("#")]
+    return [" ".join(generator.choice(plain, size=generator.integers(3, 9))) for _ in range(count)]
+
+
+@pytest.fixture
+def pairs() -> ScoredPairs:
+    first, second = drawn(40, 1), drawn(40, 2)
+    gold = np.array([len({*a.split()} & {*b.split()}) for a, b in zip(first, second, strict=True)], float)
+    return ScoredPairs("own", "dev", first, second, gold, (Subset("own", 0, 40),))
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory, _tiny_encoder: SentenceTransformer) -> dict[str, Path]:
+    """Every variant of the tiny model."""
+    variants, missing = variants_of(Original(_tiny_encoder, drawn(60, 0)))
+    assert missing == []
+    found = {}
+    for variant in variants:
+        found[variant.name] = tmp_path_factory.mktemp(variant.name)
+        variant.build(found[variant.name])
+    return found
+
+
+def vectors_of(folder: Path) -> Vectors:
+    return load_encoder(folder).encode(drawn(30, 3))
+
+
+def nearness(first: Vectors, second: Vectors) -> float:
+    lengths = np.linalg.norm(first, axis=1) * np.linalg.norm(second, axis=1)
+    return float(((first * second).sum(axis=1) / lengths).min())
+
+
+def test_every_variant_is_made(folders: dict[str, Path]) -> None:
+    assert [*folders] == [
+        "float32",
+        "float16",
+        "bf16",
+        "onnx",
+        "int8-onnx",
+        "openvino",
+        "int8-openvino",
+        "layers-2",
+        "layers-1",
+        "dimensions-8",
+        "int8-vectors",
+        "binary-vectors",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "least"),
+    [("float16", 0.99999), ("bf16", 0.999), ("int8-onnx", 0.995), ("int8-vectors", 0.999)],
+)
+def test_rounded_variants_give_nearly_the_same_vectors(
+    folders: dict[str, Path], name: str, least: float
+) -> None:
+    assert least < nearness(vectors_of(folders[name]), vectors_of(folders["float32"])) < 1.0000001
+
+
+@pytest.mark.parametrize("backend", ["onnx", "openvino"])
+def test_a_converted_network_computes_the_same(folders: dict[str, Path], backend: str) -> None:
+    assert np.allclose(vectors_of(folders[backend]), vectors_of(folders["float32"]), atol=1e-5)
+    assert not any(folders[backend].glob("*.safetensors"))
+
+
+def test_both_runtimes_compute_the_same_int8_graph(folders: dict[str, Path]) -> None:
+    assert nearness(vectors_of(folders["int8-onnx"]), vectors_of(folders["int8-openvino"])) > 0.9999
+
+
+def test_plain_onnxruntime_reads_what_was_written(folders: dict[str, Path]) -> None:
+    import onnxruntime
+
+    session = onnxruntime.InferenceSession(str(folders["onnx"] / "onnx" / "model.onnx"))
+    encoder: Any = load_encoder(folders["float32"])
+    features = encoder.model.preprocess(["the cat sat", "a dog ran in park"])
+    names = [one.name for one in session.get_inputs()]
+    found = session.run(None, {name: features[name].numpy() for name in names})[0]
+    wanted = encoder.model[0](dict(features))["token_embeddings"]
+    real = features["attention_mask"].numpy().astype(bool)
+    assert np.allclose(found[real], wanted.detach().numpy()[real], atol=1e-5)
+
+
+def test_plain_sentence_transformers_reads_what_needs_no_runtime(folders: dict[str, Path]) -> None:
+    for name in ("float16", "layers-2", "dimensions-8"):
+        plain = SentenceTransformer(str(folders[name]), device="cpu").encode(drawn(30, 3))
+        assert np.allclose(plain, vectors_of(folders[name]), atol=1e-5)
+
+
+def test_fewer_dimensions_are_the_first_ones_at_length_one(folders: dict[str, Path]) -> None:
+    whole, cut = vectors_of(folders["float32"])[:, :8], vectors_of(folders["dimensions-8"])
+    assert np.allclose(whole / np.linalg.norm(whole, axis=1, keepdims=True), cut, atol=1e-5)
+
+
+def test_binary_vectors_are_signs(folders: dict[str, Path]) -> None:
+    assert np.array_equal(
+        vectors_of(folders["binary-vectors"]), np.where(vectors_of(folders["float32"]) > 0, 1, -1)
+    )
+
+
+def test_variants_have_fingerprints_of_their_own(folders: dict[str, Path]) -> None:
+    found = {name: load_encoder(folder).fingerprint for name, folder in folders.items()}
+    assert len({*found.values()}) == len(found)
+
+
+def test_a_damaged_graph_is_one_line(folders: dict[str, Path], tmp_path: Path) -> None:
+    folder = tmp_path / "damaged"
+    shutil.copytree(folders["onnx"], folder)
+    (folder / "onnx" / "model.onnx").write_bytes(b"no graph")
+    with pytest.raises(InputError, match=r"model\.onnx cannot be read"):
+        load_encoder(folder)
+
+
+def test_the_written_folder_scores_as_the_table_says(
+    folders: dict[str, Path], pairs: ScoredPairs, tmp_path: Path
+) -> None:
+    model, output = folders["float32"], tmp_path / "out"
+    found = compress(
+        model,
+        drawn(60, 0),
+        pairs=[pairs],
+        only=["int8-vectors"],
+        wanted="int8-vectors",
+        output=output,
+        tolerance=100,
+    )
+    row = found.prices.find("int8-vectors")
+    assert row.sts is not None and row.vector_bytes == 16
+    first, second = (evaluate_pairs(one, [pairs]).score("own") for one in (model, output))
+    assert row.sts.size == pytest.approx(second - first, abs=1e-6)
+    assert (output / "compression.json").is_file()
+
+
+def test_a_variant_that_loses_too_much_is_not_written(
+    folders: dict[str, Path], pairs: ScoredPairs, tmp_path: Path
+) -> None:
+    output = tmp_path / "out"
+    with pytest.raises(InputError, match=r"binary-vectors loses more than 0 points: -\d+\.\d\d STS"):
+        compress(
+            folders["float32"],
+            drawn(60, 0),
+            pairs=[gold_of(folders["float32"], pairs)],
+            only=["binary-vectors"],
+            wanted="binary-vectors",
+            output=output,
+            tolerance=0,
+        )
+    assert not output.exists()
+
+
+def gold_of(folder: Path, pairs: ScoredPairs) -> ScoredPairs:
+    """The same pairs, scored by the model itself, so that every change of it is a loss."""
+    first, second = (load_encoder(folder).encode(texts) for texts in (pairs.first, pairs.second))
+    cosines = (first * second).sum(axis=1) / np.linalg.norm(first, axis=1) / np.linalg.norm(second, axis=1)
+    return ScoredPairs("own", "dev", pairs.first, pairs.second, cosines.astype(float), pairs.subsets)
+
+
+def test_an_unknown_variant_is_one_line(folders: dict[str, Path], pairs: ScoredPairs) -> None:
+    with pytest.raises(InputError, match="no variant 'int4' of this model"):
+        compress(folders["float32"], drawn(60, 0), pairs=[pairs], only=["int4"])
