@@ -35,7 +35,6 @@ ROOMS: dict[str, set[str]] = {
     "encoding": {"modules", "data"},
     "search": {"encoding", "modules", "data"},
     "evaluation": {"encoding", "data", "modules"},
-    "compression": {"data", "encoding", "modules", "evaluation"},
     "training": TRAINING,
     "classification": ABOVE_TRAINING,
     "multitask": ABOVE_TRAINING,
