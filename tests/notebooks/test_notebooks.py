@@ -53,6 +53,23 @@ assert measured.loc["HNSW", "recall@10"] > 0.95
 assert same_answers
 assert "was built with" in refusal
 """,
+    "05_your_documents": """
+assert len(documents) > 200
+assert {one.given for one in choice.candidates} == {*MODELS}
+assert choice.best.name != "bert-mini"
+assert fitted.judged and fitted.queries == len(known) >= 10
+assert shares["hybrid"] > 0.2
+assert shares["hybrid"] >= shares["dense"]
+""",
+    "06_is_it_better": """
+low, high = large.headline.interval
+assert low < large.headline.size < high
+widths = [high - low for low, high in intervals]
+assert widths[0] > 2 * widths[-1]
+assert seeds.runs == (1, 3) and seeds.headline.p >= seeds.headline.p_seeds
+assert min(corrected) >= min(p_values)
+assert all(p >= 0.05 for p in corrected)
+""",
 }
 
 
