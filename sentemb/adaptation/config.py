@@ -12,8 +12,8 @@ STATIC, FINISHED, RAW = "static", "finished", "raw"
 """Kinds of bases: token vectors alone, a sentence encoder, a transformer that is none yet."""
 SETTINGS: dict[str, dict[str, Any]] = {
     STATIC: {"learning_rate": 0.02, "batch_size": 256, "max_steps": 120, "eval_steps": 40},
-    FINISHED: {"learning_rate": 3e-5, "batch_size": 32, "max_steps": 150, "eval_steps": 75},
-    RAW: {"learning_rate": 2e-4, "batch_size": 64, "max_steps": 240, "eval_steps": 120, "pooling": "mean"},
+    FINISHED: {"learning_rate": 6e-5, "batch_size": 32, "max_steps": 150, "eval_steps": 75},
+    RAW: {"learning_rate": 2e-4, "batch_size": 64, "max_steps": 200, "eval_steps": 100, "pooling": "mean"},
 }
 """What differs between them."""
 

@@ -19,7 +19,8 @@ from sentemb.data.keywords import UNSPACED
 from sentemb.data.own_documents import OwnDocument
 from sentemb.data.sentences import sentences_of
 
-KINDS = ("title", "sentence", "crop", "words")
+KINDS = {"title": 1, "sentence": 4, "crop": 1, "words": 2}
+"""How often each is drawn, of those that a document allows; a sentence is the most like a question."""
 GROUP = 4
 """Documents of a batch that are each other's neighbours: negatives that are hard."""
 _WORD = re.compile(f"[{UNSPACED}]{{1,3}}|[^\\s{UNSPACED}]+")
@@ -67,8 +68,7 @@ def draw_pairs(documents: Sequence[OwnDocument], count: int, *, language: str, s
     while len(pairs) < count:
         for place in _grouped(near, cutter.generator):
             row = rows[place]
-            kind = able[row][int(cutter.generator.integers(len(able[row])))]
-            pairs.append(cutter.cut(documents[row], kind))
+            pairs.append(cutter.cut(documents[row], cutter.draw(able[row])))
     return pairs[:count]
 
 
@@ -103,6 +103,11 @@ class _Cutter:
         has_title = bool(document.title and document.text)
         several = len(sentences_of(document.text)) > 1
         return [*["title"] * has_title, *["sentence"] * several, "crop", "words"]
+
+    def draw(self, kinds: Sequence[str]) -> str:
+        """One of the kinds."""
+        shares = np.cumsum([KINDS[kind] for kind in kinds])
+        return kinds[int(np.searchsorted(shares, self.generator.random() * shares[-1], side="right"))]
 
     def cut(self, document: OwnDocument, kind: str) -> Pair:
         """Cut a query of a kind out of a document."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -37,8 +37,8 @@ from sentemb.training.progress import ConsoleProgress
 
 logger = logging.getLogger(__name__)
 
-SHARES = (0.25, 0.5, 0.75, 1.0)
-"""Of the change, tried on the dev queries."""
+SHARES = (0.5, 0.75)
+"""Of the change, tried on the dev queries beside the whole of it."""
 _ENOUGH = 0.9  # of the best gain: the smallest such share is taken, since the rest costs other knowledge
 _GENERAL_LOSS = 1.0  # points that general pairs may lose
 _BASE, _ADAPTED = "base", "adapted"
@@ -108,19 +108,17 @@ class AdaptSession(EncoderSession):
     def finish(self, kept: Run) -> Run:
         """Choose how much of the change to keep, and compare with the base on the test queries."""
         trained = weights_of(self.model)
-        general = self._general_pairs() if self.config.also_general else None
         shares: dict[float, float] = {0.0: self.scores[0]}
+        if kept.step:
+            shares[1.0] = self.scores[0] if kept.dev_score is None else kept.dev_score
+            for share in SHARES:
+                blend(self.model, self.base_weights, trained, share)
+                shares[share] = self.evaluator(self.model)[self.evaluator.primary_metric]
         correlations: dict[float, float] = {}
-        if general is not None:
-            blend(self.model, self.base_weights, trained, 0.0)
-            correlations[0.0] = self._correlation(general)
-        for share in SHARES if kept.step else ():
-            blend(self.model, self.base_weights, trained, share)
-            if general is not None:
-                correlations[share] = self._correlation(general)
-                if correlations[share] < correlations[0.0] - _GENERAL_LOSS:
-                    break
-            shares[share] = self.evaluator(self.model)[self.evaluator.primary_metric]
+        if self.config.also_general:
+            correlations = self._correlations(trained, shares)
+            lowest = correlations[0.0] - _GENERAL_LOSS
+            shares = {share: score for share, score in shares.items() if correlations[share] >= lowest}
         share = _smallest_enough(shares)
         self.outcome = self._verdict(kept, trained, share, correlations)
         self.announce(self.outcome.verdict())
@@ -184,10 +182,14 @@ class AdaptSession(EncoderSession):
             logger.warning("STS-B is not in the data folder: the pairs of the package stand in for it")
             return bundled_pairs()
 
-    def _correlation(self, pairs: ScoredPairs) -> float:
-        """Spearman's correlation x 100."""
-        evaluator = STSEvaluator(pairs=[pairs], name="general", write_csv=False)
-        return 100 * float(evaluator(self.model)[evaluator.primary_metric])
+    def _correlations(self, trained: Weights, shares: Iterable[float]) -> dict[float, float]:
+        """Spearman's correlation x 100 on general pairs, of each share of the change."""
+        evaluator = STSEvaluator(pairs=[self._general_pairs()], name="general", write_csv=False)
+        found = {}
+        for share in shares:
+            blend(self.model, self.base_weights, trained, share)
+            found[share] = 100 * float(evaluator(self.model)[evaluator.primary_metric])
+        return found
 
 
 def _smallest_enough(shares: dict[float, float]) -> float:
