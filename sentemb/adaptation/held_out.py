@@ -23,7 +23,7 @@ from sentemb.evaluation.suites import RETRIEVAL
 
 FEWEST_DOCUMENTS = 100
 """With fewer nothing could be told of the result."""
-_SHARE, _LEAST, _MOST = 0.15, 40, 400  # of the documents, and how many, each of the two parts has
+_SHARE, _LEAST, _MOST = 0.15, 30, 400  # of the documents, and how many, each of the two parts has
 _DEV = (100, 400)  # queries of each kind, and documents that are searched
 _TEST = (250, 1000)
 

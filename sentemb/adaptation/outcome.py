@@ -47,8 +47,9 @@ class Adapted:
                 f"does not help here: no trained weights beat {self.base} on the dev queries; it is returned"
             )
         else:
+            word = "cannot be told to help" if high > 0 else "does not help"
             told = (
-                f"does not help here: {self.change.size:+.1f} NDCG@10 on held-out passages {interval}; "
+                f"{word} here: {self.change.size:+.1f} NDCG@10 on held-out passages {interval}; "
                 f"{self.base} is returned"
             )
         if self.general is None:

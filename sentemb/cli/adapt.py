@@ -75,6 +75,8 @@ def adapt(
     for one in found.comparison.sets:
         typer.echo(f"{one.name}: NDCG@10 {one.scores[0]:.1f} -> {one.scores[1]:.1f} ({one.items} queries)")
     typer.echo(found.verdict())
+    model = output if found.helped else base
+    column = [] if text_column is None else ["--text-column", text_column]
     next_step(
-        shlex.join(["sentemb", "index", "build", documents, "--model", output if found.helped else base])
+        shlex.join(["sentemb", "index", "build", documents, *column, "--model", model, "--output", "index"])
     )

@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from sentemb.cli.main import run
+from tests.adaptation.conftest import make_documents
+
+
+def end(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[int, str, str]:
+    with pytest.raises(SystemExit) as caught:
+        run(["adapt", *arguments])
+    out, err = capsys.readouterr()
+    return int(caught.value.code or 0), out, err
+
+
+@pytest.fixture
+def documents(tmp_path: Path) -> Path:
+    path = tmp_path / "docs.jsonl"
+    rows = [json.dumps({"name": one.title, "body": one.text}) for one in make_documents(120)]
+    path.write_text("\n".join(rows), encoding="utf-8")
+    return path
+
+
+def test_adapt_says_the_verdict_and_the_next_command(
+    documents: Path, tiny_bert: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    output = tmp_path / "mine"
+    options = ["--text-column", "body", "--title-column", "name", "--steps", "10", "--batch-size", "8"]
+    code, out, err = end([str(documents), "--base", str(tiny_bert), "-o", str(output), *options], capsys)
+    assert code == 0
+    assert "120 documents, 60 of them to train on" in err
+    told = out.splitlines()
+    assert [line.split(":")[0] for line in told[:-1]] == ["pseudo-title", "pseudo-sentence", "pseudo-crop"]
+    record = json.loads((output / "run" / "record.json").read_text(encoding="utf-8"))
+    assert told[-1] == record["adaptation"]["verdict"]
+    assert f"next: sentemb index build {documents}" in err
+    code, _, err = end([str(documents), "--base", str(tiny_bert), "-o", str(output), *options], capsys)
+    assert code == 2
+    assert "holds a finished run" in err
+
+
+def test_adapt_refuses_a_file_that_is_not_there(
+    tiny_bert: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    missing = str(tmp_path / "missing.txt")
+    code, _, err = end([missing, "--base", str(tiny_bert), "-o", str(tmp_path / "mine")], capsys)
+    assert code == 2
+    assert err.splitlines()[-1].startswith("sentemb: error: ")
+    assert missing in err
+    assert not (tmp_path / "mine").exists()
+
+
+def test_adapt_refuses_to_write_over_its_documents(
+    documents: Path, tiny_bert: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = documents.read_bytes()
+    code, _, err = end([str(documents), "--base", str(tiny_bert), "-o", str(documents.parent)], capsys)
+    assert code == 2
+    assert "would replace the input" in err
+    assert documents.read_bytes() == before
