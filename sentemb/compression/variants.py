@@ -59,7 +59,7 @@ def variants_of(original: Original) -> tuple[list[Variant], list[str]]:
     model = original.model
     found = [Variant(WHOLE, "the model as it is", lambda folder: _save(model, folder))]
     missing: list[str] = []
-    if is_plain_text_model(model) and next(model.parameters()).dtype == torch.float32:
+    if is_plain_text_model(model) and {one.dtype for one in model.parameters()} == {torch.float32}:
         found += _of_transformers(original, missing)
     else:
         missing.append("only vectors are made smaller: the model is no plain float32 text transformer")

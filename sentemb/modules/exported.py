@@ -71,6 +71,16 @@ class ExportedNetwork(nn.Module):
         found = self._run({name: tensor.cpu().numpy() for name, tensor in given.items()})
         return BaseModelOutput(last_hidden_state=torch.from_numpy(found).to(input_ids.device))
 
+    def train(self, mode: bool = True) -> ExportedNetwork:
+        """Refuse to be trained: there are no weights."""
+        if mode:
+            raise InputError(
+                f"{self.file} was converted for a runtime and cannot be trained",
+                "train the model that it was made of",
+            )
+        super().train(mode)
+        return self
+
     def get_input_embeddings(self) -> None:
         """Nothing: the embeddings are inside."""
 

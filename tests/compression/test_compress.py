@@ -16,6 +16,7 @@ from sentemb.encoding import load_encoder
 from sentemb.encoding.encoder import Vectors
 from sentemb.errors import InputError
 from sentemb.evaluation import evaluate_pairs
+from sentemb.modules import load
 from tests.conftest import WORDS
 
 pytestmark = pytest.mark.skipif(
@@ -136,6 +137,25 @@ def test_a_damaged_graph_is_one_line(folders: dict[str, Path], tmp_path: Path) -
     (folder / "onnx" / "model.onnx").write_bytes(b"no graph")
     with pytest.raises(InputError, match=r"model\.onnx cannot be read"):
         load_encoder(folder)
+
+
+def test_a_converted_network_is_not_trained_but_its_vectors_can_be_rounded(
+    folders: dict[str, Path], pairs: ScoredPairs, tmp_path: Path
+) -> None:
+    model: Any = load(folders["onnx"])
+    with pytest.raises(InputError, match="cannot be trained"):
+        model.train()
+    output = tmp_path / "out"
+    compress(
+        folders["onnx"],
+        drawn(60, 0),
+        pairs=[pairs],
+        only=["int8-vectors"],
+        wanted="int8-vectors",
+        output=output,
+        tolerance=100,
+    )
+    assert np.allclose(vectors_of(output), vectors_of(folders["int8-vectors"]), atol=1e-5)
 
 
 def test_the_written_folder_scores_as_the_table_says(
