@@ -30,6 +30,9 @@ def compress(
         str | None,
         typer.Option(help="STS sets or your own files of scored pairs; STS-B's dev set where it is there."),
     ] = None,
+    student: Annotated[
+        Path | None, typer.Option(help="A student to price beside: a folder that sentemb distill wrote.")
+    ] = None,
     only: Annotated[str | None, typer.Option(help="Variants, separated by commas; all by default.")] = None,
     write: Annotated[str | None, typer.Option(help="The variant to write.")] = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Folder to write it to.")] = None,
@@ -70,6 +73,7 @@ def compress(
             [document.whole for document in documents],
             pairs=pairs,
             tasks=tasks,
+            student=student,
             only=() if only is None else split_names(only),
             wanted=write,
             output=output,

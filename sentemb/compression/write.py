@@ -5,9 +5,11 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from sentence_transformers import SentenceTransformer
 from transformers.utils import logging as transformers_logging
 
 from sentemb._files import new_folder, write_json
@@ -20,6 +22,8 @@ from sentemb.modules import load
 
 TOLERANCE = 1.0
 """Points of STS or NDCG@10 that a variant may lose to be written."""
+STUDENT = "student"
+"""What the row of a student is called."""
 _SPEED_TEXTS = 256
 _RECORD = "compression.json"
 
@@ -44,6 +48,7 @@ def compress(
     *,
     pairs: Sequence[ScoredPairs] = (),
     tasks: Sequence[RetrievalSet] = (),
+    student: Path | None = None,
     only: Sequence[str] = (),
     wanted: str | None = None,
     output: Path | None = None,
@@ -58,6 +63,7 @@ def compress(
         texts: The user's texts: variants are calibrated and timed on them.
         pairs: Scored pairs to price them on.
         tasks: Queries to price them on.
+        student: A folder to price beside the variants, such as a static student of `sentemb distill`.
         only: Names of the variants; all by default.
         wanted: The variant to write.
         output: The folder to write it to.
@@ -77,6 +83,8 @@ def compress(
     transformers_logging.disable_progress_bar()  # a bar for every folder that is written
     original = Original(load(model, device="cpu"), calibration_texts(texts, seed=seed))
     variants, missing = variants_of(original)
+    if student is not None:
+        variants.append(Variant(STUDENT, "the student", partial(_copied, load(student, device="cpu"))))
     variants = _chosen(variants, [*only, *([] if wanted is None else [wanted])] if only else [], wanted)
     with tempfile.TemporaryDirectory(prefix="sentemb-compress-") as place:
         folders, told = {}, {}
@@ -96,11 +104,16 @@ def compress(
         )
         if wanted is not None and output is not None:
             refuse_losses(prices, wanted, tolerance)
-            with new_folder(output) as partial:
-                shutil.copytree(folders[wanted], partial, dirs_exist_ok=True)
+            with new_folder(output) as target:
+                shutil.copytree(folders[wanted], target, dirs_exist_ok=True)
                 record = {**prices.find(wanted).to_json(), "made": told[wanted], "tolerance": tolerance}
-                write_json(partial / _RECORD, record)
+                write_json(target / _RECORD, record)
     return Compressed(prices, {one.name: one.meaning for one in variants}, missing)
+
+
+def _copied(student: SentenceTransformer, folder: Path) -> dict[str, Any]:
+    student.save_pretrained(str(folder), create_model_card=False)
+    return {}
 
 
 def refuse_losses(prices: Prices, wanted: str, tolerance: float) -> None:

@@ -202,6 +202,17 @@ def gold_of(folder: Path, pairs: ScoredPairs) -> ScoredPairs:
     return ScoredPairs("own", "dev", pairs.first, pairs.second, cosines.astype(float), pairs.subsets)
 
 
+def test_a_student_is_a_row_like_any_other(folders: dict[str, Path], pairs: ScoredPairs) -> None:
+    student = folders["layers-1"]
+    prices = compress(
+        folders["float32"], drawn(60, 0), pairs=[pairs], student=student, only=["student"]
+    ).prices
+    row = prices.find("student")
+    assert [one.name for one in prices.rows] == ["float32", "student"]
+    assert row.sts is not None and row.bytes < prices.find("float32").bytes
+    assert row.sts.scores[1] == pytest.approx(evaluate_pairs(student, [pairs]).score("own"), abs=1e-6)
+
+
 def test_an_unknown_variant_is_one_line(folders: dict[str, Path], pairs: ScoredPairs) -> None:
     with pytest.raises(InputError, match="no variant 'int4' of this model"):
         compress(folders["float32"], drawn(60, 0), pairs=[pairs], only=["int4"])
