@@ -196,7 +196,8 @@ def _bare(axes: Axes, title: str) -> None:
 
 def _legend_below(figure: Figure, axes: Axes) -> None:
     handles, names = axes.get_legend_handles_labels()
-    figure.legend(handles, names, loc="outside lower center", ncols=min(len(names), 6), frameon=False)
+    most = 6 if len(figure.axes) > 1 else 4  # that fit below the panels
+    figure.legend(handles, names, loc="outside lower center", ncols=min(len(names), most), frameon=False)
 
 
 def _unit(vectors: NDArray[np.float32]) -> NDArray[np.float64]:
