@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,8 @@ from tokenizers import Tokenizer
 from sentemb.adaptation import Adapted, adapt
 from sentemb.data.own_documents import OwnDocument
 from sentemb.errors import InputError
+from sentemb.training.outcome import Interrupted
+from sentemb.training.progress import ConsoleProgress
 
 SHORT: dict[str, Any] = {
     "max_steps": 40,
@@ -51,13 +54,25 @@ def test_the_result_is_a_native_folder_with_card_and_record(adapted: Adapted) ->
     assert record["adaptation"]["test"][-1]["adapted"] == adapted.change.scores[1]
 
 
-def test_the_same_seed_gives_the_same_weights(
+class _StopsItself(ConsoleProgress):
+    """Presses Ctrl-C after a step."""
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        if state.global_step == 25:
+            signal.raise_signal(signal.SIGINT)
+
+
+def test_an_interrupted_run_is_resumed_with_the_same_weights(
     adapted: Adapted, documents_file: Path, tiny_bert: Path, tmp_path: Path
 ) -> None:
-    again = adapt(documents_file, str(tiny_bert), tmp_path / "again", **SHORT)
-    assert again.comparison == adapted.comparison
+    again = tmp_path / "again"
+    with pytest.raises(Interrupted, match="stopped at step 25"):
+        adapt(documents_file, str(tiny_bert), again, progress=_StopsItself(), **SHORT)
+    assert not (again / "modules.json").exists()
+    resumed = adapt(documents_file, str(tiny_bert), again, resume=True, **SHORT)
+    assert resumed.comparison == adapted.comparison
     name = "model.safetensors"
-    assert (again.output / name).read_bytes() == (adapted.output / name).read_bytes()
+    assert (again / name).read_bytes() == (adapted.output / name).read_bytes()
 
 
 def test_a_base_that_is_not_helped_is_returned_as_it_was(
