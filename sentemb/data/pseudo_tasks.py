@@ -21,6 +21,8 @@ from sentemb.data.sentences import sentences_of
 TITLE, SENTENCE, CROP = KINDS = ("title", "sentence", "crop")
 """`title` asks for a document by its title, `sentence` by one of its sentences or lines, `crop` by 3 to 10
 words from anywhere in it; the document has them no more."""
+QUOTE = "quote"
+"""The same as `crop`, but the document keeps the words: what favours keyword search the most."""
 _SHORTEST, _LONGEST = 3, 40
 
 
@@ -36,6 +38,7 @@ def pseudo_tasks(
     most: int = MOST_DOCUMENTS,
     seed: int = 0,
     language: str | None = None,
+    kinds: Sequence[str] = KINDS,
 ) -> list[RetrievalSet]:
     """Cut queries of each kind out of documents.
 
@@ -45,10 +48,11 @@ def pseudo_tasks(
         most: Documents to be searched, drawn from all.
         seed: Of the draws.
         language: Code of the documents' language; found out by default.
+        kinds: Some of `KINDS` and `QUOTE`.
 
     Returns:
         A set for each kind of which there are at least 20 queries, called `pseudo-KIND`. All hold the same
-        documents, but for what was cut out. In `pseudo-title` none has a title.
+        documents, but for what was cut out of those that are asked for.
     """
     generator = np.random.default_rng(seed)
     drawn = [documents[number] for number in generator.permutation(len(documents))[:most]]
@@ -58,15 +62,19 @@ def pseudo_tasks(
     cropped: list[_Cut | None] = [None] * len(drawn)
     for query, rest, row in zip(crops.queries, crops.documents, crops.rows, strict=False):
         cropped[row] = _Cut(query, rest)
+    quoted = [
+        None if cut is None else _Cut(cut.query, text) for cut, text in zip(cropped, whole, strict=True)
+    ]
     found = {
-        TITLE: (_titles(drawn, count), [document.text for document in drawn]),
-        SENTENCE: (_sentences(drawn, count, generator), whole),
-        CROP: (cropped, whole),
+        TITLE: _titles(drawn, count),
+        SENTENCE: _sentences(drawn, count, generator),
+        CROP: cropped,
+        QUOTE: quoted,
     }
     return [
-        _task(kind, cuts, texts, spoken)
-        for kind, (cuts, texts) in found.items()
-        if sum(cut is not None for cut in cuts) >= FEWEST
+        _task(kind, cuts, whole, spoken)
+        for kind, cuts in found.items()
+        if kind in kinds and sum(cut is not None for cut in cuts) >= FEWEST
     ]
 
 

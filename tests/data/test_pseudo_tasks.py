@@ -36,9 +36,20 @@ def test_each_query_is_cut_out_of_the_document_that_it_asks_for() -> None:
                 text in original.whole and all(word in original.whole for word in data.documents[row].split())
                 for original in originals.values()
             )
-    assert not any("title" in text for text in sets["pseudo-title"].documents)
+    asked = {row for _, row, _ in sets["pseudo-title"].judged.tolist()}
+    for row, text in enumerate(sets["pseudo-title"].documents):
+        assert ("title" in text) == (row not in asked)
     assert "See also the index." not in sets["pseudo-sentence"].queries
     assert all("title" in text for text in sets["pseudo-sentence"].documents)
+
+
+def test_a_quote_is_a_crop_that_the_document_keeps() -> None:
+    crop, quote = pseudo_tasks(documents(), count=25, kinds=("crop", "quote"))
+    assert quote.name == "pseudo-quote" and quote.queries == crop.queries
+    assert {*quote.documents} == {document.whole for document in documents()}
+    for query, row, _ in quote.judged:
+        assert quote.queries[query] in quote.documents[row]
+        assert quote.queries[query] not in crop.documents[row]
 
 
 def test_a_seed_is_a_draw() -> None:

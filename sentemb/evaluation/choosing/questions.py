@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 
 from sentemb.data.own_documents import OwnDocument, read_own_documents
 from sentemb.data.pseudo_queries import FEWEST
-from sentemb.data.pseudo_tasks import pseudo_tasks
+from sentemb.data.pseudo_tasks import KINDS, QUOTE, pseudo_tasks
 from sentemb.data.retrieval import RetrievalSet, load_retrieval
 from sentemb.data.sts import ScoredPairs
 from sentemb.errors import InputError
@@ -72,7 +72,7 @@ def cut_from(
         )
     else:
         documents = [OwnDocument(str(place), "", text) for place, text in enumerate(dict.fromkeys(texts))]
-    sets = pseudo_tasks(documents, count=count, most=most, seed=seed)
+    sets = pseudo_tasks(documents, count=count, most=most, seed=seed, kinds=(*KINDS, QUOTE))
     if not sets:
         raise InputError(
             f"{len(documents)} documents allow fewer than {FEWEST} queries of a kind",

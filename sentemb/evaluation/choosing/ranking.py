@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import comb
 
 import numpy as np
 
@@ -12,6 +13,8 @@ from sentemb.evaluation.measures import measure
 from sentemb.evaluation.resampling import bootstrap
 from sentemb.evaluation.significance import LEVEL, holm
 from sentemb.evaluation.systems import System
+
+_DRAWS_PER_PAIR = 100
 
 
 @dataclass(frozen=True)
@@ -75,7 +78,7 @@ def rank(
 
     Args:
         systems: Of equal sets.
-        draws: Resamples and exchanges of items.
+        draws: Resamples and exchanges of items; at least 100 for each two systems.
         confidence: Of the intervals.
         seed: Of the draws.
         progress: Takes the stage and how many of how many systems are compared.
@@ -91,6 +94,8 @@ def rank(
         for system in systems
     }
     scores = {name: float(np.mean([*own.values()])) for name, own in sets.items()}
+    # With fewer, the least p-value that there can be would not survive the correction.
+    draws = max(draws, _DRAWS_PER_PAIR * comb(len(systems), 2))
     ordered = sorted(systems, key=lambda system: -scores[system.name])
     compared: list[tuple[System, Comparison]] = []
     for number, first in enumerate(ordered[:-1]):
