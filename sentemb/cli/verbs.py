@@ -49,7 +49,7 @@ VERBS: dict[str, Verb | Group] = {
     "report": Verb("report:report", "Make tables, figures and comparisons of records."),
     "compress": Verb("compress:compress", "Price smaller and faster forms of a model, and write one."),
     "card": Verb("card:card", "Write recorded results into the model card of a folder."),
-    "distill": Verb("distill:distill", "Make a small, fast static student of an encoder on your documents."),
+    "distill": Verb("distill:distill", "Make a small, fast static student of an encoder."),
     "classify": Verb("classify:classify", "Name the class of each text."),
     "analyse": Group(
         "Look into encoders.",
