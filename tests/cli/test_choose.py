@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from sentence_transformers import SentenceTransformer
 
+from sentemb.evaluation.choosing.trust import measured_trust
 from tests.cli.conftest import Command
 from tests.conftest import WORDS
 
@@ -32,6 +33,7 @@ def test_table_verdict_record_and_next_command(
     code, out, err = sentemb("choose", "bm25", tmp_path / "tiny", *given)
     assert code == 0, err
     assert "| place | system | score | 95 % interval |" in out
+    assert "How far to trust this: " in out and measured_trust().sentence() in out
     assert "Verdict: take " in out
     assert (
         f"next: sentemb index build {documents} --model {tmp_path / 'tiny'}" in err or "sentemb adapt" in err

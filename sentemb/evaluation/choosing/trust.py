@@ -46,10 +46,8 @@ class Trust:
         )
 
 
-def measured_trust() -> Trust | None:
-    """What was measured, from the package's data; None where nothing was."""
-    file = resources.files(__package__ or "").joinpath(FILE)
-    if not file.is_file():
-        return None
-    found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))["summary"]
+def measured_trust() -> Trust:
+    """What was measured, from the package's data."""
+    text = resources.files(__package__ or "").joinpath(FILE).read_text(encoding="utf-8")
+    found: dict[str, Any] = json.loads(text)["summary"]
     return Trust(**{**found, "interval": tuple(found["interval"])})

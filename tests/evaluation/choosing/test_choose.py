@@ -12,6 +12,7 @@ import pytest
 from sentemb.encoding.encoder import Vectors
 from sentemb.errors import InputError
 from sentemb.evaluation.choosing import choose
+from sentemb.evaluation.choosing.trust import measured_trust
 from sentemb.evaluation.retrieval import evaluate_retrieval
 from sentemb.evaluation.sts import evaluate_pairs, load_sets
 from tests.evaluation.retrieval.conftest import make_set
@@ -55,7 +56,7 @@ def documents() -> list[str]:
 
 def test_the_better_encoder_wins_without_labels(documents: list[str]) -> None:
     choice = choose([Bag("half", 0.3), "bm25", Bag("whole", 1.0)], documents, leaks=(), draws=300)
-    assert choice.basis == "documents"
+    assert choice.basis == "documents" and choice.trust == measured_trust()
     by_name = {one.name: one for one in choice.candidates}
     assert by_name["half"].place > by_name["whole"].place
     assert all(one.cost.texts_per_second for one in choice.candidates)
