@@ -14,7 +14,15 @@ import typer
 
 from sentemb._files import read_json, refuse_output_over_input
 from sentemb.cli.console import next_step, progress_bar, say, show
-from sentemb.cli.options import AsJson, EncoderOptions, OutputFolder, Overwrite, grouped
+from sentemb.cli.options import (
+    DEFAULT_ENCODER,
+    AsJson,
+    EncoderOptions,
+    Named,
+    OutputFolder,
+    Overwrite,
+    grouped,
+)
 from sentemb.errors import InputError
 from sentemb.search.prepared import OVERLAP
 
@@ -53,9 +61,9 @@ _EFFORT = {"flat": "", "hnsw": ", efSearch {}", "ivfpq": ", nprobe {}"}
 @grouped
 def build(
     data: Annotated[str, typer.Argument(help="File, folder, hub id or catalogue name.")],
-    model: Annotated[str, typer.Option("--model", "-m", help="Folder, hub id or word-vector file.")],
     output: OutputFolder,
     options: EncoderOptions,
+    model: Named = DEFAULT_ENCODER,
     text_column: Annotated[str | None, typer.Option(help="Column to encode.")] = None,
     id_column: Annotated[str | None, typer.Option(help="Column with unique ids; else positions.")] = None,
     kind: Annotated[

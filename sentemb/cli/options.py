@@ -35,6 +35,10 @@ Systems = Annotated[
     ),
 ]
 Model = Annotated[str, typer.Argument(help=_MODEL, autocompletion=_bundled)]
+Named = Annotated[
+    str, typer.Option("--model", "-m", help="Folder, hub id or word-vector file.", autocompletion=_bundled)
+]
+DEFAULT_ENCODER = "static-mini"  # bundled; what a command takes that needs an encoder and is told none
 Base = Annotated[
     str | None, typer.Option(help="Base model: folder, hub id or bundled model.", autocompletion=_bundled)
 ]

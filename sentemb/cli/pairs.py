@@ -9,7 +9,18 @@ from typing import Annotated
 import typer
 
 from sentemb.cli.console import next_step
-from sentemb.cli.options import CacheDir, Columns, DataDir, OutputFile, OutputFolder, Overwrite, Pooling, Seed
+from sentemb.cli.options import (
+    DEFAULT_ENCODER,
+    CacheDir,
+    Columns,
+    DataDir,
+    Named,
+    OutputFile,
+    OutputFolder,
+    Overwrite,
+    Pooling,
+    Seed,
+)
 from sentemb.errors import InputError
 from sentemb.training.settings import split_settings
 
@@ -78,8 +89,8 @@ def nli_triples(
 
 def mine_negatives(
     data: Data,
-    model: Annotated[str, typer.Option("--model", "-m", help="Ranks candidates: folder or hub id.")],
     output: OutputFile,
+    model: Named = DEFAULT_ENCODER,
     column: Columns = None,
     corpus: Annotated[str | None, typer.Option(help="Further candidates: a file or folder of texts.")] = None,
     count: Annotated[

@@ -47,7 +47,7 @@ def test_a_folder_of_the_same_name_comes_first(tmp_path: Path, monkeypatch: pyte
 def test_other_names_are_not_bundled() -> None:
     assert bundled_folder("bert-large") is None
     assert bundled_folder("") is None
-    assert bundled_names() == ("bert-mini", "sg-bert-mini")
+    assert bundled_names() == ("bert-mini", "sg-bert-mini", "static-mini")
 
 
 def test_sg_bert_mini_is_an_encoder_and_better_than_its_base(shared_data: Path) -> None:
@@ -65,3 +65,14 @@ def test_sg_bert_mini_is_the_same_without_sentemb() -> None:
     plain = SentenceTransformer(str(bundled_folder("sg-bert-mini")), device="cpu")
     assert plain.dtype == torch.float32
     assert (plain.encode(texts) == sentemb.load("sg-bert-mini", device="cpu").encode(texts)).all()
+
+
+def test_static_mini_is_a_static_encoder_of_at_most_16_mb_and_the_same_without_sentemb() -> None:
+    folder = bundled_folder("static-mini")
+    assert folder is not None
+    assert sum(path.stat().st_size for path in folder.rglob("*")) <= 16e6
+    texts = ["Remove a folder and everything in it", "delete a directory tree", "sort a dictionary by value"]
+    vectors = sentemb.load("static-mini", device="cpu").encode(texts)
+    assert (SentenceTransformer(str(folder), device="cpu").encode(texts) == vectors).all()
+    same, other = vectors[0] @ vectors[1], vectors[0] @ vectors[2]
+    assert same > other + 0.2
