@@ -58,7 +58,10 @@ def draw_pairs(documents: Sequence[OwnDocument], count: int, *, language: str, s
     Returns:
         The pairs; none where no document has six words.
     """
-    cutter = _Cutter(documents, np.random.default_rng(seed))
+    generator = np.random.default_rng(seed)
+    if len(documents) > count:  # neighbours are looked for among those that have a pair
+        documents = [documents[row] for row in generator.permutation(len(documents))[:count]]
+    cutter = _Cutter(documents, generator)
     able = [cutter.kinds_of(document) for document in documents]
     rows = [row for row, kinds in enumerate(able) if kinds]
     if not rows:

@@ -31,7 +31,7 @@ from sentemb.modules import load
 from sentemb.training.card import public_name, write_card
 from sentemb.training.encoder_session import EncoderSession
 from sentemb.training.length_bucketing import bucketed_by_length
-from sentemb.training.objective import build_loss
+from sentemb.training.objective import build_loss, negatives_per_anchor
 from sentemb.training.outcome import Run
 from sentemb.training.progress import ConsoleProgress
 
@@ -77,6 +77,7 @@ class AdaptSession(EncoderSession):
         if config.layers is not None:
             train_last_layers(self.model, config.layers)
         self.loss = build_loss(config, bucketed_by_length(self.model))
+        negatives_per_anchor(self.loss, batch_size=config.batch_size, columns=self.text_columns)  # or refuses
         self.base_weights: Weights = weights_of(self.model)
         self.outcome: Adapted | None = None
         queries = sum(map(len, self.parts.test))

@@ -138,6 +138,7 @@ def test_an_end_by_the_clock_keeps_what_was_learned_so_far(
     [
         ({"count": 30}, "30 documents are too few"),
         ({"layers": 9}, "has 3 layers"),
+        ({"batch_size": 1}, "no anchor has a negative"),
         ({"minutes": 0.0}, "minutes is 0"),
     ],
 )

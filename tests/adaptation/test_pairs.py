@@ -19,6 +19,14 @@ def test_every_document_has_a_pair_before_one_has_a_second(documents: list[OwnDo
     assert len(set().union(*owners)) == len(titled)
 
 
+def test_of_many_documents_as_many_are_read_as_there_are_pairs() -> None:
+    own = [OwnDocument(str(n), "", f"some{n} words{n} of{n} one{n} document{n} alone{n}") for n in range(200)]
+    pairs = draw_pairs(own, 50, language="en", seed=0)
+    numbers = [int("".join(filter(str.isdigit, pair.query.split()[0]))) for pair in pairs]
+    assert len({*numbers}) == 50
+    assert max(numbers) > 100
+
+
 def test_the_same_seed_gives_the_same_pairs_and_another_gives_others(documents: list[OwnDocument]) -> None:
     first, again, other = (draw_pairs(documents, 100, language="en", seed=seed) for seed in (1, 1, 2))
     assert first == again
