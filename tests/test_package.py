@@ -44,4 +44,4 @@ def test_the_top_offers_every_loss_and_loads_only_what_one_needs() -> None:
     code = "import sys; from sentemb import SelfGuidedLoss\n"
     code += "print(*{name.split('.')[1] for name in sys.modules if name.startswith('sentemb.')})"
     printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert {*printed.split()} <= {"losses", "errors", "_compat", "_vectors"}
+    assert {*printed.split()} <= {"losses", "errors", "_compat", "_vectors", "limits"}
