@@ -76,7 +76,7 @@ def test_shells_complete_verbs_options_and_models(words: str, expected: str, tmp
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        (["compair"], "No such command 'compair'. Did you mean 'compare'?; see sentemb --help"),
+        (["classfy"], "No such command 'classfy'. Did you mean 'classify'?; see sentemb --help"),
         (["index", "search"], "Missing argument 'folder'; see sentemb index search --help"),
         (["data", "list", "--colour"], "No such option: --colour; see sentemb data list --help"),
         (["index", "search", "no\x1b[31m\nwhere", "q"], r"no\x1b[31m where"),
