@@ -58,8 +58,8 @@ assert len(documents) > 200
 assert {one.given for one in choice.candidates} == {*MODELS}
 assert choice.best.name != "bert-mini"
 assert fitted.judged and fitted.queries == len(known) >= 10
-assert shares["hybrid"] > 0.2
-assert shares["hybrid"] >= shares["dense"]
+assert min(shares.values()) > 0.2
+assert max(shares, key=shares.get) != "keyword"
 """,
     "06_is_it_better": """
 low, high = large.headline.interval
