@@ -83,11 +83,10 @@ class SentenceEncoder:
     def tokens(self) -> Tokens | None:
         """How many tokens of a text the model reads; None where it reads all of them."""
         tokenizer: Any = getattr(self.model[0], "tokenizer", None)
-        longest = self.model.max_seq_length
-        # Without a limit upstream has infinity or 10 to the 30.
-        if longest is None or longest > 2**31 or not hasattr(tokenizer, "num_special_tokens_to_add"):
+        longest = _longest(self.model)
+        if longest is None or not hasattr(tokenizer, "num_special_tokens_to_add"):
             return None
-        room = int(longest) - int(tokenizer.num_special_tokens_to_add())
+        room = longest - int(tokenizer.num_special_tokens_to_add())
         key = (id(tokenizer), room, prompt_of(self.model, self.role))
         if self._tokens is None or self._tokens[0] != key:
             self._tokens = key, Tokens(tokenizer, room, prompt=key[2], name=self.name)
@@ -138,7 +137,7 @@ class SentenceEncoder:
             "precision_asked": self._precision,
             "device": str(self.model.device),
             "threads": torch.get_num_threads(),
-            "max_length": self.model.max_seq_length,
+            "max_length": _longest(self.model),
             "versions": {
                 "sentence-transformers": sentence_transformers.__version__,
                 "transformers": transformers.__version__,
@@ -229,6 +228,12 @@ def _backend(model: SentenceTransformer, *, plain: bool) -> str:
 def _dtype_of(model: nn.Module) -> str:
     parameter = next(model.parameters(), None)
     return "float32" if parameter is None else str(parameter.dtype).removeprefix("torch.")
+
+
+def _longest(model: SentenceTransformer) -> int | None:
+    """The longest input in tokens; None without a limit, where upstream has infinity or 10 to the 30."""
+    longest = model.max_seq_length
+    return None if longest is None or longest > 2**31 else int(longest)
 
 
 def prompt_of(model: SentenceTransformer, role: Role | None) -> str:

@@ -40,6 +40,12 @@ def test_folder_holds_three_files(saved: Path) -> None:
     assert manifest == Manifest.read(saved)
 
 
+def test_an_index_of_a_model_without_a_longest_input_is_saved(tmp_path: Path) -> None:
+    SearchIndex.build(["a cat sat", "birds fly"], "static-mini").save(tmp_path / "index")
+    (hit,) = SearchIndex.load(tmp_path / "index").search("bird", k=1)
+    assert hit.text == "birds fly"
+
+
 @settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(which=st.integers(0, 2), where=st.floats(0, 1, exclude_max=True), bits=st.integers(1, 255))
 def test_any_changed_byte_is_found(saved: Path, which: int, where: float, bits: int) -> None:
