@@ -46,12 +46,14 @@ def report(
     """
     from sentemb._files import refuse_existing, refuse_output_over_input, write_text
     from sentemb.report.build import build_report
-    from sentemb.report.into import put_into
+    from sentemb.report.into import put_into, read_marked
     from sentemb.report.sections import html_report, latex_report, markdown_report
 
     chosen = format or (_ENDINGS.get(output.suffix.lower(), "markdown") if output else "markdown")
     if into and output is None and chosen != "markdown":
         raise InputError(f"--into takes markdown, not {chosen}", "leave --format out, or add --output")
+    for path in into or []:
+        read_marked(path)
     if output is not None:
         files = [file for folder in folders for file in (folder / "labels.toml", *folder.rglob("*.json"))]
         refuse_output_over_input(output, [*files, *(run or ())])
@@ -66,8 +68,8 @@ def report(
             cache=cache_dir or Path.home() / ".cache" / "sentemb" / "comparisons",
             progress=progress,
         )
-    for path in into or []:
-        names = put_into(path, {one.name: one.markdown() for one in built.sections})
+    texts = {one.name: one.markdown() for one in built.sections}
+    for path, names in put_into(into or [], texts).items():
         say(f"{path}: {', '.join(names)}")
     if into and output is None:
         return

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from sentemb._files import write_text
@@ -18,27 +18,59 @@ _PART = re.compile(
 )
 
 
-def put_into(path: Path, texts: Mapping[str, str]) -> list[str]:
-    """Replace what lies between `<!-- report:NAME -->` and `<!-- /report:NAME -->` in a markdown file."""
-    new, names = filled(path, texts)
-    write_text(path, new)
-    return names
+def put_into(paths: Sequence[Path], texts: Mapping[str, str]) -> dict[Path, list[str]]:
+    """Replace what lies between `<!-- report:NAME -->` and `<!-- /report:NAME -->` in all files or in none.
+
+    Args:
+        paths: Markdown files.
+        texts: What to write, by name.
+
+    Returns:
+        The names of the places of each file.
+
+    Raises:
+        InputError: As `read_marked`, or a place has no text.
+    """
+    new = {path: filled(path, texts) for path in paths}
+    for path, (text, _) in new.items():
+        write_text(path, text)
+    return {path: names for path, (_, names) in new.items()}
 
 
-def filled(path: Path, texts: Mapping[str, str]) -> tuple[str, list[str]]:
-    """What `put_into` would write."""
+def read_marked(path: Path) -> tuple[str, list[str]]:
+    """Read a file that has places for tables.
+
+    Returns:
+        Its text, and the names of the places.
+
+    Raises:
+        InputError: There is no such file, it is no text, or it has no place, or one without an end.
+    """
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
         raise InputError(f"no such file: {path}", "name a markdown file that has marks") from None
     except UnicodeDecodeError:
         raise InputError(f"{path} is no text in UTF-8") from None
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror}", "name a markdown file") from None
     names = [mark["name"] for mark in _BEGIN.finditer(text)]
     if not names:
         raise InputError(
             f"{path} has no place for a table",
             "write <!-- report:sts --> and <!-- /report:sts --> on own lines",
         )
+    if len(_PART.findall(text)) < len(names):
+        raise InputError(
+            f"{path}: a <!-- report:NAME --> is not closed",
+            "write <!-- /report:NAME --> on a line below each",
+        )
+    return text, names
+
+
+def filled(path: Path, texts: Mapping[str, str]) -> tuple[str, list[str]]:
+    """What `put_into` would write."""
+    text, names = read_marked(path)
     for name in names:
         if name not in texts:
             raise InputError(
@@ -49,10 +81,4 @@ def filled(path: Path, texts: Mapping[str, str]) -> tuple[str, list[str]]:
     def fill(part: re.Match[str]) -> str:
         return f"{part['begin']}\n{texts[part['name']].strip()}\n\n{part['end']}"
 
-    new, count = _PART.subn(fill, text)
-    if count < len(names):
-        raise InputError(
-            f"{path}: a <!-- report:NAME --> is not closed",
-            "write <!-- /report:NAME --> on a line below each",
-        )
-    return new, names
+    return _PART.sub(fill, text), names

@@ -238,6 +238,12 @@ def test_user_errors_are_one_line(
     assert problem in error and error.count("\n") == 1
 
 
+def test_a_bad_place_is_refused_before_anything_is_compared(folder: Path, tmp_path: Path) -> None:
+    with pytest.raises(SystemExit) as caught:
+        run(["report", str(folder), "--into", str(tmp_path / "x.md"), "--cache-dir", str(tmp_path / "cache")])
+    assert caught.value.code == 2 and not any(tmp_path.iterdir())
+
+
 def test_a_damaged_record_names_its_field(folder: Path, tmp_path: Path) -> None:
     whole = json.loads((folder / "raw.geometry.stsb-test.json").read_text())
     (tmp_path / "broken.json").write_text(json.dumps({**whole, "model": 5}))

@@ -20,14 +20,14 @@ def test_what_lies_between_marks_is_replaced(write_file: Callable[[str, str], Pa
         "<!-- /report:sts -->\nend\n",
     )
     texts = {"sts": "| a \\g<name> |\n", "transfer": "| b |\n", "layers": "| c |\n"}
-    assert put_into(path, texts) == ["sts", "transfer", "sts"]
+    assert put_into([path], texts) == {path: ["sts", "transfer", "sts"]}
     sts = "<!-- report:sts -->\n\n| a \\g<name> |\n\n<!-- /report:sts -->\n"
     new = (
         f"# Mine\n\n{sts}\ntext \\1 between\n\n"
         f"<!-- report:transfer -->\n\n| b |\n\n<!-- /report:transfer -->\n{sts}end\n"
     )
     assert path.read_text() == new
-    put_into(path, texts)
+    put_into([path], texts)
     assert path.read_text() == new
 
 
@@ -47,10 +47,18 @@ def test_a_mark_that_cannot_be_filled_is_refused_and_nothing_changes(
     path = write_file("a.md", text)
     before = path.read_bytes()
     with pytest.raises(InputError, match=problem):
-        put_into(path, {"sts": "x", "transfer": "y"})
+        put_into([path], {"sts": "x", "transfer": "y"})
     assert path.read_bytes() == before
 
 
 def test_an_absent_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no such file"):
-        put_into(tmp_path / "a.md", {"sts": "x"})
+        put_into([tmp_path / "a.md"], {"sts": "x"})
+
+
+def test_of_several_files_all_are_changed_or_none(write_file: Callable[[str, str], Path]) -> None:
+    good = write_file("good.md", BEFORE)
+    bad = write_file("bad.md", "<!-- report:layers -->\n<!-- /report:layers -->\n")
+    with pytest.raises(InputError, match="a place for layers, of which"):
+        put_into([good, bad], {"sts": "x"})
+    assert good.read_text() == BEFORE
