@@ -150,8 +150,9 @@ def _check_vectors(model: SentenceTransformer, address: str) -> None:
     if bool((vectors[0] - vectors[1]).norm() <= _ALIKE * vectors.norm(dim=1).max()):
         raise InputError(f"{address} gives different texts the same vector", AGAIN)
     told = model.get_embedding_dimension()
-    if told is not None and told != vectors.shape[1]:
+    has = vectors[:, : model.truncate_dim].shape[1]
+    if told is not None and told != has:
         raise InputError(
-            f"a module of {address} says that vectors have {told} dimensions, they have {vectors.shape[1]}",
+            f"a module of {address} says that vectors have {told} dimensions, they have {has}",
             AGAIN,
         )

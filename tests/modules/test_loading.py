@@ -48,6 +48,14 @@ def test_a_saved_model_keeps_its_modules_and_vectors(tiny_bert: Path, tmp_path: 
     np.testing.assert_array_equal(loaded.encode(TEXTS), built.encode(TEXTS))
 
 
+def test_a_model_that_cuts_its_vectors_is_loaded(tiny_bert: Path, tmp_path: Path) -> None:
+    built = sentemb.load(tiny_bert, pooling="mean", device="cpu")
+    built.truncate_dim = 4
+    built.save(str(tmp_path / "model"))
+    loaded = sentemb.load(tmp_path / "model", device="cpu")
+    np.testing.assert_array_equal(loaded.encode(TEXTS), built.encode(TEXTS))
+
+
 def test_a_raw_transformer_gets_mean_pooling_and_one_message(
     tiny_bert: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
