@@ -52,6 +52,9 @@ def compress(
     from sentemb.compression import compress as run
     from sentemb.data.own_documents import read_own_documents
     from sentemb.data.pseudo_tasks import pseudo_tasks
+    from sentemb.data.sources import describe_source
+    from sentemb.evaluation.environment import command_line, library_versions
+    from sentemb.training.card import base_terms, public_name
 
     if (write is None) != (output is None):
         raise InputError("--write and --output belong together", "name the variant and the folder for it")
@@ -67,6 +70,14 @@ def compress(
     pairs = _pairs(sets, data_dir)
     if not tasks:
         say("too few documents to cut queries from: NDCG@10 is left out")
+    about = {
+        "model": public_name(model),
+        "texts": describe_source(texts, data_dir=data_dir),
+        "command": shlex.join(["sentemb", *command_line()[1:]]),
+        "seed": seed,
+        "versions": library_versions(),
+        "terms": base_terms(model),
+    }
     with progress_bar() as progress:
         found = run(
             model,
@@ -79,11 +90,13 @@ def compress(
             output=output,
             tolerance=tolerance,
             seed=seed,
+            about=about,
             progress=progress,
         )
     if record is not None:
         rows = [row.to_json() for row in found.prices.rows]
-        write_json(record, {"sets": found.prices.pairs, "tasks": found.prices.tasks, "variants": rows})
+        sets_and_tasks = {"sets": found.prices.pairs, "tasks": found.prices.tasks}
+        write_json(record, {**about, **sets_and_tasks, "variants": rows})
     show(_table(model, found), markdown=markdown)
     _say_next(found, model, texts, output, tolerance)
 

@@ -9,6 +9,7 @@ from typing import Any
 from sentemb._files import new_folder, write_json, write_text
 from sentemb.compression.distillation import Student
 from sentemb.compression.static_files import Storage, write_static
+from sentemb.data.sources import name_files
 
 RECORD = "distillation.json"
 _FRONT = """---
@@ -91,7 +92,4 @@ def _card(name: str, record: Mapping[str, Any], terms: Mapping[str, str]) -> str
 
 
 def _texts(data: Mapping[str, Any]) -> str:
-    files = ", ".join(
-        f"{Path(file['path']).name} (SHA-256 {file['sha256'][:12]})" for file in data.get("files", [])
-    )
-    return f"{data['texts']:,} of {data['documents']:,} documents: {files or data['source']}"
+    return f"{data['texts']:,} of {data['documents']:,} documents: {name_files(data)}"

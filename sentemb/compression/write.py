@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 from sentence_transformers import SentenceTransformer
 from transformers.utils import logging as transformers_logging
 
-from sentemb._files import new_folder, write_json
+from sentemb._files import new_folder, write_json, write_text
+from sentemb.compression.card import card
 from sentemb.compression.price import Prices, price
 from sentemb.compression.variants import WHOLE, Original, Variant, calibration_texts, variants_of
 from sentemb.data.retrieval import RetrievalSet
@@ -54,6 +55,7 @@ def compress(
     output: Path | None = None,
     tolerance: float = TOLERANCE,
     seed: int = 0,
+    about: Mapping[str, Any] | None = None,
     progress: Callable[[str, int, int], None] = lambda stage, done, total: None,
 ) -> Compressed:
     """Price the smaller forms of a model, and write one.
@@ -69,6 +71,8 @@ def compress(
         output: The folder to write it to.
         tolerance: Points of STS or NDCG@10 that it may lose.
         seed: Of every draw.
+        about: For card and record, JSON values only: `model`, `texts`, `command`, `versions`, `seed`, and
+            `terms`, the licence and the language of the model.
         progress: Takes a stage, and how much of how much of it is done.
 
     Returns:
@@ -104,10 +108,13 @@ def compress(
         )
         if wanted is not None and output is not None:
             refuse_losses(prices, wanted, tolerance)
+            row, known = prices.find(wanted), about or {}
             with new_folder(output) as target:
                 shutil.copytree(folders[wanted], target, dirs_exist_ok=True)
-                record = {**prices.find(wanted).to_json(), "made": told[wanted], "tolerance": tolerance}
+                record = {**known, **row.to_json(), "made": told[wanted], "tolerance": tolerance}
                 write_json(target / _RECORD, record)
+                meaning = next(one.meaning for one in variants if one.name == wanted)
+                write_text(target / "README.md", card(output.name, meaning, prices, row, known, target))
     return Compressed(prices, {one.name: one.meaning for one in variants}, missing)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
@@ -188,3 +188,11 @@ def describe_source(
     if rows is not None:
         description["rows"] = rows
     return description
+
+
+def name_files(description: Mapping[str, Any]) -> str:
+    """The files of a source that `describe_source` described, with their checksums, for a card."""
+    files = ", ".join(
+        f"{Path(file['path']).name} (SHA-256 {file['sha256'][:12]})" for file in description.get("files", [])
+    )
+    return files or str(description["source"])

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from sentence_transformers import SentenceTransformer
 
+from sentemb._files import read_json
 from sentemb.compression import compress
 from sentemb.compression.variants import Original, variants_of
 from sentemb.data.sts import ScoredPairs, Subset
@@ -170,12 +171,15 @@ def test_the_written_folder_scores_as_the_table_says(
         wanted="int8-vectors",
         output=output,
         tolerance=100,
+        about={"model": "tiny", "command": "sentemb compress tiny", "terms": {"license": "mit"}},
     )
     row = found.prices.find("int8-vectors")
+    card = (output / "README.md").read_text()
+    assert all(part in card for part in ("license: mit", "sentemb compress tiny", 'sentemb.load("out")'))
     assert row.sts is not None and row.vector_bytes == 16
     first, second = (evaluate_pairs(one, [pairs]).score("own") for one in (model, output))
     assert row.sts.size == pytest.approx(second - first, abs=1e-6)
-    assert (output / "compression.json").is_file()
+    assert read_json(output / "compression.json")["model"] == "tiny"
 
 
 def test_a_variant_that_loses_too_much_is_not_written(

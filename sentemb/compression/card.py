@@ -1,0 +1,82 @@
+"""The card of a compressed model: what it was made of, and what that costs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from sentemb.compression.price import Price, Prices
+from sentemb.data.sources import name_files
+
+_FRONT = """---
+library_name: sentence-transformers
+pipeline_tag: sentence-similarity
+{terms}tags:
+- sentence-transformers
+- sentence-similarity
+- feature-extraction
+- sentemb
+---"""
+
+
+def card(name: str, meaning: str, prices: Prices, row: Price, about: Mapping[str, Any], folder: Path) -> str:
+    """Write the card of a variant.
+
+    Args:
+        name: Of the model.
+        meaning: What the variant is.
+        prices: Of all variants, the model itself first.
+        row: The variant's.
+        about: `model`, `texts`, `command`, `seed`, `versions`, and the model's `terms`.
+        folder: Where the variant is, by whose files one sees how it is loaded.
+
+    Returns:
+        Markdown.
+    """
+    whole, terms = prices.rows[0], about.get("terms", {})
+    rows = {
+        "Made of": about.get("model", "a model"),
+        "Its licence": terms.get("license", "not stated in its card"),
+        "Texts": name_files(about["texts"]) if "texts" in about else None,
+        "Size": f"{row.bytes / 1e6:.1f} MB of {whole.bytes / 1e6:.1f}",
+        "Bytes of a vector": f"{row.vector_bytes:,} of {whole.vector_bytes:,}",
+        "Speed": f"{row.speed:,.0f} texts a second where it was made, the model {whole.speed:,.0f}",
+        f"Spearman x 100 on {', '.join(prices.pairs)}": row.sts,
+        f"NDCG@10 x 100 on queries cut from the texts ({', '.join(prices.tasks)})": row.ndcg,
+        "Seed": about.get("seed"),
+        "Versions": ", ".join(
+            f"{library} {version}" for library, version in about.get("versions", {}).items()
+        ),
+    }
+    shown = {title: _difference(value) for title, value in rows.items() if value not in (None, "")}
+    lines = "".join(f"{key}: {value}\n" for key, value in terms.items())
+    parts = [
+        _FRONT.format(terms=lines),
+        f"# {name}",
+        f"{about.get('model', 'A model')}, compressed by sentemb: {meaning}.",
+        f"```python\n{_loading(name, folder)}\n```",
+        "| | |\n|---|---|\n" + "\n".join(f"| {title} | {value} |" for title, value in shown.items()),
+        "Differences are this model minus the one it was made of, with their 95 % interval.",
+    ]
+    if command := about.get("command"):
+        parts.insert(4, f"Made by\n\n```bash\n{command}\n```")
+    return "\n\n".join(parts) + "\n"
+
+
+def _difference(value: Any) -> str:
+    if getattr(value, "interval", None) is None:
+        return str(value)
+    low, high = value.interval
+    return f"{value.size:+.2f} ({low:+.2f} to {high:+.2f})"
+
+
+def _loading(name: str, folder: Path) -> str:
+    """How the folder is loaded."""
+    if "sentemb." in (folder / "modules.json").read_text(encoding="utf-8"):
+        return f'import sentemb\n\nencoder = sentemb.load("{name}")'
+    backend = next((f', backend="{one}"' for one in ("onnx", "openvino") if (folder / one).is_dir()), "")
+    return (
+        "from sentence_transformers import SentenceTransformer\n\n"
+        f'encoder = SentenceTransformer("{name}"{backend})'
+    )
