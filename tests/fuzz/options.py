@@ -44,6 +44,11 @@ COMMANDS = (
     "index info {g}/index",
     "index fit {g}/index -m {g}/bert",
     "index upgrade {g}/index -m {g}/bert",
+    "choose bm25 {g}/bert --pooling mean --texts {g}/documents.jsonl --queries 20 --leaks none --draws 100 "
+    "-o out.json",
+    "adapt {g}/corpus.txt --base {g}/encoder --steps 2 --batch-size 4 -o out",
+    "distill {g}/encoder --texts {g}/corpus.txt --steps 2 --dimension 8 -o out",
+    "compress {g}/encoder --texts {g}/corpus.txt --sets {g}/pairs.tsv --only float16 --record out.json",
 )
 _ODD = st.one_of(
     ODD_TEXT.filter(lambda text: "\0" not in text),  # an argument cannot hold one
@@ -60,7 +65,7 @@ _ODD = st.one_of(
     st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=6),
 )  # fmt: skip
 # A run that is asked to take long may.
-_LONG = {"--max-steps", "--epochs", "--seeds", "--help", "--version"}
+_LONG = {"--max-steps", "--steps", "--epochs", "--seeds", "--help", "--version"}
 
 
 def _options(words: list[str]) -> list[Any]:
