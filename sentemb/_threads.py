@@ -23,3 +23,17 @@ def one_thread_each() -> Iterator[ThreadPoolExecutor]:
     finally:
         pool.shutdown(cancel_futures=True)
         torch.set_num_threads(threads)
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """One thread for the products of this thread."""
+    threads = torch.get_num_threads()
+    if threads == 1:
+        yield
+        return
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)

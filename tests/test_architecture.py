@@ -46,6 +46,7 @@ ROOMS: dict[str, set[str]] = {
     "report": {"evaluation", "training"},
     "compression": {"data", "encoding", "modules", "evaluation"},
     "integrations": {"search", "encoding"},
+    "serving": {"data", "encoding", "modules", "search", "classification"},
 }
 TRAINING_PROGRAMS = sorted((PACKAGE.parent / "training").glob("*.py"))
 UPSTREAM_PRIVATE = ("sentence_transformers.base", "sentence_transformers.util.distributed")

@@ -10,6 +10,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from sentemb.errors import InputError
+
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
@@ -69,9 +71,56 @@ def tokenise(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str]) -> Tokeni
     return TokenisedTexts(
         columns={key: np.concatenate(arrays) for key, arrays in pieces.items()},
         starts=np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
-        padding={"input_ids": tokenizer.pad_token_id, "token_type_ids": tokenizer.pad_token_type_id},
+        padding=_padding(tokenizer),
         cut=cut,
     )
+
+
+def from_ids(
+    tokenizer: PreTrainedTokenizerBase, ids: Sequence[Sequence[int]], *, longest: int | None
+) -> TokenisedTexts:
+    """Texts of token ids that are there already, special tokens among them.
+
+    Raises:
+        InputError: A text is empty or has more than the longest's tokens, or there is no such token.
+    """
+    for row, text in enumerate(ids):
+        if not text or (longest is not None and len(text) > longest):
+            raise InputError(f"text {row} has {len(text):,} token ids", f"give 1 to {longest:,}")
+        if (wrong := next((one for one in text if not 0 <= one < len(tokenizer)), None)) is not None:
+            raise InputError(
+                f"text {row} has token id {wrong}, the model knows {len(tokenizer):,}",
+                "use the tokenizer of the model",
+            )
+    joined = np.array([one for text in ids for one in text], dtype=np.int32)
+    columns = {"input_ids": joined}
+    if "token_type_ids" in tokenizer.model_input_names:
+        columns["token_type_ids"] = np.zeros_like(joined)
+    return TokenisedTexts(
+        columns=columns,
+        starts=np.concatenate([[0], np.cumsum([len(text) for text in ids])]).astype(np.int64),
+        padding=_padding(tokenizer),
+        cut=[],
+    )
+
+
+def _padding(tokenizer: PreTrainedTokenizerBase) -> dict[str, int]:
+    return {"input_ids": tokenizer.pad_token_id, "token_type_ids": tokenizer.pad_token_type_id}
+
+
+def same_length_batches(
+    lengths: NDArray[np.int64], *, token_budget: int, max_texts: int = 512
+) -> Iterator[NDArray[np.intp]]:
+    """Cut texts into batches of one length each, the longest first.
+
+    Nothing is padded, so that a text's vector does not depend on what is encoded beside it.
+    """
+    order = np.argsort(-lengths, kind="stable")
+    ends = np.flatnonzero(np.diff(lengths[order])) + 1
+    for same in np.split(order, ends):
+        size = max(1, min(max_texts, token_budget // max(1, int(lengths[same[0]]))))
+        for start in range(0, len(same), size):
+            yield same[start : start + size]
 
 
 def batches(

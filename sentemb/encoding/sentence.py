@@ -15,8 +15,8 @@ from sentence_transformers import SentenceTransformer
 from torch import nn
 
 from sentemb._compat import Dense, Normalize, Pooling, Transformer, WeightedLayerPooling, get_world_size
-from sentemb._threads import one_thread_each
-from sentemb.encoding.batching import batches, tokenise
+from sentemb._threads import one_thread, one_thread_each
+from sentemb.encoding.batching import TokenisedTexts, batches, same_length_batches, tokenise
 from sentemb.encoding.branches import Branches
 from sentemb.encoding.encoder import Precision, Role, Vectors, check_finite, unique_texts
 from sentemb.encoding.fingerprint import fingerprint_of
@@ -30,8 +30,6 @@ from sentemb.modules.custom_modules import CUSTOM_MODULES
 # wants more.
 TOKEN_BUDGET_CPU = 4096
 TOKEN_BUDGET_ACCELERATOR = 32768
-# Packing costs about as much as encoding a few hundred tokens: a single query is faster without.
-_LEAST_TOKENS_TO_PACK = 2048
 # The prompts of `encode_query` and `encode_document`: the first that a model has.
 _PROMPTS: dict[Role | None, tuple[str, ...]] = {
     None: (),
@@ -45,8 +43,9 @@ class SentenceEncoder:
     """Encodes with a SentenceTransformer, to float32 rounding as its own `encode` does.
 
     A plain text pipeline is tokenised, sorted and batched here; any other model, and any in a distributed
-    run, goes through `SentenceTransformer.encode`. The model may be in training: its mode is left as it is,
-    and its weights are read at every call.
+    run, goes through `SentenceTransformer.encode`. On a CPU the vector of a text has the same bits whatever
+    is encoded beside it, by any number of threads. The model may be in training: its mode is left as it is,
+    and its weights are read at every call, unless it is frozen.
     """
 
     def __init__(
@@ -61,7 +60,9 @@ class SentenceEncoder:
         self.model = model
         self.name = name
         self.role = role  # of the texts, which decides their prompt; None is the model's default
-        self._frozen = frozen  # nobody trains the model meanwhile: its fingerprint is taken once
+        # Nobody trains the model meanwhile: its fingerprint is taken and its layers are packed once.
+        self._frozen = frozen
+        self._view: SentenceTransformer | None = None
         self._fingerprint: str | None = None
         self._precision: Precision = precision
         self._tokens: tuple[Any, Tokens] | None = None
@@ -145,29 +146,35 @@ class SentenceEncoder:
             },
         }
 
-    @torch.inference_mode()
-    def _encode_plain(self, texts: list[str], *, progress: bool) -> Vectors:
-        model = inference_view(self.model)
-        prompt = prompt_of(model, self.role)
-        tokens = tokenise(model[0].tokenizer, [prompt + text for text in texts] if prompt else texts)
-        lengths = tokens.lengths
+    def tokenise(self, texts: Sequence[str]) -> TokenisedTexts:
+        """Tokenise texts for a plain text pipeline, with the prompt of the role; those cut are counted."""
+        prompt = prompt_of(self.model, self.role)
+        tokens = tokenise(self.model[0].tokenizer, [prompt + text for text in texts] if prompt else texts)
         if tokens.cut and self.tokens is not None:
             self.tokens.cut.add(texts[row] for row in tokens.cut)
-        if lengths.sum() >= _LEAST_TOKENS_TO_PACK:
-            replace_linears(model, kernel_for(model, precision=self._precision))
+        return tokens
 
-        @torch.inference_mode()
-        def encode(indices: NDArray[np.intp]) -> Vectors:
-            features: dict[str, Any] = {
-                key: column.to(model.device) for key, column in tokens.batch(indices).items()
-            }
-            output = model({**features, "modality": "text"})["sentence_embedding"]  # (batch, dimension)
-            vectors: Vectors = output[:, : model.truncate_dim].float().cpu().numpy()
-            return vectors
+    def ready_view(self) -> SentenceTransformer:
+        """The model of a plain text pipeline in eval mode, with the linear layers that are fastest here."""
+        if self._view is not None:
+            return self._view
+        view = inference_view(self.model)
+        with torch.inference_mode():
+            replace_linears(view, kernel_for(view, precision=self._precision))
+        if self._frozen:
+            self._view = view
+        return view
 
-        parts = list(batches(lengths, token_budget=_token_budget(model.device)))
+    def _encode_plain(self, texts: list[str], *, progress: bool) -> Vectors:
+        tokens, view = self.tokenise(texts), self.ready_view()
+        cut = same_length_batches if view.device.type == "cpu" else batches
+        parts = list(cut(tokens.lengths, token_budget=_token_budget(view.device)))
+
+        def encode(rows: NDArray[np.intp]) -> Vectors:
+            return encode_batch(view, [(tokens, rows)])
+
         vectors: Vectors | None = None
-        with _progress_bar(len(texts), shown=progress) as advance, _mapping(model.device, len(parts)) as each:
+        with _progress_bar(len(texts), shown=progress) as advance, _mapping(view.device, len(parts)) as each:
             for indices, output in zip(parts, each(encode, parts), strict=True):
                 if vectors is None:
                     vectors = np.empty((len(texts), output.shape[1]), dtype=np.float32)
@@ -175,6 +182,28 @@ class SentenceEncoder:
                 advance(len(indices))
         assert vectors is not None  # there is at least one text
         return vectors
+
+
+@torch.inference_mode()
+def encode_batch(
+    view: SentenceTransformer, parts: Sequence[tuple[TokenisedTexts, NDArray[np.intp]]]
+) -> Vectors:
+    """Encode some rows of tokenised texts as one batch; if they are of several, they have one length.
+
+    Args:
+        view: What `SentenceEncoder.ready_view` gives.
+        parts: Tokenised texts, and which of them.
+
+    Returns:
+        float32 array of shape (rows, dimension).
+    """
+    made = [tokens.batch(rows) for tokens, rows in parts]
+    features: dict[str, Any] = {
+        key: torch.cat([batch[key] for batch in made]).to(view.device) for key in made[0]
+    }
+    output = view({**features, "modality": "text"})["sentence_embedding"]  # (batch, dimension)
+    vectors: Vectors = output[:, : view.truncate_dim].float().cpu().numpy()
+    return vectors
 
 
 def is_plain_text_model(model: SentenceTransformer, role: Role | None = None) -> bool:
@@ -248,15 +277,16 @@ def _token_budget(device: torch.device) -> int:
 
 @contextmanager
 def _mapping(device: torch.device, batches: int) -> Iterator[Callable[..., Iterable[Vectors]]]:
-    """`map`, or the same with a batch on each core, which gives the same vectors in less time."""
-    threads = torch.get_num_threads()
-    # With few batches, cores would wait for the last. Autocast would not reach other threads.
-    alone = threads == 1 or batches < 2 * threads or torch.is_autocast_enabled("cpu")
-    if device.type != "cpu" or alone:
+    """`map`, on a CPU with one thread for each batch: bits depend on how an operation is divided."""
+    # Autocast would not reach other threads.
+    if device.type != "cpu" or torch.is_autocast_enabled("cpu"):
         yield map
-        return
-    with one_thread_each() as workers:
-        yield workers.map
+    elif batches == 1 or torch.get_num_threads() == 1:
+        with one_thread():
+            yield map
+    else:
+        with one_thread_each() as workers:
+            yield workers.map
 
 
 @contextmanager

@@ -7,6 +7,7 @@ from itertools import chain
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from sentence_transformers import SentenceTransformer
 from torch.nn.functional import embedding_bag, normalize
 
@@ -27,7 +28,6 @@ def is_static_model(model: SentenceTransformer) -> bool:
     )
 
 
-@torch.inference_mode()
 def encode_static(model: SentenceTransformer, texts: Sequence[str], *, prompt: str = "") -> Vectors:
     """Encode with a model of which `is_static_model` is true, bit for bit as its own `encode` does.
 
@@ -39,7 +39,15 @@ def encode_static(model: SentenceTransformer, texts: Sequence[str], *, prompt: s
     Returns:
         float32 array of shape (len(texts), dimension).
     """
-    module, parts = model[0], []
+    return encode_and_count(model, texts, prompt=prompt)[0]
+
+
+@torch.inference_mode()
+def encode_and_count(
+    model: SentenceTransformer, texts: Sequence[str], *, prompt: str = ""
+) -> tuple[Vectors, NDArray[np.int64]]:
+    """As `encode_static`, with the number of tokens of each text, (len(texts),), its prompt included."""
+    module, parts, counts = model[0], [], []
     for first in range(0, len(texts), _TEXTS_PER_BATCH):
         batch = [prompt + text for text in texts[first : first + _TEXTS_PER_BATCH]]
         tokens = [one.ids for one in module.tokenizer.encode_batch_fast(batch, add_special_tokens=False)]
@@ -48,5 +56,6 @@ def encode_static(model: SentenceTransformer, texts: Sequence[str], *, prompt: s
         starts = torch.from_numpy(np.cumsum(lengths) - lengths)
         means = embedding_bag(torch.from_numpy(joined), module.embedding.weight, starts, mode="mean")
         parts.append(normalize(means) if len(model) > 1 else means)
+        counts.append(lengths)
     vectors: Vectors = torch.cat(parts)[:, : model.truncate_dim].float().numpy()
-    return vectors
+    return vectors, np.concatenate(counts)

@@ -18,6 +18,7 @@ from sentemb.encoding.linear import (
     LinearKernel,
     PackedLinear,
     Processor,
+    SteadyLinear,
     choose_kernel,
     kernel_for,
     replace_linears,
@@ -105,7 +106,7 @@ def test_only_the_view_is_replaced() -> None:
     view = inference_view(model)
     replace_linears(view, "packed")
     assert [type(module) for module in view.modules()].count(PackedLinear) == 2
-    assert not any(isinstance(module, PackedLinear) for module in model.modules())
+    assert not any(isinstance(module, (PackedLinear, SteadyLinear)) for module in model.modules())
     inputs = torch.randn(3, 4)
     with torch.inference_mode():
         torch.testing.assert_close(view(inputs), model.eval()(inputs))
@@ -115,7 +116,6 @@ def test_only_the_view_is_replaced() -> None:
 def test_packed_encoding_equals_own_encode(
     make_encoder: Callable[..., SentenceTransformer], texts: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sentence, "_LEAST_TOKENS_TO_PACK", 0)
     monkeypatch.setattr(sentence, "kernel_for", lambda model, *, precision: "packed")
     model = make_encoder("mean", dense=True)
     encoder = SentenceEncoder(model, name="tiny")
@@ -127,7 +127,6 @@ def test_packed_encoding_equals_own_encode(
 def test_bfloat16_encoding_is_close(
     make_encoder: Callable[..., SentenceTransformer], texts: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sentence, "_LEAST_TOKENS_TO_PACK", 0)
     monkeypatch.setattr(sentence, "kernel_for", lambda model, *, precision: "packed-bfloat16")
     model = make_encoder("mean")
     vectors = SentenceEncoder(model, name="tiny", precision="reduced").encode(texts)
@@ -154,3 +153,22 @@ def test_view_sees_the_original_weights_and_leaves_its_modes() -> None:
     assert view(torch.randn(4, 2)).tolist() == [[3.0, 3.0]] * 4
     view[1].register_forward_hook(lambda module, inputs, output: output)
     assert not model[1]._forward_hooks
+
+
+@pytest.mark.parametrize("kernel", ["stock", "packed", "packed-bfloat16"])
+@pytest.mark.parametrize(("inputs", "outputs"), [(384, 384), (1536, 384), (312, 1200), (16, 32)])
+def test_a_row_does_not_depend_on_how_many_there_are(kernel: LinearKernel, inputs: int, outputs: int) -> None:
+    needed = {"packed": torch.float32, "packed-bfloat16": torch.bfloat16}.get(kernel)
+    if needed is not None and needed not in packed_linear_dtypes():
+        pytest.skip(f"this machine has no kernel {kernel}")
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(inputs, outputs))
+    replace_linears(model, kernel)
+    rows = torch.randn(300, inputs)
+    with torch.inference_mode():
+        together = model(rows)
+        for count in (*range(1, 20), 63, 64, 65, 200):
+            assert torch.equal(model(rows[:count]), together[:count]), count
+            assert torch.equal(model(rows[50 : 50 + count]), together[50 : 50 + count]), count
+        assert torch.equal(model(rows[:3].reshape(1, 3, inputs)), together[:3].reshape(1, 3, outputs))
+        assert model(rows[:0]).shape == (0, outputs)

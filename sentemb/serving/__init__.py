@@ -1,0 +1,5 @@
+"""The same vectors over HTTP, and search; importing its modules needs `pip install 'sentemb[serve]'`."""
+
+from __future__ import annotations
+
+__all__: list[str] = []

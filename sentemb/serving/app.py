@@ -1,0 +1,123 @@
+"""The application: the routes, what guards them, and what they share."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from fastapi import APIRouter, Depends, FastAPI, Request, Response
+from fastapi.openapi.utils import get_openapi
+from fastapi.responses import PlainTextResponse
+
+from sentemb import __version__
+from sentemb.serving.auth import SCHEME, reader
+from sentemb.serving.embeddings import embeddings_router
+from sentemb.serving.guards import Guard, JsonRoute
+from sentemb.serving.metrics import CONTENT_TYPE, Metrics
+from sentemb.serving.models import Models
+from sentemb.serving.problems import Problem, ProblemDocument, handle_problems, problem_responses
+from sentemb.serving.settings import Settings
+
+# What any request may be answered, whatever its route, before the route or in it.
+_ANY_ROUTE = (400, 403, 404, 405, 408, 409, 413, 415, 421, 422, 429, 431, 500, 503)
+_OPEN = ("/health", "/ready")
+_SUMMARY = "The vectors of sentemb over HTTP: embeddings, reranking, classification and search"
+
+
+def create_app(settings: Settings) -> FastAPI:
+    """Load models and indexes, and make the application that serves them.
+
+    Args:
+        settings: What to serve, and to whom.
+
+    Returns:
+        The application. Its `state` has `settings`, `metrics`, `models`, and `encoders`: a `ServedEncoder` by
+        name.
+
+    Raises:
+        InputError: The settings do not fit together, or a model or index cannot be read.
+    """
+    settings = settings.checked()
+    metrics = Metrics()
+    models = Models(settings, metrics)
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        models.start()
+        app.state.ready = True
+        try:
+            yield
+        finally:
+            app.state.ready = False
+            models.close()
+
+    app = FastAPI(
+        title="sentemb",
+        version=__version__,
+        lifespan=lifespan,
+        docs_url=None,  # its page loads scripts from elsewhere
+        redoc_url=None,
+        redirect_slashes=False,
+    )
+    app.state.settings = settings
+    app.state.metrics = metrics
+    app.state.models = models
+    app.state.encoders = models.encoders
+    app.state.ready = False
+    app.include_router(_router(metrics))
+    app.include_router(embeddings_router())
+    handle_problems(app)
+    app.add_middleware(Guard, settings=settings, metrics=metrics)
+    app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
+    return app
+
+
+def _router(metrics: Metrics) -> APIRouter:
+    router = APIRouter(route_class=JsonRoute, tags=["server"])
+
+    @router.get("/health", summary="Whether the process is alive")
+    async def health() -> dict[str, str]:
+        return {"status": "ok", "version": __version__}
+
+    @router.get("/ready", summary="Whether requests are answered")
+    async def ready(request: Request) -> dict[str, str]:
+        if not request.app.state.ready:
+            raise Problem(503, "the server is starting or stopping", headers={"Retry-After": "1"})
+        return {"status": "ready"}
+
+    @router.get(
+        "/metrics",
+        summary="Counters for Prometheus",
+        dependencies=[Depends(reader)],
+        response_class=PlainTextResponse,
+    )
+    async def counters() -> Response:
+        return Response(metrics.text(), media_type=CONTENT_TYPE)
+
+    return router
+
+
+def _openapi(app: FastAPI) -> dict[str, Any]:
+    """The schema, with every status that a request may be answered and the key where one is asked for."""
+    if app.openapi_schema is not None:
+        return app.openapi_schema
+    schema = get_openapi(title=app.title, version=app.version, routes=app.routes, summary=_SUMMARY)
+    components = schema.setdefault("components", {})
+    schemas = components.setdefault("schemas", {})
+    schemas["ProblemDocument"] = ProblemDocument.model_json_schema()
+    for unused in ("HTTPValidationError", "ValidationError"):
+        schemas.pop(unused, None)
+    locked = app.state.settings.keys is not None
+    if locked:
+        components["securitySchemes"] = {SCHEME: {"type": "http", "scheme": "bearer"}}
+    for path, operations in schema["paths"].items():
+        for operation in operations.values():
+            responses = operation["responses"]
+            statuses = _ANY_ROUTE if path in _OPEN or not locked else (*_ANY_ROUTE, 401)
+            for status, response in problem_responses(*statuses).items():
+                responses[str(status)] = response
+            if locked and path not in _OPEN:
+                operation["security"] = [{SCHEME: []}]
+    app.openapi_schema = schema
+    return schema

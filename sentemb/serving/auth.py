@@ -1,0 +1,50 @@
+"""Who may read, and who may change indexes."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+
+from fastapi import Request
+
+from sentemb.serving.problems import Problem
+from sentemb.serving.settings import Settings
+
+SCHEME = "bearer"
+_REMEDY = "send the header `Authorization: Bearer KEY` with one of the server's keys"
+
+
+def reader(request: Request) -> None:
+    """Let those in who have a key, or all where none is asked for; a dependency of every route."""
+    keys = settings_of(request).keys
+    if keys is None:
+        return
+    scheme, _, given = request.headers.get("authorization", "").partition(" ")
+    if scheme.lower() != "bearer" or not _is_one_of(given.strip(), keys):
+        wrong = "the key is none of the server's" if given else "a key is needed"
+        raise Problem(401, f"{wrong}; {_REMEDY}", headers={"WWW-Authenticate": "Bearer"})
+
+
+def writer(request: Request) -> None:
+    """Let those in who may change indexes; a dependency of every route that does."""
+    reader(request)
+    settings = settings_of(request)
+    if settings.read_only:
+        raise Problem(403, "the server was started with --read-only; change the index with `sentemb index`")
+    if not settings.writable:
+        raise Problem(
+            403, "without keys nothing can be changed from other machines; start the server with --keys FILE"
+        )
+
+
+def settings_of(request: Request) -> Settings:
+    """The server's settings."""
+    settings: Settings = request.app.state.settings
+    return settings
+
+
+def _is_one_of(given: str, keys: frozenset[str]) -> bool:
+    """Compare with every key, in a time that tells nothing of any of them."""
+    digest = hashlib.sha256(given.encode("utf-8", "surrogateescape")).digest()
+    equal = [hmac.compare_digest(digest, hashlib.sha256(key.encode()).digest()) for key in sorted(keys)]
+    return any(equal)

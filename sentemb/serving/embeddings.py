@@ -1,0 +1,201 @@
+"""`/v1/embeddings` and `/v1/models`, as OpenAI's clients know them."""
+
+from __future__ import annotations
+
+import base64
+from typing import Annotated, Any, Literal
+
+import numpy as np
+import orjson
+from fastapi import APIRouter, Depends, Request, Response
+from pydantic import BaseModel, ConfigDict, Field, StrictInt, StrictStr
+
+from sentemb.encoding.encoder import Role, Vectors, normalised
+from sentemb.encoding.tokens import tokens_of
+from sentemb.serving.auth import reader, settings_of
+from sentemb.serving.batcher import Encoded, ServedEncoder
+from sentemb.serving.dimensions import check_dimensions
+from sentemb.serving.guards import JsonRoute
+from sentemb.serving.models import named
+from sentemb.serving.problems import Problem
+from sentemb.serving.settings import Truncate
+
+_REMEDY = (
+    "token ids of another vocabulary would give wrong vectors: send texts (in LangChain "
+    'check_embedding_ctx_length=False), or send "token_ids": "model" with ids of the model\'s own tokenizer'
+)
+Tokens = Annotated[list[Annotated[StrictInt, Field(ge=0, lt=2**31)]], Field(min_length=1)]
+
+
+class EmbeddingsRequest(BaseModel):
+    """What OpenAI's clients send, with three fields more."""
+
+    model_config = ConfigDict(strict=True, extra="ignore")
+
+    model: str = Field(description="A model; `MODEL:query` and `MODEL:document` give the text its prompt.")
+    input: (
+        StrictStr
+        | Annotated[list[StrictStr], Field(min_length=1)]
+        | Tokens
+        | Annotated[list[Tokens], Field(min_length=1)]
+    ) = Field(description="A text, texts, or token ids of the model's own tokenizer.")
+    encoding_format: Literal["float", "base64"] = Field(
+        default="float", description="Numbers, or float32 little-endian in base64."
+    )
+    dimensions: int | None = Field(
+        default=None, ge=1, description="Keep the first dimensions, and scale to length 1."
+    )
+    force_dimensions: bool = Field(
+        default=False, description="Cut the vectors of models, too, that were not trained for it."
+    )
+    role: Role | None = Field(default=None, description="The same as the suffix of the model's name.")
+    truncate: Truncate | None = Field(
+        default=None, description="Refuse long texts, or encode their beginning and count them."
+    )
+    token_ids: Literal["model"] | None = Field(
+        default=None, description="Whose the token ids are; special tokens are among them."
+    )
+    user: str | None = Field(default=None, description="Ignored.")
+
+
+class Embedding(BaseModel):
+    """The vector of a text."""
+
+    object: Literal["embedding"]
+    index: int
+    embedding: list[float] | str
+
+
+class Usage(BaseModel):
+    """Tokens that the model has read, prompt and special tokens included."""
+
+    prompt_tokens: int
+    total_tokens: int
+
+
+class EmbeddingsResponse(BaseModel):
+    """The vectors in the order of the texts."""
+
+    object: Literal["list"]
+    data: list[Embedding]
+    model: str
+    usage: Usage
+    truncated: int = Field(description="Texts of which only the beginning was read.")
+
+
+class ModelCard(BaseModel):
+    """A model that is served."""
+
+    id: str
+    object: Literal["model"]
+    created: int
+    owned_by: str
+    dimension: int
+    max_tokens: int | None = Field(description="Tokens of a text that the model reads.")
+    fingerprint: str
+
+
+class ModelList(BaseModel):
+    """All models that are served."""
+
+    object: Literal["list"]
+    data: list[ModelCard]
+
+
+def embeddings_router() -> APIRouter:
+    """The routes of embeddings."""
+    router = APIRouter(
+        route_class=JsonRoute, prefix="/v1", tags=["embeddings"], dependencies=[Depends(reader)]
+    )
+
+    @router.post("/embeddings", response_model=EmbeddingsResponse, summary="Encode texts")
+    async def embeddings(request: Request, wanted: EmbeddingsRequest) -> Response:
+        served, role = resolve_model(request, wanted.model, wanted.role)
+        if wanted.dimensions is not None and not wanted.force_dimensions:
+            await check_dimensions(served, wanted.dimensions)
+        elif wanted.dimensions is not None and wanted.dimensions > served.dimension:
+            raise Problem(422, f"{served.name} has {served.dimension} dimensions", field="dimensions")
+        encoded = await _encode(served, wanted, role, settings_of(request).max_inputs)
+        vectors = encoded.vectors
+        if wanted.dimensions is not None and wanted.dimensions < served.dimension:
+            vectors = normalised(vectors[:, : wanted.dimensions])
+        return _response(vectors, encoded, wanted)
+
+    @router.get("/models", response_model=ModelList, summary="List the models")
+    async def models(request: Request) -> Response:
+        cards = [_card(served) for served in request.app.state.encoders.values()]
+        return _json({"object": "list", "data": cards})
+
+    @router.get("/models/{model:path}", response_model=ModelCard, summary="Describe a model")
+    async def model(request: Request, model: str) -> Response:
+        return _json(_card(named(request.app.state.encoders, model, "model")))
+
+    return router
+
+
+def resolve_model(request: Request, model: str, role: Role | None) -> tuple[ServedEncoder, Role | None]:
+    """The encoder and the role that a request names.
+
+    Raises:
+        Problem: There is no such model, or the suffix of its name and the role contradict each other.
+    """
+    encoders: dict[str, ServedEncoder] = request.app.state.encoders
+    stem, _, suffix = model.rpartition(":")
+    if model not in encoders and stem in encoders and suffix in ("query", "document"):
+        if role is not None and role != suffix:
+            raise Problem(422, f"the model's name says {suffix}, the role {role}", field="role")
+        return encoders[stem], "query" if suffix == "query" else "document"
+    found: ServedEncoder = named(encoders, model, "model")
+    return found, role
+
+
+async def _encode(served: ServedEncoder, wanted: EmbeddingsRequest, role: Role | None, most: int) -> Encoded:
+    given: list[Any] = [wanted.input] if isinstance(wanted.input, str) else list(wanted.input)
+    if isinstance(given[0], int):
+        given = [given]
+    if len(given) > most:
+        raise Problem(422, f"{len(given):,} inputs; send {most:,} or fewer at a time", field="input")
+    if isinstance(given[0], str):
+        if wanted.token_ids is not None:
+            raise Problem(422, "texts were sent and token ids announced; leave it out", field="token_ids")
+        return await served.encode(given, role=role, truncate=wanted.truncate)
+    if wanted.token_ids is None:
+        raise Problem(400, _REMEDY, field="input")
+    if role is not None:
+        raise Problem(422, "token ids have no prompt; leave the role out", field="role")
+    return await served.encode_ids(given)
+
+
+def _response(vectors: Vectors, encoded: Encoded, wanted: EmbeddingsRequest) -> Response:
+    rows: list[Any] = list(np.ascontiguousarray(vectors, dtype="<f4"))
+    if wanted.encoding_format == "base64":
+        rows = [base64.b64encode(row.tobytes()).decode() for row in rows]
+    tokens = int(encoded.tokens.sum())
+    return _json(
+        {
+            "object": "list",
+            "data": [
+                {"object": "embedding", "index": index, "embedding": row} for index, row in enumerate(rows)
+            ],
+            "model": wanted.model,
+            "usage": {"prompt_tokens": tokens, "total_tokens": tokens},
+            "truncated": encoded.cut,
+        }
+    )
+
+
+def _card(served: ServedEncoder) -> dict[str, Any]:
+    tokens = tokens_of(served.encoder)
+    return {
+        "id": served.name,
+        "object": "model",
+        "created": 0,
+        "owned_by": "sentemb",
+        "dimension": served.dimension,
+        "max_tokens": tokens.room if tokens else None,
+        "fingerprint": served.fingerprint,
+    }
+
+
+def _json(content: Any) -> Response:
+    return Response(orjson.dumps(content, option=orjson.OPT_SERIALIZE_NUMPY), media_type="application/json")

@@ -1,0 +1,132 @@
+"""Every error as a problem document (RFC 9457) that says what to do and names the field."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import orjson
+from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from pydantic import BaseModel, Field
+from starlette.exceptions import HTTPException
+
+from sentemb.errors import InputError
+
+MEDIA_TYPE = "application/problem+json"
+_TITLES = {
+    400: "Bad request",
+    401: "Key needed",
+    403: "Not allowed",
+    404: "Not found",
+    405: "Method not allowed",
+    408: "Request took too long",
+    409: "Conflict",
+    413: "Too large",
+    415: "Not JSON",
+    421: "Wrong host",
+    422: "Not valid",
+    429: "Too many requests",
+    431: "Head too large",
+    500: "Server error",
+    503: "Not ready",
+}
+_LONGEST_DETAIL = 2000
+
+
+class ProblemDocument(BaseModel):
+    """What every error is answered with."""
+
+    type: str = Field(default="about:blank", description="Kind of problem.")
+    title: str = Field(description="The kind in words.")
+    status: int = Field(description="The HTTP status.")
+    detail: str = Field(description="What is wrong, and the next step.")
+    field: str | None = Field(default=None, description="The field that is wrong, such as `input.3`.")
+    request_id: str = Field(description="The request's id in the server's log.")
+
+
+class Problem(HTTPException):
+    """An error that the client can mend.
+
+    Args:
+        status: The HTTP status.
+        detail: What is wrong, and the next step.
+        title: The kind of problem; by default that of the status.
+        field: The field of the request that is wrong.
+        type: A URI of the kind of problem.
+        headers: Headers of the answer.
+    """
+
+    def __init__(
+        self,
+        status: int,
+        detail: str,
+        *,
+        title: str | None = None,
+        field: str | None = None,
+        type: str = "about:blank",
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(status, detail, dict(headers) if headers else None)
+        self.title = title or _TITLES.get(status, "Error")
+        self.field = field
+        self.type = type
+
+    def response(self, request_id: str) -> Response:
+        """The answer."""
+        document = ProblemDocument(
+            type=self.type,
+            title=self.title,
+            status=self.status_code,
+            detail=self.detail[:_LONGEST_DETAIL],
+            field=self.field,
+            request_id=request_id,
+        )
+        body = orjson.dumps(document.model_dump(exclude_none=True))
+        return Response(body, self.status_code, self.headers, MEDIA_TYPE)
+
+
+def problem_of(error: Exception) -> Problem:
+    """The problem that an exception is; one that nobody foresaw says nothing of the server."""
+    if isinstance(error, Problem):
+        return error
+    if isinstance(error, InputError):
+        return Problem(422, str(error))
+    if isinstance(error, RequestValidationError):
+        return _invalid(error.errors())
+    if isinstance(error, HTTPException):
+        return Problem(error.status_code, str(error.detail), headers=error.headers)
+    return Problem(500, "the server failed; its log has the request's id and the reason")
+
+
+def handle_problems(app: FastAPI) -> None:
+    """Answer every exception that a client can mend with a problem document; the guard answers the rest."""
+
+    async def answer(request: Request, error: Exception) -> Response:
+        return problem_of(error).response(request_id_of(request.scope))
+
+    for kind in (HTTPException, InputError, RequestValidationError):
+        app.add_exception_handler(kind, answer)
+
+
+def request_id_of(scope: Mapping[str, Any]) -> str:
+    """The id of a request, which its answer and its line in the log have too."""
+    return str(scope.get("state", {}).get("request_id", ""))
+
+
+def problem_responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """What OpenAPI says of some statuses."""
+    content = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/ProblemDocument"}}}
+    return {status: {"description": _TITLES[status], "content": content} for status in statuses}
+
+
+def _invalid(errors: Sequence[Any]) -> Problem:
+    first = errors[0]
+    place = [str(part) for part in first["loc"] if part not in ("body", "query", "path", "header")]
+    if first["type"] == "json_invalid":
+        reason = first.get("ctx", {}).get("error", first["msg"])
+        return Problem(400, f"the body is no valid JSON: {reason}; send UTF-8 JSON")
+    # Of a union, pydantic names the member that did not fit; a client knows fields and positions only.
+    field = ".".join(part for part in place if part.isidentifier() or part.isdigit()) or None
+    more = f" ({len(errors)} faults in all)" if len(errors) > 1 else ""
+    return Problem(422, f"{field or 'the body'}: {first['msg']}{more}", field=field)

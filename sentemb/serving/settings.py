@@ -1,0 +1,144 @@
+"""What a server serves, where, to whom and how much of it."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from sentemb.encoding.encoder import Precision
+from sentemb.errors import InputError
+
+MIB = 1024 * 1024
+KEYS_VARIABLE = "SENTEMB_API_KEYS"
+"""Environment variable with the keys, separated by commas."""
+_SHORTEST_KEY = 16
+
+Truncate = Literal["error", "truncate"]
+"""What becomes of a text that is longer than the model reads: it is refused, or its beginning is encoded and
+the answer says of how many texts that is so."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """A server's settings; `checked` refuses those that do not fit together.
+
+    Args:
+        models: Encoders: names, folders or hub ids.
+        indexes: Index folders.
+        rerankers: Folders of cross-encoders.
+        classifiers: Folders of classifiers.
+        host: Address to listen on.
+        port: Port to listen on; 0 takes a free one.
+        keys: API keys, of which a request must have one; None asks for none.
+        no_auth: Serve without a key on an address that other machines reach; nothing can be changed then.
+        read_only: Refuse every change of an index.
+        precision: As for `load_encoder`.
+        device: As for `load_encoder`.
+        cache_dir: As for `load_encoder`.
+        truncate: What becomes of long texts where a request does not say.
+        workers: Model threads, with one core each; None takes as many as torch would.
+        max_body: Bytes in the body of a request.
+        max_inputs: Texts in a request, as many as OpenAI's own server takes.
+        max_waiting: Tokens (estimated) that may wait for a model thread; beyond, requests are answered 429.
+        max_requests: Requests that are worked on at one time; beyond, they are answered 429.
+        header_seconds: How long the head of a request may take to arrive.
+        body_seconds: How long its body may take, besides a second for every 64 KiB.
+        stop_seconds: How long accepted requests may take after a signal to stop.
+    """
+
+    models: tuple[str, ...] = ()
+    indexes: tuple[Path, ...] = ()
+    rerankers: tuple[str, ...] = ()
+    classifiers: tuple[Path, ...] = ()
+    host: str = "127.0.0.1"
+    port: int = 8000
+    keys: frozenset[str] | None = None
+    no_auth: bool = False
+    read_only: bool = False
+    precision: Precision = "float32"
+    device: str | None = None
+    cache_dir: Path | None = None
+    truncate: Truncate = "error"
+    workers: int | None = None
+    max_body: int = 32 * MIB
+    max_inputs: int = 2048
+    max_waiting: int = 2_000_000
+    max_requests: int = 512
+    header_seconds: float = 10.0
+    body_seconds: float = 20.0
+    stop_seconds: float = 30.0
+
+    @property
+    def loopback(self) -> bool:
+        """Whether only this machine reaches the server."""
+        return is_loopback(self.host)
+
+    @property
+    def writable(self) -> bool:
+        """Whether indexes can be changed: never without a key by other machines."""
+        return not self.read_only and (self.keys is not None or self.loopback)
+
+    def checked(self) -> Settings:
+        """The settings.
+
+        Raises:
+            InputError: Nothing is to be served, or other machines would need no key and nobody said so.
+        """
+        if not (self.models or self.indexes or self.rerankers or self.classifiers):
+            raise InputError("nothing to serve", "name a model, or an index with --index FOLDER")
+        if self.keys is None and not self.loopback and not self.no_auth:
+            raise InputError(
+                f"--host {self.host} is reached by other machines, and there is no key",
+                f"give --keys FILE, set {KEYS_VARIABLE}, or say --no-auth to let everyone read",
+            )
+        if self.keys is not None and self.no_auth:
+            raise InputError("keys and --no-auth were given", "give one of them")
+        return self
+
+
+def is_loopback(host: str) -> bool:
+    """Whether an address is this machine's own alone."""
+    if host.lower() == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+def read_keys(file: Path | None) -> frozenset[str] | None:
+    """The keys of a file, one a line, or of the environment; None where there is neither.
+
+    Args:
+        file: The file.
+
+    Returns:
+        The keys.
+
+    Raises:
+        InputError: The file cannot be read, there is no key in it, or one is short enough to be guessed.
+    """
+    if file is not None:
+        try:
+            lines, place = file.read_text(encoding="utf-8").splitlines(), str(file)
+        except UnicodeDecodeError:
+            raise InputError(f"{file} is not UTF-8", "write one key a line") from None
+        except OSError as error:
+            raise InputError(f"cannot read {file}: {error.strerror}", "name a file with keys") from None
+    elif given := os.environ.get(KEYS_VARIABLE):
+        lines, place = given.split(","), KEYS_VARIABLE
+    else:
+        return None
+    keys = [key for key in map(str.strip, lines) if key]
+    if not keys:
+        raise InputError(f"{place} holds no key", "write one key a line")
+    for number, key in enumerate(keys, start=1):
+        if len(key) < _SHORTEST_KEY or not key.isascii() or not key.isprintable() or " " in key:
+            raise InputError(
+                f"key {number} of {place} is no string of {_SHORTEST_KEY} or more printable ASCII characters",
+                "make one with `openssl rand -hex 32`",
+            )
+    return frozenset(keys)
