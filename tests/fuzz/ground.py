@@ -178,6 +178,7 @@ def make_ground(folder: Path, run: Callable[[list[str]], None]) -> None:
     for name, (content, _) in READERS.items():
         (folder / name).write_bytes(content)
     (folder / "corpus.txt").write_text("\n".join(make_sentences(400, seed=5)))
+    (folder / "library.txt").write_text("\n".join(make_sentences(700, seed=6)))
     _make_sets(folder / "sets")
     shutil.copytree(folder / "sets", folder / "tasks")
     _make_judged(folder / "judged")

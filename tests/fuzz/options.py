@@ -44,10 +44,10 @@ COMMANDS = (
     "index info {g}/index",
     "index fit {g}/index -m {g}/bert",
     "index upgrade {g}/index -m {g}/bert",
-    "choose bm25 {g}/bert --pooling mean --texts {g}/documents.jsonl --queries 20 --leaks none --draws 100 "
+    "choose bm25 {g}/bert --pooling mean --texts {g}/corpus.txt --queries 20 --leaks none --draws 100 "
     "-o out.json",
     "adapt {g}/corpus.txt --base {g}/encoder --steps 2 --batch-size 4 -o out",
-    "distill {g}/encoder --texts {g}/corpus.txt --steps 2 --dimension 8 -o out",
+    "distill {g}/encoder --texts {g}/library.txt --steps 2 --dimension 8 -o out",
     "compress {g}/encoder --texts {g}/corpus.txt --sets {g}/pairs.tsv --only float16 --record out.json",
 )
 _ODD = st.one_of(
