@@ -17,7 +17,7 @@ from sentemb.adaptation.config import AdaptConfig
 from sentemb.adaptation.held_out import DevQueries, Parts, hold_out, ranks_of
 from sentemb.adaptation.layers import train_last_layers
 from sentemb.adaptation.limit import MinutesCallback, in_order
-from sentemb.adaptation.outcome import Adapted
+from sentemb.adaptation.outcome import Adapted, doubtful
 from sentemb.adaptation.pairs import draw_pairs
 from sentemb.data.bundled_text import bundled_pairs
 from sentemb.data.language import language_of
@@ -164,11 +164,10 @@ class AdaptSession(EncoderSession):
             blend(self.model, self.base_weights, trained, share)
             after = ranks_of(self.model, self.parts.test, name=_ADAPTED)
         comparison = compare(system_of([before], _BASE), system_of([after], _ADAPTED))
-        change = comparison.headline
         return Adapted(
             output=Path(self.config.output),
             base=public_name(self.config.base),
-            helped=change.real and change.size > 0,
+            helped=not doubtful(comparison),
             comparison=comparison,
             step=kept.step,
             share=share,

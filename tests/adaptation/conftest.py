@@ -34,7 +34,7 @@ def _line(topic: list[str], common: list[str], generator: random.Random) -> str:
 
 @pytest.fixture(scope="session")
 def documents() -> list[OwnDocument]:
-    return make_documents(150)
+    return make_documents(400)
 
 
 @pytest.fixture(scope="session")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import signal
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +15,12 @@ from tokenizers import Tokenizer
 from sentemb.adaptation import Adapted, adapt
 from sentemb.data.own_documents import OwnDocument
 from sentemb.errors import InputError
+from sentemb.training import session
+from sentemb.training.callbacks import InterruptCallback
 from sentemb.training.outcome import Interrupted
-from sentemb.training.progress import ConsoleProgress
 
 SHORT: dict[str, Any] = {
-    "max_steps": 40,
+    "max_steps": 60,
     "eval_steps": 20,
     "batch_size": 16,
     "learning_rate": 1e-2,
@@ -46,7 +46,7 @@ def test_the_result_is_a_native_folder_with_card_and_record(adapted: Adapted) ->
     assert model.encode(["the cat sat"]).shape == (1, 16)
     card = (adapted.output / "README.md").read_text(encoding="utf-8")
     assert adapted.verdict() in card
-    assert "docs.jsonl: 150, " in card
+    assert "docs.jsonl: 400, " in card
     assert str(adapted.output.parent) not in card
     record = json.loads((adapted.output / "run" / "record.json").read_text(encoding="utf-8"))
     assert record["status"] == "finished"
@@ -54,20 +54,26 @@ def test_the_result_is_a_native_folder_with_card_and_record(adapted: Adapted) ->
     assert record["adaptation"]["test"][-1]["adapted"] == adapted.change.scores[1]
 
 
-class _StopsItself(ConsoleProgress):
-    """Presses Ctrl-C after a step."""
+class _Interrupted(InterruptCallback):
+    """Notes a Ctrl-C in a step; that the signal itself is noted is shown where training is."""
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        if state.global_step == 25:
-            signal.raise_signal(signal.SIGINT)
+        self.interrupted |= state.global_step == 25
+        super().on_step_end(args, state, control, **kwargs)
 
 
 def test_an_interrupted_run_is_resumed_with_the_same_weights(
-    adapted: Adapted, documents_file: Path, tiny_bert: Path, tmp_path: Path
+    adapted: Adapted,
+    documents_file: Path,
+    tiny_bert: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     again = tmp_path / "again"
-    with pytest.raises(Interrupted, match="stopped at step 25"):
-        adapt(documents_file, str(tiny_bert), again, progress=_StopsItself(), **SHORT)
+    with monkeypatch.context() as patch:
+        patch.setattr(session, "InterruptCallback", _Interrupted)
+        with pytest.raises(Interrupted, match="stopped at step 25"):
+            adapt(documents_file, str(tiny_bert), again, **SHORT)
     assert not (again / "modules.json").exists()
     resumed = adapt(documents_file, str(tiny_bert), again, resume=True, **SHORT)
     assert resumed.comparison == adapted.comparison
