@@ -23,7 +23,12 @@ from sentemb.errors import InputError
 from sentemb.limits import CEILINGS, VARIABLE, raise_limits
 
 # Modules that only an extra installs.
-_EXTRAS = {"matplotlib": "report", "optuna": "tune", "rapidfuzz": "overlap"}
+_EXTRAS = {
+    "matplotlib": "report",
+    "optuna": "tune",
+    "rapidfuzz": "overlap",
+    **dict.fromkeys(("fastapi", "uvicorn", "orjson", "prometheus_client", "httpx"), "serve"),
+}
 # Without rich's help pages `sentemb --help` answers in half the time.
 _PLAIN: dict[str, Any] = {"rich_markup_mode": None, "pretty_exceptions_enable": False}
 _LIMITS = f"Raise a ceiling, here or in {VARIABLE}; repeat it. The ceilings: " + "; ".join(

@@ -26,6 +26,9 @@ def _bundled(incomplete: str) -> list[str]:
 
 # Models
 _MODEL = "Folder, hub id, bundled model or word-vector file (GloVe format)."
+MaybeModels = Annotated[
+    list[str] | None, typer.Argument(metavar="[MODEL]...", help=_MODEL, autocompletion=_bundled)
+]
 Models = Annotated[list[str], typer.Argument(help=_MODEL, autocompletion=_bundled)]
 Systems = Annotated[
     list[str],

@@ -12,11 +12,13 @@ from fastapi.responses import PlainTextResponse
 
 from sentemb import __version__
 from sentemb.serving.auth import SCHEME, reader
+from sentemb.serving.classification import classification_router
 from sentemb.serving.embeddings import embeddings_router
 from sentemb.serving.guards import Guard, JsonRoute
 from sentemb.serving.metrics import CONTENT_TYPE, Metrics
 from sentemb.serving.models import Models
 from sentemb.serving.problems import Problem, ProblemDocument, handle_problems, problem_responses
+from sentemb.serving.rerank import rerank_router
 from sentemb.serving.settings import Settings
 
 # What any request may be answered, whatever its route, before the route or in it.
@@ -66,7 +68,8 @@ def create_app(settings: Settings) -> FastAPI:
     app.state.encoders = models.encoders
     app.state.ready = False
     app.include_router(_router(metrics))
-    app.include_router(embeddings_router())
+    for router in (embeddings_router, rerank_router, classification_router):
+        app.include_router(router())
     handle_problems(app)
     app.add_middleware(Guard, settings=settings, metrics=metrics)
     app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]

@@ -6,17 +6,17 @@ import base64
 from typing import Annotated, Any, Literal
 
 import numpy as np
-import orjson
 from fastapi import APIRouter, Depends, Request, Response
 from pydantic import BaseModel, ConfigDict, Field, StrictInt, StrictStr
 
 from sentemb.encoding.encoder import Role, Vectors, normalised
 from sentemb.encoding.tokens import tokens_of
+from sentemb.serving.answers import json_answer
 from sentemb.serving.auth import reader, settings_of
 from sentemb.serving.batcher import Encoded, ServedEncoder
 from sentemb.serving.dimensions import check_dimensions
 from sentemb.serving.guards import JsonRoute
-from sentemb.serving.models import named
+from sentemb.serving.names import named
 from sentemb.serving.problems import Problem
 from sentemb.serving.settings import Truncate
 
@@ -124,11 +124,11 @@ def embeddings_router() -> APIRouter:
     @router.get("/models", response_model=ModelList, summary="List the models")
     async def models(request: Request) -> Response:
         cards = [_card(served) for served in request.app.state.encoders.values()]
-        return _json({"object": "list", "data": cards})
+        return json_answer({"object": "list", "data": cards})
 
     @router.get("/models/{model:path}", response_model=ModelCard, summary="Describe a model")
     async def model(request: Request, model: str) -> Response:
-        return _json(_card(named(request.app.state.encoders, model, "model")))
+        return json_answer(_card(named(request.app.state.encoders, model, "model")))
 
     return router
 
@@ -171,7 +171,7 @@ def _response(vectors: Vectors, encoded: Encoded, wanted: EmbeddingsRequest) -> 
     if wanted.encoding_format == "base64":
         rows = [base64.b64encode(row.tobytes()).decode() for row in rows]
     tokens = int(encoded.tokens.sum())
-    return _json(
+    return json_answer(
         {
             "object": "list",
             "data": [
@@ -195,7 +195,3 @@ def _card(served: ServedEncoder) -> dict[str, Any]:
         "max_tokens": tokens.room if tokens else None,
         "fingerprint": served.fingerprint,
     }
-
-
-def _json(content: Any) -> Response:
-    return Response(orjson.dumps(content, option=orjson.OPT_SERIALIZE_NUMPY), media_type="application/json")

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from sentemb.encoding import TextEncoder, load_encoder
+from sentemb.encoding.resolve import name_of
+from sentemb.encoding.rows import RowEncoder
 from sentemb.errors import InputError
 from sentemb.modules.source import find_source
 from sentemb.search.encoders import AdaptedEncoder, matching
 from sentemb.search.view import open_view
 from sentemb.serving.batcher import ServedEncoder
+from sentemb.serving.classification import load_classifier
 from sentemb.serving.metrics import Metrics
-from sentemb.serving.problems import Problem
+from sentemb.serving.rerank import load_reranker
 from sentemb.serving.scheduler import Scheduler
+from sentemb.serving.scored import ScoredTexts
 from sentemb.serving.settings import Settings
 
 
@@ -22,6 +25,9 @@ class Models:
 
     Attributes:
         encoders: The encoders by name, those of the models first, then those that only indexes need.
+        rerankers: The cross-encoders by name.
+        classifiers: The classifiers by name.
+        labels: For each classifier its labels, and whether it classifies pairs.
     """
 
     def __init__(self, settings: Settings, metrics: Metrics) -> None:
@@ -41,6 +47,15 @@ class Models:
             self._add(encoder, matryoshka=_was_trained_for_fewer_dimensions(model))
         for folder in settings.indexes:
             self._add_for(folder)
+        self.rerankers: dict[str, ScoredTexts] = {}
+        for reranker in settings.rerankers:
+            self._add_scored(self.rerankers, reranker, load_reranker(reranker, device=settings.device))
+        self.classifiers: dict[str, ScoredTexts] = {}
+        self.labels: dict[str, tuple[tuple[str, ...], bool]] = {}
+        for path in settings.classifiers:
+            rows = load_classifier(path, device=settings.device)
+            name = self._add_scored(self.classifiers, str(path), rows)
+            self.labels[name] = rows.classifier.labels, rows.classifier.pairs
 
     def encoder_of(self, fingerprint: str) -> ServedEncoder:
         """The encoder with a fingerprint."""
@@ -71,6 +86,13 @@ class Models:
             matryoshka=matryoshka,
         )
 
+    def _add_scored(self, kind: dict[str, ScoredTexts], address: str, rows: RowEncoder) -> str:
+        name = name_of(address)
+        if name in kind:
+            raise InputError(f"two folders are called {name}", "give them different names")
+        kind[name] = ScoredTexts(name, rows, self.scheduler, self._metrics, truncate=self._settings.truncate)
+        return name
+
     def _add_for(self, folder: Path) -> None:
         """Load the encoder of an index's queries where no model is the same."""
         view = open_view(folder, verify=False)
@@ -79,19 +101,6 @@ class Models:
             return
         encoder = matching(None, view, folder)
         self._add(encoder.queries if isinstance(encoder, AdaptedEncoder) else encoder)
-
-
-def named(encoders: dict[str, Any], name: str, what: str, field: str = "model") -> Any:
-    """What a request names.
-
-    Raises:
-        Problem: 404, there is none of that name.
-    """
-    found = encoders.get(name)
-    if found is None:
-        known = ", ".join(sorted(encoders)) or "none"
-        raise Problem(404, f"there is no {what} {name[:100]!r}; there are: {known}", field=field)
-    return found
 
 
 def _was_trained_for_fewer_dimensions(model: str) -> bool:

@@ -1,0 +1,66 @@
+"""`sentemb serve`: models and indexes over HTTP."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from sentemb.cli.console import next_step, say
+from sentemb.cli.options import CacheDir, Device, MaybeModels, Precision
+
+
+def serve(
+    models: MaybeModels = None,
+    index: Annotated[list[Path] | None, typer.Option(help="Index folder; repeat it.")] = None,
+    reranker: Annotated[list[str] | None, typer.Option(help="Cross-encoder folder; repeat it.")] = None,
+    classifier: Annotated[list[Path] | None, typer.Option(help="Classifier folder; repeat it.")] = None,
+    host: Annotated[str, typer.Option(help="Address to listen on; by default this machine's own.")] = (
+        "127.0.0.1"
+    ),
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 takes a free one.")] = 8000,
+    keys: Annotated[
+        Path | None, typer.Option(help="File with API keys, one a line; else SENTEMB_API_KEYS.")
+    ] = None,
+    no_auth: Annotated[
+        bool, typer.Option("--no-auth", help="Let other machines read without a key, and change nothing.")
+    ] = False,
+    read_only: Annotated[bool, typer.Option("--read-only", help="Let nobody change an index.")] = False,
+    truncate: Annotated[
+        Literal["error", "truncate"],
+        typer.Option(help="Texts longer than the model reads: refused, or cut and counted."),
+    ] = "error",
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Model threads, a core each; all cores by default.")
+    ] = None,
+    precision: Precision = "float32",
+    device: Device = None,
+    cache_dir: CacheDir = None,
+) -> None:
+    """Serve embeddings as OpenAI's API does, reranking, classification, search and a search page."""
+    from sentemb.serving.server import serve as run
+    from sentemb.serving.settings import Settings, read_keys
+
+    settings = Settings(
+        models=tuple(models or ()),
+        indexes=tuple(index or ()),
+        rerankers=tuple(reranker or ()),
+        classifiers=tuple(classifier or ()),
+        host=host,
+        port=port,
+        keys=None if no_auth and keys is None else read_keys(keys),
+        no_auth=no_auth,
+        read_only=read_only,
+        truncate=truncate,
+        workers=workers,
+        precision=precision,
+        device=device,
+        cache_dir=cache_dir,
+    )
+
+    def announce(address: str) -> None:
+        say(f"serving on {address}")
+        next_step(f"open {address} in a browser" if settings.indexes else f"curl {address}/v1/models")
+
+    run(settings, announce=announce)

@@ -1,0 +1,163 @@
+"""`/v1/rerank`, for Jina's and Cohere's clients: a cross-encoder reads the query with each document."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import torch
+from fastapi import APIRouter, Depends, Request, Response
+from pydantic import BaseModel, ConfigDict, Field, StrictStr
+from sentence_transformers import CrossEncoder
+
+from sentemb.encoding.batching import tokenise
+from sentemb.encoding.encoder import Vectors, check_finite
+from sentemb.encoding.linear import kernel_for, replace_linears
+from sentemb.encoding.rows import ReadyTexts, Rows
+from sentemb.encoding.view import inference_view
+from sentemb.errors import InputError
+from sentemb.modules.folder_checks import check_folder
+from sentemb.modules.source import loading
+from sentemb.serving.answers import json_answer
+from sentemb.serving.auth import reader, settings_of
+from sentemb.serving.guards import JsonRoute
+from sentemb.serving.names import named
+from sentemb.serving.problems import Problem
+from sentemb.serving.scored import ScoredTexts
+from sentemb.serving.settings import Truncate
+
+
+class PairRows:
+    """A cross-encoder as a row encoder of pairs, whose vectors are single scores."""
+
+    by_length = True
+
+    def __init__(self, model: CrossEncoder, *, name: str) -> None:
+        self._name = name
+        self._tokenizer: Any = model.tokenizer
+        self._activation = model.activation_fn
+        self._view = inference_view(model.model)
+        with torch.inference_mode():
+            replace_linears(self._view, kernel_for(self._view, precision="float32"))
+
+    def prepare(self, texts: Sequence[Any]) -> ReadyTexts:
+        """Tokenise pairs."""
+        tokens = tokenise(self._tokenizer, texts)
+        return ReadyTexts(texts, tokens.lengths, tokens.cut, tokens)
+
+    def prepare_ids(self, ids: Sequence[Sequence[int]]) -> ReadyTexts:
+        """Refuse."""
+        raise InputError(f"{self._name} takes no token ids", "send texts")
+
+    @torch.inference_mode()
+    def compute(self, rows: Rows) -> Vectors:
+        """One forward pass."""
+        made = [ready.content.batch(some) for ready, some in rows]
+        device = self._view.device
+        features = {key: torch.cat([batch[key] for batch in made]).to(device) for key in made[0]}
+        scores: Vectors = self._activation(self._view(**features).logits).float().cpu().numpy()
+        check_finite(scores, [str(ready.texts[row]) for ready, some in rows for row in some], name=self._name)
+        return scores
+
+
+def load_reranker(folder: str, *, device: str | None) -> PairRows:
+    """Read a cross-encoder that gives one score.
+
+    Args:
+        folder: Its folder; no code of it is run.
+        device: Where to put it; None lets sentence-transformers choose.
+
+    Returns:
+        The cross-encoder.
+
+    Raises:
+        InputError: There is none, it is damaged, or it gives several scores.
+    """
+    path = Path(folder).expanduser()
+    if not path.is_dir():
+        raise InputError(f"no such folder: {folder}", "give the folder of a saved cross-encoder")
+    check_folder(path)
+    with loading(str(path)):
+        model = CrossEncoder(str(path), device=device, local_files_only=True)
+    if model.num_labels != 1 or model.model is None:
+        raise InputError(
+            f"{folder} gives {model.num_labels} scores for a pair, not one",
+            "give a cross-encoder for ranking",
+        )
+    return PairRows(model, name=path.name)
+
+
+class RerankDocument(BaseModel):
+    """A document as an object, as some clients send it."""
+
+    model_config = ConfigDict(strict=True)
+
+    text: str
+
+
+class RerankRequest(BaseModel):
+    """What Jina's and Cohere's clients send."""
+
+    model_config = ConfigDict(strict=True)
+
+    model: str
+    query: str
+    documents: Annotated[list[StrictStr | RerankDocument], Field(min_length=1)]
+    top_n: int | None = Field(default=None, ge=1, description="How many of the best; all by default.")
+    return_documents: bool = False
+    truncate: Truncate | None = Field(default=None, description="As for embeddings.")
+
+
+class Ranked(BaseModel):
+    """A document's place."""
+
+    index: int
+    relevance_score: float
+    document: RerankDocument | None = None
+
+
+class RerankUsage(BaseModel):
+    """Tokens that the model has read."""
+
+    total_tokens: int
+
+
+class RerankResponse(BaseModel):
+    """The documents, best first; of equal ones the first given."""
+
+    model: str
+    results: list[Ranked]
+    usage: RerankUsage
+    truncated: int
+
+
+def rerank_router() -> APIRouter:
+    """The route."""
+    router = APIRouter(route_class=JsonRoute, prefix="/v1", tags=["rerank"], dependencies=[Depends(reader)])
+
+    @router.post("/rerank", response_model=RerankResponse, summary="Rank documents for a query")
+    async def rerank(request: Request, wanted: RerankRequest) -> Response:
+        rerankers: dict[str, ScoredTexts] = request.app.state.models.rerankers
+        scorer: ScoredTexts = named(rerankers, wanted.model, "reranker")
+        most = settings_of(request).max_inputs
+        if len(wanted.documents) > most:
+            raise Problem(422, f"more than {most:,} documents; send them in parts", field="documents")
+        texts = [one if isinstance(one, str) else one.text for one in wanted.documents]
+        scored = await scorer.score(
+            [(wanted.query, text) for text in texts], truncate=wanted.truncate, field="documents"
+        )
+        scores = scored.vectors[:, 0]
+        best = np.argsort(-scores, kind="stable")[: wanted.top_n]
+        results = [
+            {"index": int(row), "relevance_score": float(scores[row])}
+            | ({"document": {"text": texts[row]}} if wanted.return_documents else {})
+            for row in best
+        ]
+        usage = {"total_tokens": int(scored.tokens.sum())}
+        return json_answer(
+            {"model": wanted.model, "results": results, "usage": usage, "truncated": scored.cut}
+        )
+
+    return router
