@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import tomllib
 from dataclasses import replace
@@ -31,6 +30,7 @@ from sentemb.errors import InputError
 from sentemb.modules import load
 from sentemb.training import Interrupted, recipes_of, resolve
 from tests.classification.toy import toy_config, toy_set
+from tests.signals import deliver
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def stop_at(monkeypatch: pytest.MonkeyPatch, step: int) -> None:
     class Stop(TrainerCallback):
         def on_optimizer_step(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
             if state.global_step == step - 1:
-                os.kill(os.getpid(), signal.SIGINT)
+                deliver(signal.SIGINT)
 
     build = ClassifierSession._trainer
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import tomllib
 from pathlib import Path
@@ -27,6 +26,7 @@ from sentemb.multitask.trainer import MultiTaskTrainer
 from sentemb.training import Interrupted, recipes_of, resolve
 from sentemb.training.resumable import check_finite
 from tests.multitask.toy import NLI, toy_config, toy_sets
+from tests.signals import deliver
 
 TRAIN, DEV = toy_sets(), toy_sets(12, seed=1, split="dev")
 
@@ -153,7 +153,7 @@ def stop_after(monkeypatch: pytest.MonkeyPatch, steps: int) -> None:
     def with_stop(self: MultiTaskTrainer, *args: Any, **kwargs: Any) -> Any:
         taken[0] += 1
         if taken[0] == steps:
-            os.kill(os.getpid(), signal.SIGINT)
+            deliver(signal.SIGINT)
         return take(self, *args, **kwargs)
 
     monkeypatch.setattr(MultiTaskTrainer, "training_step", with_stop)

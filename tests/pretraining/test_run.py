@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import signal
 from pathlib import Path
@@ -21,6 +20,7 @@ from sentemb.pretraining.model import load_base
 from sentemb.pretraining.tokenizer import load_tokenizer
 from sentemb.training import Interrupted, resolve
 from sentemb.training.checkpoints import checkpoints
+from tests.signals import deliver
 
 
 @pytest.fixture
@@ -81,7 +81,7 @@ def test_an_interrupted_run_ends_as_the_uninterrupted(
             with pytest.raises(KeyboardInterrupt):
                 pretrain(broken)
         else:
-            stop_in_step(patch, 3, lambda: os.kill(os.getpid(), signal.SIGTERM))
+            stop_in_step(patch, 3, lambda: deliver(signal.SIGTERM))
             with pytest.raises(Interrupted, match="stopped at step 3"):
                 pretrain(broken)
     assert checkpoints(tmp_path / "broken" / "run" / "checkpoints")[-1][0] == 3
@@ -174,7 +174,7 @@ def test_only_the_end_of_a_run_may_change_when_it_is_resumed(
     config: PretrainConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
-        stop_in_step(patch, 2, lambda: os.kill(os.getpid(), signal.SIGTERM))
+        stop_in_step(patch, 2, lambda: deliver(signal.SIGTERM))
         with pytest.raises(Interrupted):
             pretrain(config)
     with pytest.raises(InputError, match="with other values of masking_rate"):

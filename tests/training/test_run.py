@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -20,6 +19,7 @@ from sentemb.errors import InputError
 from sentemb.training import Interrupted, TrainConfig, train, train_seeds
 from sentemb.training.folder import RunFolder
 from sentemb.training.session import Session
+from tests.signals import deliver
 from tests.training.training_helpers import assert_equal, model_weights
 
 Configure = Callable[..., TrainConfig]
@@ -151,7 +151,7 @@ def stop_at(monkeypatch: pytest.MonkeyPatch, step: int, number: signal.Signals =
     class Stop(TrainerCallback):
         def on_optimizer_step(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
             if state.global_step == step - 1:
-                os.kill(os.getpid(), number)
+                deliver(number)
 
     build = Session._trainer
 
