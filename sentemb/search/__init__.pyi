@@ -1,6 +1,7 @@
 from .calibration import Calibration as Calibration
 from .documents import Document as Document
 from .documents import read_documents as read_documents
+from .fields import Field as Field
 from .hit import Hit as Hit
 from .hit import Snippet as Snippet
 from .hybrid_weight import HybridWeight as HybridWeight

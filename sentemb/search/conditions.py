@@ -112,7 +112,8 @@ def type_of(value: Any) -> type | None:
     """What a value may be compared with; None for what cannot be compared."""
     if isinstance(value, (bool, str, datetime.datetime)):
         return bool if isinstance(value, bool) else str if isinstance(value, str) else datetime.datetime
-    return float if isinstance(value, (int, float)) and math.isfinite(value) else None
+    # A whole number may be too large for `isfinite`.
+    return float if isinstance(value, int) or (isinstance(value, float) and math.isfinite(value)) else None
 
 
 def _junction(name: str, wanted: Any) -> Junction:

@@ -16,6 +16,7 @@ from sentemb.errors import InputError
 from sentemb.search.compaction import compact
 from sentemb.search.documents import Document, check_id
 from sentemb.search.encoders import AdaptedEncoder, for_documents
+from sentemb.search.fields import Field, fields_of
 from sentemb.search.folder import changing, save_folder
 from sentemb.search.hybrid_weight import HybridWeight
 from sentemb.search.manifest import Manifest, Role
@@ -220,6 +221,22 @@ class OpenIndex:
         while (part := self._current().part(conditions)) is None:
             pass  # the documents have changed between the view and the filter
         return part.documents
+
+    def fields(self) -> tuple[Field, ...]:
+        """The fields of the documents' metadata with their types and values, to make filters from.
+
+        All metadata are read; searches go on meanwhile.
+
+        Returns:
+            The fields at the top of the metadata, those of most documents first.
+        """
+        while True:
+            store = self._current().store
+            try:
+                return fields_of(store)
+            except InputError:
+                if self._current().store is store:
+                    raise
 
     def vectors(self, ids: Iterable[str | int]) -> Vectors:
         """The vectors of some documents, as the index has them.

@@ -15,10 +15,13 @@ from sentemb.serving.auth import SCHEME, reader
 from sentemb.serving.classification import classification_router
 from sentemb.serving.embeddings import embeddings_router
 from sentemb.serving.guards import Guard, JsonRoute
+from sentemb.serving.indexes import Indexes
 from sentemb.serving.metrics import CONTENT_TYPE, Metrics
 from sentemb.serving.models import Models
+from sentemb.serving.page import page_router
 from sentemb.serving.problems import Problem, ProblemDocument, handle_problems, problem_responses
 from sentemb.serving.rerank import rerank_router
+from sentemb.serving.search_api import search_router
 from sentemb.serving.settings import Settings
 
 # What any request may be answered, whatever its route, before the route or in it.
@@ -34,8 +37,8 @@ def create_app(settings: Settings) -> FastAPI:
         settings: What to serve, and to whom.
 
     Returns:
-        The application. Its `state` has `settings`, `metrics`, `models`, and `encoders`: a `ServedEncoder` by
-        name.
+        The application. Its `state` has `settings`, `metrics`, `models`, `indexes`, and `encoders`: a
+        `ServedEncoder` by name.
 
     Raises:
         InputError: The settings do not fit together, or a model or index cannot be read.
@@ -43,6 +46,7 @@ def create_app(settings: Settings) -> FastAPI:
     settings = settings.checked()
     metrics = Metrics()
     models = Models(settings, metrics)
+    indexes = Indexes.open(settings.indexes, models.encoders)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -53,6 +57,7 @@ def create_app(settings: Settings) -> FastAPI:
         finally:
             app.state.ready = False
             models.close()
+            indexes.close()
 
     app = FastAPI(
         title="sentemb",
@@ -66,9 +71,10 @@ def create_app(settings: Settings) -> FastAPI:
     app.state.metrics = metrics
     app.state.models = models
     app.state.encoders = models.encoders
+    app.state.indexes = indexes
     app.state.ready = False
     app.include_router(_router(metrics))
-    for router in (embeddings_router, rerank_router, classification_router):
+    for router in (embeddings_router, rerank_router, classification_router, search_router, page_router):
         app.include_router(router())
     handle_problems(app)
     app.add_middleware(Guard, settings=settings, metrics=metrics)

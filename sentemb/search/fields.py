@@ -1,0 +1,107 @@
+"""What the metadata of documents hold: their fields, with types and values, from which filters are made."""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from sentemb.search.conditions import moment, number
+from sentemb.search.store import DocumentStore, readable
+
+FieldType = Literal["text", "number", "date", "boolean"]
+
+VALUES = 50
+"""Values of a field that are listed, those of most documents."""
+FIELDS = 50
+"""Fields that are listed, those of most documents."""
+_LONGEST = 200  # characters of a value
+
+# Every value of every field at the top of the metadata, with its documents.
+_COUNTED = f"""
+CREATE TEMP TABLE counted AS SELECT
+    key AS field,
+    CASE WHEN type IN ('true', 'false') THEN 'boolean' WHEN type = 'text' THEN 'text' ELSE 'number' END
+        AS kind,
+    CASE WHEN type = 'text' AND length(value) > {_LONGEST} THEN NULL ELSE value END AS value,
+    COUNT(*) AS documents
+FROM documents, json_each(documents.metadata)
+WHERE type IN ('text', 'integer', 'real', 'true', 'false') AND key NOT LIKE '$%'
+GROUP BY 1, 2, 3
+"""
+_FIELDS = f"""
+SELECT field, kind, SUM(documents) AS documents, COUNT(*), MIN(value IS NOT NULL), MIN(value), MAX(value)
+FROM counted GROUP BY field, kind ORDER BY documents DESC, field LIMIT {2 * FIELDS}
+"""
+_VALUES = f"""
+SELECT value, documents FROM counted WHERE field = ? AND kind = ? AND value IS NOT NULL
+ORDER BY documents DESC, value LIMIT {VALUES}
+"""
+_SPELLED = """
+SELECT MIN(CAST(value AS REAL)), MAX(CAST(value AS REAL)) FROM counted WHERE field = ? AND kind = 'text'
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A field at the top of the metadata.
+
+    Args:
+        name: Its name.
+        type: What most of its values are: `number` also for texts that spell numbers, `date` for texts in ISO
+            8601.
+        documents: How many documents have a value of this type.
+        values: The values of most documents, 50 at most, each with the number of its documents.
+        complete: Whether these are all values.
+        least: The smallest value; None of booleans and long texts.
+        most: The largest value.
+    """
+
+    name: str
+    type: FieldType
+    documents: int
+    values: tuple[tuple[Any, int], ...]
+    complete: bool
+    least: Any = None
+    most: Any = None
+
+
+def fields_of(store: DocumentStore) -> tuple[Field, ...]:
+    """The fields of the documents of a store, those of most documents first."""
+    # A connection of its own: reading all metadata takes a while, and searches share the store's.
+    address = f"{store.path.absolute().as_uri()}?mode={store.mode}"
+    with (
+        readable(store.path),
+        contextlib.closing(sqlite3.connect(address, uri=True, timeout=60)) as connection,
+    ):
+        connection.text_factory = lambda text: text.decode("utf-8", "replace")  # metadata may hold surrogates
+        connection.execute(_COUNTED)
+        found: dict[str, Field] = {}
+        for name, kind, *facts in connection.execute(_FIELDS).fetchall():
+            if name not in found and len(found) < FIELDS:
+                found[name] = _field(connection, name, kind, *facts)
+    return tuple(found.values())
+
+
+def _field(
+    connection: sqlite3.Connection,
+    name: str,
+    kind: FieldType,
+    documents: int,
+    different: int,
+    short: int,
+    least: Any,
+    most: Any,
+) -> Field:
+    values = tuple(connection.execute(_VALUES, (name, kind)).fetchall())
+    complete = bool(short) and different <= VALUES
+    if kind == "boolean":
+        return Field(name, kind, documents, tuple((bool(value), count) for value, count in values), complete)
+    if kind == "text" and short and all(number(value) is not None for value, _ in values):
+        spelled = connection.execute(_SPELLED, (name,)).fetchone()
+        least, most = (int(one) if one.is_integer() else one for one in spelled)
+        kind = "number"
+    elif kind == "text" and short and all(moment(value) is not None for value, _ in values):
+        kind = "date"
+    return Field(name, kind, documents, values, complete, least, most)

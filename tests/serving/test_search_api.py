@@ -1,0 +1,121 @@
+"""What is found, changed and shown over HTTP is what the library finds, changes and shows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("fastapi", reason="needs the extra serve")
+pytest.importorskip("httpx", reason="needs httpx, which the test extra brings")
+
+from fastapi.testclient import TestClient
+
+from sentemb.errors import InputError
+from sentemb.search import SearchIndex
+from sentemb.serving.app import create_app
+from sentemb.serving.page import page
+from sentemb.serving.settings import Settings
+from tests.training.training_helpers import make_sentences
+
+HOSTILE = "<script>alert(1)</script> \u202eevil"
+TEXTS = [*make_sentences(30, seed=3), HOSTILE]
+ROUTE = "/v1/indexes/animals"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    documents = [(place, text, {"year": 2000 + place}) for place, text in enumerate(TEXTS)]
+    SearchIndex.build(documents, "static-mini").save(tmp_path / "animals")
+    return tmp_path / "animals"
+
+
+def serving(folder: Path, **options: Any) -> TestClient:
+    return TestClient(create_app(Settings(indexes=(folder,), **options)), base_url="http://127.0.0.1")
+
+
+@pytest.fixture
+def client(folder: Path) -> Iterator[TestClient]:
+    with serving(folder) as found:
+        yield found
+
+
+@pytest.mark.parametrize("mode", ["dense", "keyword", "hybrid"])
+def test_hits_are_the_librarys(mode: Any, client: TestClient, folder: Path) -> None:
+    where = {"year": {">=": 2010}}
+    asked = {"query": TEXTS[12], "k": 5, "mode": mode, "where": where, "text": True}
+    hits = client.post(f"{ROUTE}/search", json=asked).json()["hits"]
+    expected = SearchIndex.load(folder).search(TEXTS[12], 5, mode=mode, where=where)
+    assert [(hit["id"], hit["text"], hit["metadata"]) for hit in hits] == [
+        (hit.id, hit.text, hit.metadata) for hit in expected
+    ]
+    assert [hit["score"] for hit in hits] == pytest.approx([hit.score for hit in expected], abs=1e-6)
+
+
+def test_changes_are_in_the_folder_once_they_are_answered(client: TestClient, folder: Path) -> None:
+    new = {"documents": [{"id": "new", "text": "a zebra in the garden", "metadata": {"year": 1999}}]}
+    assert client.post(f"{ROUTE}/documents", json=new).json()["added"] == 1
+    assert SearchIndex.load(folder).search("zebra", 1)[0].id == "new"
+    assert client.post(f"{ROUTE}/documents", json=new).status_code in (409, 422)
+    new["documents"][0]["text"] = "a tapir in the garden"
+    assert client.put(f"{ROUTE}/documents", json=new).json()["replaced"] == 1
+    stored = client.get(f"{ROUTE}/documents", params={"id": ["new", "none", "3"]}).json()["documents"]
+    assert [one and one["text"] for one in stored] == ["a tapir in the garden", None, TEXTS[3]]
+    similar = client.post(f"{ROUTE}/similar", json={"id": "new", "k": 3}).json()["hits"]
+    assert len(similar) == 3 and "new" not in [hit["id"] for hit in similar]
+    assert client.request("DELETE", f"{ROUTE}/documents", json={"ids": ["new", 99]}).json() == {"deleted": 1}
+    assert SearchIndex.load(folder).get(["new"]) == [None]
+
+
+def test_the_fields_of_the_metadata_are_known(client: TestClient) -> None:
+    stats = client.get(f"{ROUTE}/stats").json()
+    (year,) = stats["fields"]
+    assert (stats["documents"], year["name"], year["least"], year["most"]) == (31, "year", 2000, 2030)
+
+
+@pytest.mark.parametrize(
+    ("route", "body", "status"),
+    [
+        ("none/search", {"query": "a"}, 404),
+        ("../../etc/search", {"query": "a"}, 404),
+        ("animals/search", {"query": ""}, 422),
+        ("animals/search", {"query": "a", "k": 0}, 422),
+        ("animals/search", {"query": "a", "where": {"year": {"~": 1}}}, 422),
+        ("animals/search", {"query": "a", "min_score": "101%"}, 422),
+        ("animals/similar", {"id": "none"}, 404),
+        ("animals/documents", {"documents": []}, 422),
+        ("animals/documents", {"documents": [{"text": 5}]}, 422),
+    ],
+)
+def test_a_bad_request_is_a_problem(route: str, body: Any, status: int, client: TestClient) -> None:
+    answer = client.post(f"/v1/indexes/{route}", json=body)
+    assert answer.status_code == status and answer.headers["content-type"] == "application/problem+json"
+
+
+def test_nothing_is_changed_by_those_who_may_only_read(folder: Path) -> None:
+    new = {"documents": [{"text": "a zebra"}]}
+    for options in ({"read_only": True}, {"host": "0.0.0.0", "no_auth": True}):
+        with serving(folder, **options) as client:
+            assert client.post(f"{ROUTE}/documents", json=new).status_code == 403
+            assert client.request("DELETE", f"{ROUTE}/documents", json={"ids": [0]}).status_code == 403
+            assert client.post(f"{ROUTE}/search", json={"query": "cat"}).status_code == 200
+    with serving(folder, keys=frozenset(["0123456789abcdef"])) as client:
+        assert client.post(f"{ROUTE}/documents", json=new).status_code == 401
+    assert len(SearchIndex.load(folder)) == len(TEXTS)
+
+
+def test_the_page_runs_nothing_but_its_own_script(client: TestClient) -> None:
+    answer = client.get("/")
+    policy = answer.headers["content-security-policy"]
+    assert answer.text == page().html and "{{" not in answer.text
+    assert "default-src 'none'" in policy and "unsafe" not in policy
+    assert "innerHTML" not in answer.text and "http://" not in answer.text.replace("http://www.w3.org", "")
+
+
+def test_an_index_whose_model_is_not_the_served_one_is_refused(folder: Path, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="both called animals"):
+        create_app(Settings(indexes=(folder, folder)))
+    with pytest.raises(InputError):
+        create_app(Settings(indexes=(tmp_path / "none",)))
