@@ -27,7 +27,7 @@ _EXTRAS = {
     "matplotlib": "report",
     "optuna": "tune",
     "rapidfuzz": "overlap",
-    **dict.fromkeys(("fastapi", "uvicorn", "orjson", "prometheus_client", "httpx"), "serve"),
+    **dict.fromkeys(("fastapi", "uvicorn", "orjson", "prometheus_client"), "serve"),
 }
 # Without rich's help pages `sentemb --help` answers in half the time.
 _PLAIN: dict[str, Any] = {"rich_markup_mode": None, "pretty_exceptions_enable": False}

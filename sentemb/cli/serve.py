@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import typer
 
 from sentemb.cli.console import next_step, say
-from sentemb.cli.options import CacheDir, Device, MaybeModels, Precision
+from sentemb.cli.options import Device, MaybeModels, Precision
 
 
 def serve(
@@ -36,7 +36,6 @@ def serve(
     ] = None,
     precision: Precision = "float32",
     device: Device = None,
-    cache_dir: CacheDir = None,
 ) -> None:
     """Serve embeddings as OpenAI's API does, reranking, classification, search and a search page."""
     from sentemb.serving.server import serve as run
@@ -56,7 +55,6 @@ def serve(
         workers=workers,
         precision=precision,
         device=device,
-        cache_dir=cache_dir,
     )
 
     def announce(address: str) -> None:

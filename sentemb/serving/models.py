@@ -42,7 +42,6 @@ class Models:
                 model,
                 precision=settings.precision,
                 device=settings.device,
-                cache_dir=settings.cache_dir,
             )
             self._add(encoder, matryoshka=_was_trained_for_fewer_dimensions(model))
         for folder in settings.indexes:

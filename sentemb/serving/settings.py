@@ -37,7 +37,6 @@ class Settings:
         read_only: Refuse every change of an index.
         precision: As for `load_encoder`.
         device: As for `load_encoder`.
-        cache_dir: As for `load_encoder`.
         truncate: What becomes of long texts where a request does not say.
         workers: Model threads, with one core each; None takes as many as torch would.
         max_body: Bytes in the body of a request.
@@ -60,7 +59,6 @@ class Settings:
     read_only: bool = False
     precision: Precision = "float32"
     device: str | None = None
-    cache_dir: Path | None = None
     truncate: Truncate = "error"
     workers: int | None = None
     max_body: int = 32 * MIB
