@@ -29,6 +29,7 @@ CEILINGS = {
     "archive": Ceiling(256, "MiB of data sets in an archive"),
     "predictions": Ceiling(64, "MiB of predictions in a record"),
     "draws": Ceiling(1_000_000, "draws in a comparison"),
+    "pairs": Ceiling(1_000_000, "pairs drawn for an adaptation"),
     "negatives": Ceiling(1_000, "mined negatives for a pair"),
     "weights": Ceiling(1_000, "million weights in a new model"),
 }

@@ -53,7 +53,7 @@ def hold_out(documents: Sequence[OwnDocument], *, language: str, seed: int) -> P
             f"{len(documents)} documents are too few to tell whether adaptation helps",
             f"give {FEWEST_DOCUMENTS} or more; a document a line or row, or a file each",
         )
-    size = min(max(_LEAST, round(_SHARE * len(documents))), _MOST)
+    size = _held_out(len(documents))
     train, held = split_documents(documents, share=2 * size / len(documents), seed=seed)
     order = np.random.default_rng(seed).permutation(len(held)).tolist()
     dev, test = ([held[number] for number in sorted(part)] for part in (order[:size], order[size:]))
@@ -67,6 +67,16 @@ def hold_out(documents: Sequence[OwnDocument], *, language: str, seed: int) -> P
             "give longer documents, or more of them",
         )
     return parts
+
+
+def most_pairs_of_a_batch(documents: int) -> int:
+    """How many of so many documents are trained on: a batch takes each at most once."""
+    return max(1, documents - 2 * _held_out(documents))
+
+
+def _held_out(documents: int) -> int:
+    """How many of them each of the two parts has."""
+    return min(max(_LEAST, round(_SHARE * documents)), _MOST)
 
 
 def _tasks(

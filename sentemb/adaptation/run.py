@@ -10,6 +10,7 @@ import torch
 from sentence_transformers.sentence_transformer.modules import StaticEmbedding
 
 from sentemb.adaptation.config import FINISHED, RAW, SETTINGS, STATIC, AdaptConfig
+from sentemb.adaptation.held_out import most_pairs_of_a_batch
 from sentemb.adaptation.outcome import Adapted
 from sentemb.adaptation.session import AdaptSession
 from sentemb.data.own_documents import OwnDocument, read_own_documents
@@ -54,18 +55,24 @@ def adapt(
         >>> adapt("docs/", "all-MiniLM-L6-v2", "mine").verdict()  # doctest: +SKIP
     """
     kind = kind_of_base(base)
-    values = {**SETTINGS[kind], **{name: value for name, value in settings.items() if value is not None}}
-    values.setdefault("precision", _precision(kind))
+    given = {name: value for name, value in settings.items() if value is not None}
+    read: Sequence[OwnDocument] = (
+        read_own_documents(
+            documents,
+            text_column=given.get("text_column"),
+            title_column=given.get("title_column"),
+            data_dir=given.get("data_dir"),
+        )
+        if isinstance(documents, str | Path)
+        else documents
+    )
+    values = {**SETTINGS[kind], "precision": _precision(kind)}
+    values["batch_size"] = min(values["batch_size"], most_pairs_of_a_batch(len(read)))
+    values |= given
     source = str(documents) if isinstance(documents, str | Path) else f"{len(documents)} documents"
     config = AdaptConfig(base=base, output=str(output), documents=source, **values)
     config.check_single_seed("adapt")
     RunFolder(Path(config.output)).check(config, resume=resume)
-    columns = {"text_column": config.text_column, "title_column": config.title_column}
-    read: Sequence[OwnDocument] = (
-        read_own_documents(documents, **columns, data_dir=config.data_dir)
-        if isinstance(documents, str | Path)
-        else documents
-    )
     with without_upstream_bars():
         session = AdaptSession(config, read, progress=progress)
         session.run(resume=resume)

@@ -27,6 +27,7 @@ from sentemb.errors import InputError
 from sentemb.evaluation.comparison import compare
 from sentemb.evaluation.evaluator import STSEvaluator
 from sentemb.evaluation.systems import system_of
+from sentemb.limits import refuse_above
 from sentemb.modules import load
 from sentemb.training.card import public_name, write_card
 from sentemb.training.encoder_session import EncoderSession
@@ -61,9 +62,14 @@ class AdaptSession(EncoderSession):
         self.documents = documents
         language = language_of(document.whole for document in documents[:1000])
         self.parts: Parts = hold_out(documents, language=language, seed=seed)
-        pairs = draw_pairs(
-            self.parts.train, config.max_steps * config.batch_size, language=language, seed=seed
-        )
+        if config.batch_size > len(self.parts.train):  # a document twice would be its own negative
+            raise InputError(
+                f"batch_size {config.batch_size}: only {len(self.parts.train)} documents to train on",
+                "lower it, so that a batch takes each at most once",
+            )
+        count = config.max_steps * config.batch_size
+        refuse_above("pairs", count, f"steps {config.max_steps}, each of batch_size {config.batch_size}")
+        pairs = draw_pairs(self.parts.train, count, language=language, seed=seed)
         if not pairs:
             raise InputError(
                 "no document has six words or more, so that a pair could be cut out of it",

@@ -58,6 +58,8 @@ class VectorStore:
                 marks = ",".join("?" * len(keys))
                 query = f"SELECT text, sum, vector FROM vectors WHERE text IN ({marks})"
                 for key, checksum, blob in connection.execute(query, keys):
+                    if not isinstance(blob, bytes):  # a damaged header may make it any other type
+                        continue
                     if len(blob) == 4 * self._dimension and zlib.crc32(blob) == checksum:
                         found[places[key]] = np.frombuffer(blob, dtype="<f4").astype(np.float32, copy=False)
         return found

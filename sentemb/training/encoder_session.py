@@ -80,7 +80,10 @@ class EncoderSession(Session):
         loss = describe_loss(self.config.loss, self.loss)
         before = self.folder.read_record().get("loss", loss)
         if before.get("sha256") != loss.get("sha256"):
-            raise InputError(f"{self.config.loss} has changed since the run began", "begin a new run")
+            raise InputError(
+                f"{self.config.loss} is not what the run began with, by {self.folder.record}",
+                "begin a new run",
+            )
         return {"precision": self.config.precision, "max_length": self.max_length, "loss": loss}
 
     def make_trainer(self, callbacks: list[TrainerCallback], *, fresh: bool, in_memory: bool) -> Any:

@@ -179,7 +179,8 @@ class Session(ABC):
         before = folder.read_record()
         if "data" in before and before["data"] != described["data"]:
             raise InputError(
-                f"{described['data']['source']} has changed since the run began", "begin a new run on it"
+                f"{described['data']['source']} is not what the run began on, by {folder.record}",
+                "begin a new run on it",
             )
         sessions = [*before.get("sessions", []), {"began": _now(), "from_step": max(step, 0)}]
         folder.update_record(

@@ -145,6 +145,8 @@ def test_an_end_by_the_clock_keeps_what_was_learned_so_far(
         ({"count": 30}, "30 documents are too few"),
         ({"layers": 9}, "has 3 layers"),
         ({"batch_size": 1}, "no anchor has a negative"),
+        ({"batch_size": 10**11}, r"batch_size 10{11}: only 280 documents to train on"),
+        ({"max_steps": 10**6}, "steps 1000000, each of batch_size 16: more than 1,000,000 pairs"),
         ({"minutes": 0.0}, "minutes is 0"),
     ],
 )

@@ -133,7 +133,7 @@ def test_resuming_on_other_data_is_refused(
         stop_at(patch, 2)
         with pytest.raises(Interrupted):
             fit_classifier(config, toy_set())
-    with pytest.raises(InputError, match="has changed since the run began"):
+    with pytest.raises(InputError, match="is not what the run began"):
         fit_classifier(config, toy_set(seed=5), resume=True)
 
 

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -215,3 +216,15 @@ def test_through_load_encoder(tiny_encoder: Any, tmp_path: Path, texts: list[str
     assert not rows
     with pytest.raises(InputError, match=r"function .* cannot be kept"):
         load_encoder(lambda texts: np.zeros((len(texts), 2)), cache_dir=tmp_path)
+
+
+def test_a_vector_of_another_type_is_encoded_again(tmp_path: Path) -> None:
+    encoder = Counting()
+    cached = CachedEncoder(encoder, tmp_path)
+    first = cached.encode(["a", "bb", "ccc"])
+    with closing(sqlite3.connect(only_file(tmp_path))) as connection, connection:
+        rows = connection.execute("SELECT text FROM vectors").fetchall()
+        for (key,), value in zip(rows, [None, "twelve chars", 7], strict=True):
+            connection.execute("UPDATE vectors SET vector = ? WHERE text = ?", (value, key))
+    np.testing.assert_array_equal(cached.encode(["a", "bb", "ccc"]), first)
+    assert sorted(encoder.asked) == sorted(["a", "bb", "ccc"] * 2)

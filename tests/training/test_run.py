@@ -241,7 +241,7 @@ def test_changed_data_is_not_resumed_on(
         with pytest.raises(Interrupted):
             train(config)
     data.write_text(sentences_file.read_text() + "one more\n")
-    with pytest.raises(InputError, match=r"copy\.txt has changed since the run began"):
+    with pytest.raises(InputError, match=r"copy\.txt is not what the run began on, by .*record\.json"):
         train(config, resume=True)
 
 
