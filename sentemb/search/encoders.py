@@ -94,7 +94,12 @@ def matching(encoder: Any | None, view: View, path: Path) -> TextEncoder:
 def _matching(encoder: Any | None, wanted: EncoderFacts, path: Path) -> TextEncoder:
     if wanted.source is not None and (encoder is None or isinstance(encoder, (str, Path))):
         # The model may have moved; pooling and the other options of the build still apply.
-        loaded = replace(wanted.source, model=str(encoder or wanted.source.model)).load()
+        try:
+            loaded = replace(wanted.source, model=str(encoder or wanted.source.model)).load()
+        except InputError as error:
+            if encoder is not None:
+                raise
+            raise InputError(f"the encoder of {path}, {wanted.name}: {error.message}", error.hint) from error
     elif encoder is not None:
         loaded = resolve(encoder)
     else:

@@ -117,6 +117,7 @@ READERS: dict[str, tuple[bytes, str]] = {
     ),
     "queries.txt": (_LINES, "index search {g}/index --queries {f}"),
     "found.trec": (_RUN, "eval retrieval {f} --sets {g}/judged"),
+    "keys.txt": (b"0123456789abcdef\nfedcba9876543210\n", "serve {g}/encoder --port 0 --keys {f}"),
     "recipe.toml": (
         _RECIPE.encode(),
         f"train sg-opt {TRAIN} --config {{f}} --data {{g}}/sentences.txt --dev none",
@@ -142,6 +143,7 @@ FOLDERS: dict[str, str] = {
     "run": f"train simcse {TRAIN.replace('-o out', '-o {f}')} --data {{g}}/sentences.txt --dev none --resume",
     "stopped": f"{_STOPPED} --resume",
     "classifier": "classify {f} {g}/labelled.csv -o out.csv --column text",
+    "served": "serve {g}/encoder --index {f} --port 0",
     "encoder": "eval sts {f} --sets {g}/pairs.tsv",
     "updated": "index update {f} {g}/documents.jsonl --text-column text --id-column year -m {g}/bert",
     "judged": "eval retrieval bm25 {g}/bert --pooling mean --sets {f}",
@@ -203,6 +205,8 @@ def make_ground(folder: Path, run: Callable[[list[str]], None]) -> None:
             f"train {recipe} {TRAIN.replace('-o out', '-o {f}')} --data {{g}}/sentences.txt --dev none",
             str(folder / name),
         )
+    sentemb("index build {g}/documents.jsonl -m {g}/encoder --text-column text -o {g}/served")
+    sentemb("index add {g}/served {g}/corpus.txt -m {g}/encoder")
     sentemb(f"{_TRAIN_CLASSES.replace('-o out', '-o {g}/classifier')}", str(folder / "labelled.csv"))
     _stop(fill(_STOPPED, folder, str(folder / "stopped")), folder / "stopped")
 

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import resource
+import signal
+import time
 from dataclasses import dataclass
+from multiprocessing.process import BaseProcess
 from pathlib import Path
+from urllib.error import HTTPError
+from urllib.request import urlopen
 
 from tests import processes
 
@@ -74,12 +80,30 @@ def run(arguments: list[str], folder: Path) -> Outcome:
     log = folder.with_suffix(".log")
     log.unlink(missing_ok=True)
     process = processes.start(_limited, arguments, str(folder), log=log)
+    stopped = arguments[0] == "serve" and _stop_serving(process, log)
     process.join(SECONDS)
     code = process.exitcode
     if code is None:
         process.kill()
         process.join()
+    if stopped and code == 128 + signal.SIGTERM:
+        code = 0
     return Outcome(code, log.read_bytes().decode(errors="replace") if log.exists() else "")
+
+
+def _stop_serving(process: BaseProcess, log: Path) -> bool:
+    """Ask a server that is ready for its models, and tell it to stop; whether it was ever ready."""
+    end = time.monotonic() + SECONDS
+    while process.is_alive() and time.monotonic() < end:
+        address = re.search(rb"serving on (http://\S+)\n", log.read_bytes() if log.exists() else b"")
+        if address:
+            # Without a key the answer may be 401: it is an answer.
+            with contextlib.suppress(HTTPError), urlopen(f"{address[1].decode()}/v1/models", timeout=SECONDS):
+                pass
+            process.terminate()
+            return True
+        process.join(0.05)
+    return False
 
 
 def _limited(arguments: list[str], folder: str) -> None:
