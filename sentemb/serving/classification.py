@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from threading import Lock
 from typing import Annotated, Any
 
 import numpy as np
+import torch
 from fastapi import APIRouter, Depends, Request, Response
 from pydantic import BaseModel, ConfigDict, Field, StrictStr
 
 from sentemb.classification import Classifier
-from sentemb.encoding.encoder import Vectors
+from sentemb.encoding.encoder import Vectors, check_finite
 from sentemb.encoding.rows import ReadyTexts, Rows
 from sentemb.errors import InputError
 from sentemb.serving.answers import json_answer
@@ -33,27 +35,40 @@ class ClassifierRows:
 
     def __init__(self, classifier: Classifier) -> None:
         self.classifier = classifier
-        # A tokenizer sets its limits at the first call, which must not happen beside another.
-        classifier.predict([("first", "second") if classifier.pairs else "first"])
+        classifier.encoder.eval()
+        classifier.head.eval()
+        self._tokenising = Lock()  # a tokenizer's limits are the last call's
 
     def prepare(self, texts: Sequence[Any]) -> ReadyTexts:
-        """Count tokens."""
-        tokenizer: Any = self.classifier.encoder.tokenizer
-        parts = [[text] if isinstance(text, str) else list(text) for text in texts]
-        counts = np.array([len(tokenizer(*part)["input_ids"]) for part in parts], dtype=np.int64)
-        cut = [row for row, text in enumerate(texts) if self.classifier.count_cut([text])]
-        longest = self.classifier.max_length or self.classifier.encoder.max_seq_length
-        return ReadyTexts(texts, counts if longest is None else np.minimum(counts, longest), cut)
+        """Tokenise."""
+        classifier = self.classifier
+        limit = {} if classifier.max_length is None else {"max_length": classifier.max_length}
+        with self._tokenising:
+            features = [dict(classifier.encoder.preprocess([text], **limit)) for text in texts]
+            cut = [row for row, text in enumerate(texts) if classifier.count_cut([text])]
+        lengths = np.array([one["input_ids"].numel() for one in features], dtype=np.int64)
+        return ReadyTexts(texts, lengths, cut, features)
 
     def prepare_ids(self, ids: Sequence[Sequence[int]]) -> ReadyTexts:
         """Refuse."""
         raise InputError("a classifier takes no token ids", "send texts")
 
+    @torch.inference_mode()
     def compute(self, rows: Rows) -> Vectors:
         """Each input alone."""
-        inputs = [ready.texts[row] for ready, some in rows for row in some]
-        probabilities: list[Vectors] = [self.classifier.predict_proba([one]) for one in inputs]
-        return np.concatenate(probabilities)
+        classifier = self.classifier
+        device = classifier.encoder.device
+        made: list[Vectors] = []
+        for ready, some in rows:
+            for row in some:
+                features = {
+                    name: value.to(device) if isinstance(value, torch.Tensor) else value
+                    for name, value in ready.content[row].items()
+                }
+                logits = classifier.head(classifier.encoder(features)).float()
+                made.append(logits.softmax(dim=1).cpu().numpy())
+                check_finite(made[-1], [str(ready.texts[row])], name="the classifier")
+        return np.concatenate(made)
 
 
 class ClassifyRequest(BaseModel):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import orjson
@@ -32,6 +32,7 @@ _TITLES = {
     503: "Not ready",
 }
 _LONGEST_DETAIL = 2000
+_LONGEST_FIELD = 100
 
 
 class ProblemDocument(BaseModel):
@@ -93,7 +94,7 @@ def problem_of(error: Exception) -> Problem:
     if isinstance(error, InputError):
         return Problem(422, str(error))
     if isinstance(error, RequestValidationError):
-        return _invalid(error.errors())
+        return _invalid(error)
     if isinstance(error, HTTPException):
         return Problem(error.status_code, str(error.detail), headers=error.headers)
     return Problem(500, "the server failed; its log has the request's id and the reason")
@@ -120,13 +121,29 @@ def problem_responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
     return {status: {"description": _TITLES[status], "content": content} for status in statuses}
 
 
-def _invalid(errors: Sequence[Any]) -> Problem:
-    first = errors[0]
-    place = [str(part) for part in first["loc"] if part not in ("body", "query", "path", "header")]
-    if first["type"] == "json_invalid":
-        reason = first.get("ctx", {}).get("error", first["msg"])
+def _invalid(error: RequestValidationError) -> Problem:
+    errors = error.errors()
+    if errors[0]["type"] == "json_invalid":
+        reason = errors[0].get("ctx", {}).get("error", errors[0]["msg"])
         return Problem(400, f"the body is no valid JSON: {reason}; send UTF-8 JSON")
-    # Of a union, pydantic names the member that did not fit; a client knows fields and positions only.
-    field = ".".join(part for part in place if part.isidentifier() or part.isdigit()) or None
-    more = f" ({len(errors)} faults in all)" if len(errors) > 1 else ""
-    return Problem(422, f"{field or 'the body'}: {first['msg']}{more}", field=field)
+    # Of a union, the member that reads furthest is the one that was meant.
+    place, message = max(
+        ((_place_of(one, error.body), one["msg"]) for one in errors), key=lambda pair: len(pair[0])
+    )
+    field = ".".join(place) or None
+    return Problem(422, f"{field or 'the body'}: {message}", field=field)
+
+
+def _place_of(error: Mapping[str, Any], body: Any) -> list[str]:
+    """Where a fault is in the request; pydantic names the members of unions too, which no client knows."""
+    where, *parts = error["loc"]
+    if where != "body":
+        return [str(part) for part in parts]
+    place: list[str] = []
+    for part in parts:
+        if (isinstance(body, dict) and part in body) or (isinstance(body, list) and isinstance(part, int)):
+            body = body[part]
+        elif error["type"] != "missing" or part != parts[-1]:
+            continue
+        place.append(str(part)[:_LONGEST_FIELD])
+    return place

@@ -37,6 +37,8 @@ class PairRows:
     def __init__(self, model: CrossEncoder, *, name: str) -> None:
         self._name = name
         self._tokenizer: Any = model.tokenizer
+        # A tokenizer sets its limits at the first call, which must not happen beside another.
+        self.prepare([("first", "second")])
         self._activation = model.activation_fn
         self._view = inference_view(model.model)
         with torch.inference_mode():
