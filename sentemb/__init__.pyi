@@ -16,6 +16,8 @@ from .augmentation import back_translate as back_translate
 from .classification import Classifier as Classifier
 from .classification import ClassifierEvaluator as ClassifierEvaluator
 from .classification import fit_classifier as fit_classifier
+from .client import AsyncClient as AsyncClient
+from .client import Client as Client
 from .data import load_labelled as load_labelled
 from .data import load_retrieval as load_retrieval
 from .data import load_scored_pairs as load_scored_pairs

@@ -11,19 +11,16 @@ pytest.importorskip("httpx", reason="needs httpx, which the test extra brings")
 
 from fastapi.testclient import TestClient
 from sentence_transformers import CrossEncoder
-from transformers import AutoConfig, AutoModelForSequenceClassification, AutoTokenizer
 
 from sentemb.serving.app import create_app
 from sentemb.serving.settings import Settings
+from tests.serving.models import cross_encoder
 
 DOCUMENTS = ["the cat sat", "the dog", "the bird"]
 
 
 def test_documents_are_ranked_as_the_cross_encoder_scores_them(tiny_bert: Path, tmp_path: Path) -> None:
-    folder = tmp_path / "cross"
-    config = AutoConfig.from_pretrained(tiny_bert, num_labels=1)
-    AutoModelForSequenceClassification.from_config(config).save_pretrained(folder)
-    AutoTokenizer.from_pretrained(tiny_bert).save_pretrained(folder)
+    folder = cross_encoder(tiny_bert, tmp_path / "cross")
     expected = CrossEncoder(str(folder)).predict([("cat", document) for document in DOCUMENTS])
     app = create_app(Settings(rerankers=(str(folder),)))
     with TestClient(app, base_url="http://127.0.0.1") as client:

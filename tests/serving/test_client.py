@@ -1,0 +1,169 @@
+"""The clients against a server in a process of its own: what they return is what the library returns."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("fastapi", reason="needs the extra serve")
+
+import sentemb
+from sentemb import AsyncClient, Client
+from sentemb.encoding import load_encoder
+from sentemb.errors import InputError
+from sentemb.search import Document, SearchIndex
+from tests.serving.live import live
+from tests.serving.models import cross_encoder
+from tests.training.training_helpers import make_sentences
+
+KEY = "0123456789abcdef"
+TEXTS = make_sentences(30, seed=3)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    documents = [(place, text, {"year": 2000 + place}) for place, text in enumerate(TEXTS)]
+    path = tmp_path_factory.mktemp("indexes") / "odd name"
+    SearchIndex.build(documents, "static-mini").save(path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def address(folder: Path, tiny_bert: Path) -> Iterator[str]:
+    log = folder.parent / "log"
+    reranker = cross_encoder(tiny_bert, folder.parent / "cross")
+    arguments = ["static-mini", "--index", folder, "--reranker", reranker]
+    with live(log, *arguments, SENTEMB_API_KEYS=KEY) as server:
+        yield server.address
+
+
+@pytest.fixture(scope="module")
+def client(address: str) -> Iterator[Client]:
+    with Client(address, KEY) as opened:
+        yield opened
+
+
+def test_vectors_are_the_librarys_in_any_number(client: Client) -> None:
+    texts = [f"{place} {TEXTS[place % 30]}" for place in range(2500)]
+    expected = load_encoder("static-mini").encode(texts)
+    np.testing.assert_array_equal(client.encode(texts), expected)
+    assert client.encode([]).shape == (0, expected.shape[1])
+    with pytest.raises(InputError, match="list"):
+        client.encode("one text")
+
+
+def test_an_index_is_searched_and_changed(client: Client, folder: Path) -> None:
+    index = folder.name
+    where = {"year": {">=": 2010}}
+    hits = client.search(index, TEXTS[12], 5, mode="hybrid", where=where)
+    expected = SearchIndex.load(folder).search(TEXTS[12], 5, mode="hybrid", where=where)
+    assert [(hit.id, hit.text, hit.snippet) for hit in hits] == [
+        (hit.id, hit.text, hit.snippet) for hit in expected
+    ]
+    new = [("new", "a zebra", {"year": 1}), Document("a tapir", "7"), "a text that gets its own id"]
+    assert client.add(index, new)[:3] == (3, 0, 0)
+    assert client.update(index, [("7", "a gnu")]).replaced == 1
+    assert client.get(index, ["new", "7", 7, "none"]) == [
+        Document("a zebra", "new", {"year": 1}),
+        Document("a gnu", "7"),
+        Document(TEXTS[7], 7, {"year": 2007}),
+        None,
+    ]
+    assert client.stats(index)["documents"] == 33
+    (own,) = client.search(index, "a text that gets its own id", 1)
+    assert client.delete(index, ["new", "7", "none", own.id]) == 3
+    assert len(SearchIndex.load(folder)) == 30
+
+
+def test_documents_are_ranked(client: Client) -> None:
+    ranked = client.rerank("cat", TEXTS[:5], model="cross")
+    assert sorted(one.index for one in ranked) == [0, 1, 2, 3, 4]
+    assert [one.score for one in ranked] == sorted((one.score for one in ranked), reverse=True)
+    assert client.rerank("cat", TEXTS[:5], model="cross", k=2) == ranked[:2]
+
+
+@pytest.mark.parametrize(
+    ("call", "told"),
+    [
+        (lambda client, index: client.search("none", "a"), "unknown index: none"),
+        (lambda client, index: client.search(index, "a", where={"year": {"~": 1}}), "where"),
+        (lambda client, index: client.add(index, [(0, "taken")]), "already in the index"),
+        (lambda client, index: client.add(index, ["fine", 5]), "document 1"),
+        (lambda client, index: client.add(index, "one text"), "single value"),
+        (lambda client, index: client.add(index, [("x", "a", {"y": float("nan")})]), "no JSON"),
+        (lambda client, index: client.encode(["half \ud800"]), "no JSON"),
+        (lambda client, index: client.encode(["a"], model="none"), "static-mini"),
+    ],
+)
+def test_what_the_server_refuses_is_told_in_one_line(
+    call: Any, told: str, client: Client, folder: Path
+) -> None:
+    with pytest.raises(InputError, match=told):
+        call(client, folder.name)
+
+
+def test_the_wrong_key_and_no_server_are_told(address: str) -> None:
+    with pytest.raises(InputError, match="none of the server's"):
+        Client(address, KEY[::-1]).encode(["a"])
+    with pytest.raises(InputError, match="sentemb serve"):
+        Client("http://127.0.0.1:9").encode(["a"])
+
+
+def test_awaited_calls_return_the_same(address: str, client: Client, folder: Path) -> None:
+    async def all_of() -> list[Any]:
+        async with AsyncClient(address, KEY) as awaited:
+            calls = [awaited.encode([text]) for text in TEXTS]
+            found = awaited.search(folder.name, TEXTS[3])
+            return [*(await asyncio.gather(*calls)), await found]
+
+    *rows, hits = asyncio.run(all_of())
+    np.testing.assert_array_equal(np.concatenate(rows), client.encode(TEXTS))
+    assert hits == client.search(folder.name, TEXTS[3])
+
+
+@pytest.fixture
+def busy() -> Iterator[tuple[str, list[int]]]:
+    """A server that answers with given statuses, the last one for ever."""
+    statuses: list[int] = []
+
+    class Answers(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            status = statuses.pop(0) if len(statuses) > 1 else statuses[0]
+            self.send_response(status)
+            self.send_header("Retry-After", "0")
+            self.end_headers()
+            self.wfile.write(b'{"detail": "busy"}')
+
+        def log_message(self, *told: object) -> None:
+            pass
+
+    server = HTTPServer(("127.0.0.1", 0), Answers)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}", statuses
+    server.shutdown()
+    server.server_close()
+
+
+def test_a_busy_server_is_asked_again_and_given_up_in_the_end(busy: tuple[str, list[int]]) -> None:
+    address, statuses = busy
+    statuses[:] = [429, 503, 200]
+    with Client(address, retries=2) as client:
+        assert client.stats("a") == {"detail": "busy"}
+        statuses[:] = [429]
+        with pytest.raises(InputError, match="busy"):
+            client.stats("a")
+        statuses[:] = [500]
+        with pytest.raises(RuntimeError, match="500"):
+            client.stats("a")
+
+
+def test_the_clients_have_the_same_methods() -> None:
+    methods = [{name for name in dir(kind) if not name.startswith("_")} for kind in (Client, AsyncClient)]
+    assert methods[0] == methods[1] and sentemb.Client is Client
