@@ -137,6 +137,10 @@ def new_folder(path: Path) -> Iterator[Path]:
     """Fill a folder beside `path` and give it that name only when everything in it is complete."""
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
         raise InputError(f"{path} already exists", "choose another output or remove it")
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:  # what writes tokenizers takes no other names
+        raise InputError(f"the name of the output {path} is not UTF-8", "choose another one") from None
     with _partial(path, tempfile.mkdtemp) as partial:
         yield partial
         partial.chmod(0o777 & ~_umask())

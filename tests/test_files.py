@@ -130,3 +130,9 @@ def test_many_writers_and_readers_of_one_file(tmp_path: Path) -> None:
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(write, contents))
     assert [entry.name for entry in tmp_path.iterdir()] == ["file"]
+
+
+def test_a_folder_whose_name_is_not_utf8_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="is not UTF-8"), new_folder(tmp_path / "out\udc80"):
+        pass
+    assert not list(tmp_path.iterdir())

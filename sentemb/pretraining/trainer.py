@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from torch.optim.lr_scheduler import LambdaLR
 from transformers import PreTrainedModel, TrainingArguments
 
 from sentemb._files import write_json
+from sentemb.errors import InputError
 from sentemb.pretraining.budget import Budget, learning_rate_factor
 from sentemb.pretraining.model import masked_loss
 from sentemb.training.config import PretrainConfig
@@ -106,7 +108,12 @@ class MaskedTrainer(ResumableTrainer):
         return self.lr_scheduler
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
-        """Log losses with the seconds and tokens so far."""
+        """Log losses with the seconds and tokens so far; one that is not finite ends the run."""
+        if not math.isfinite(logs.get("eval_loss", 0.0)):
+            raise InputError(
+                f"the validation loss is not finite at step {self.state.global_step}",
+                "lower the learning rate",
+            )
         if "loss" in logs or "eval_loss" in logs:
             tokens = round(self.state.global_step * self.tokens_per_step)
             logs = logs | {"seconds": round(self.budget.seconds(), 1), "tokens": tokens}

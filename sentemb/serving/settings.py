@@ -87,6 +87,11 @@ class Settings:
         """
         if not (self.models or self.indexes or self.rerankers or self.classifiers):
             raise InputError("nothing to serve", "name a model, or an index with --index FOLDER")
+        cores = os.cpu_count() or 1
+        if self.workers is not None and self.workers > cores:
+            raise InputError(
+                f"--workers {self.workers}: this machine has {cores} cores", f"give at most {cores}"
+            )
         if self.keys is None and not self.loopback and not self.no_auth:
             raise InputError(
                 f"--host {self.host} is reached by other machines, and there is no key",

@@ -228,3 +228,9 @@ def test_a_folder_of_something_else_is_not_touched(config: PretrainConfig) -> No
     with pytest.raises(InputError, match="already exists and holds no run"):
         pretrain(config)
     assert other.read_text() == "mine"
+
+
+def test_weights_that_give_no_number_are_not_published(config: PretrainConfig) -> None:
+    with pytest.raises(InputError, match="the validation loss is not finite at step 1"):
+        pretrain(config.replace(learning_rate=1e18, warmup=0.0, max_steps=1))
+    assert not (Path(config.output) / "model.safetensors").exists()

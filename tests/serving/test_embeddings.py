@@ -148,6 +148,7 @@ def test_a_key_opens_the_routes() -> None:
     ("options", "problem"),
     [
         ({}, "nothing to serve"),
+        ({"models": ("static-mini",), "workers": 10**9}, "--workers 1000000000: this machine has"),
         ({"models": ("static-mini",), "host": "0.0.0.0"}, "there is no key"),
         ({"models": ("static-mini", "static-mini")}, "two models are called static-mini"),
         ({"models": ("static-mini",), "keys": frozenset([KEY]), "no_auth": True}, "give one of them"),
