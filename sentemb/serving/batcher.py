@@ -198,7 +198,7 @@ class ServedEncoder:
         tokens = tokens_of(self.encoder)
         room = f"{tokens.room:,} tokens" if tokens else "as much"
         return Problem(
-            422,
+            409,
             f"text {index} is longer than the {room} that {self.name} reads; shorten it, or send "
             '"truncate": "truncate" to encode its beginning',
             field=f"input.{index}",

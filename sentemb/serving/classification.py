@@ -17,12 +17,13 @@ from sentemb.encoding.encoder import Vectors, check_finite
 from sentemb.encoding.rows import ReadyTexts, Rows
 from sentemb.errors import InputError
 from sentemb.serving.answers import json_answer
-from sentemb.serving.auth import reader, settings_of
+from sentemb.serving.auth import reader
 from sentemb.serving.guards import JsonRoute
 from sentemb.serving.names import named
 from sentemb.serving.problems import Problem
 from sentemb.serving.scored import ScoredTexts
 from sentemb.serving.settings import Truncate
+from sentemb.serving.shapes import MOST_INPUTS
 
 
 class ClassifierRows:
@@ -71,6 +72,9 @@ class ClassifierRows:
         return np.concatenate(made)
 
 
+_Pair = Annotated[list[StrictStr], Field(min_length=2, max_length=2)]
+
+
 class ClassifyRequest(BaseModel):
     """Texts, or pairs of texts for a classifier of pairs."""
 
@@ -79,8 +83,8 @@ class ClassifyRequest(BaseModel):
     model: str
     input: (
         StrictStr
-        | Annotated[list[StrictStr], Field(min_length=1)]
-        | Annotated[list[Annotated[list[StrictStr], Field(min_length=2, max_length=2)]], Field(min_length=1)]
+        | Annotated[list[StrictStr], Field(min_length=1, max_length=MOST_INPUTS)]
+        | Annotated[list[_Pair], Field(min_length=1, max_length=MOST_INPUTS)]
     )
     truncate: Truncate | None = Field(default=None, description="As for embeddings.")
 
@@ -123,9 +127,6 @@ def classification_router() -> APIRouter:
         scorer: ScoredTexts = named(models.classifiers, wanted.model, "classifier")
         labels, pairs = models.labels[wanted.model]
         inputs: list[Any] = [wanted.input] if isinstance(wanted.input, str) else list(wanted.input)
-        most = settings_of(request).max_inputs
-        if len(inputs) > most:
-            raise Problem(422, f"more than {most:,} inputs; send them in parts", field="input")
         if isinstance(inputs[0], list) != pairs:
             kind = "pairs of texts" if pairs else "texts"
             raise Problem(409, f"{wanted.model} classifies {kind}; send those", field="input")

@@ -17,10 +17,10 @@ async def check_dimensions(served: ServedEncoder, dimensions: int) -> None:
     """Refuse to cut the vectors of a model that was not trained for it, and say what it would cost.
 
     Raises:
-        Problem: 422, the model has not so many; 409, it was not trained to do with fewer.
+        Problem: The model has not so many, or was not trained to do with fewer.
     """
     if dimensions > served.dimension:
-        raise Problem(422, f"{served.name} has {served.dimension} dimensions", field="dimensions")
+        raise Problem(409, f"{served.name} has {served.dimension} dimensions", field="dimensions")
     if dimensions == served.dimension or served.matryoshka:
         return
     agreement = await _agreement(served, dimensions)

@@ -11,39 +11,51 @@ from pydantic import BaseModel, ConfigDict, Field, StrictInt, StrictStr
 
 from sentemb.encoding.encoder import Role, Vectors, normalised
 from sentemb.encoding.tokens import tokens_of
+from sentemb.errors import InputError
 from sentemb.serving.answers import json_answer
-from sentemb.serving.auth import reader, settings_of
+from sentemb.serving.auth import reader
 from sentemb.serving.batcher import Encoded, ServedEncoder
 from sentemb.serving.dimensions import check_dimensions
 from sentemb.serving.guards import JsonRoute
 from sentemb.serving.names import named
 from sentemb.serving.problems import Problem
 from sentemb.serving.settings import Truncate
+from sentemb.serving.shapes import AS_INTEGER, MOST_INPUTS
 
 _REMEDY = (
     "token ids of another vocabulary would give wrong vectors: send texts (in LangChain "
     'check_embedding_ctx_length=False), or send "token_ids": "model" with ids of the model\'s own tokenizer'
 )
-Tokens = Annotated[list[Annotated[StrictInt, Field(ge=0, lt=2**31)]], Field(min_length=1)]
+Tokens = Annotated[list[Annotated[StrictInt, Field(ge=0, lt=2**31), AS_INTEGER]], Field(min_length=1)]
+
+# What the schema says of texts and of token ids.
+_BY_KIND: dict[str, Any] = {
+    "if": {"properties": {"input": {"type": "array", "items": {"type": ["integer", "array"]}}}},
+    "then": {
+        "properties": {"token_ids": {"const": "model"}, "role": {"type": "null"}},
+        "required": ["token_ids"],
+    },
+    "else": {"properties": {"token_ids": {"type": "null"}}},
+}
 
 
 class EmbeddingsRequest(BaseModel):
     """What OpenAI's clients send, with three fields more."""
 
-    model_config = ConfigDict(strict=True, extra="ignore")
+    model_config = ConfigDict(strict=True, extra="ignore", json_schema_extra=_BY_KIND)
 
     model: str = Field(description="A model; `MODEL:query` and `MODEL:document` give the text its prompt.")
     input: (
         StrictStr
-        | Annotated[list[StrictStr], Field(min_length=1)]
+        | Annotated[list[StrictStr], Field(min_length=1, max_length=MOST_INPUTS)]
         | Tokens
-        | Annotated[list[Tokens], Field(min_length=1)]
+        | Annotated[list[Tokens], Field(min_length=1, max_length=MOST_INPUTS)]
     ) = Field(description="A text, texts, or token ids of the model's own tokenizer.")
     encoding_format: Literal["float", "base64"] = Field(
         default="float", description="Numbers, or float32 little-endian in base64."
     )
-    dimensions: int | None = Field(
-        default=None, ge=1, description="Keep the first dimensions, and scale to length 1."
+    dimensions: Annotated[StrictInt, Field(ge=1), AS_INTEGER] | None = Field(
+        default=None, description="Keep the first dimensions, and scale to length 1."
     )
     force_dimensions: bool = Field(
         default=False, description="Cut the vectors of models, too, that were not trained for it."
@@ -114,8 +126,8 @@ def embeddings_router() -> APIRouter:
         if wanted.dimensions is not None and not wanted.force_dimensions:
             await check_dimensions(served, wanted.dimensions)
         elif wanted.dimensions is not None and wanted.dimensions > served.dimension:
-            raise Problem(422, f"{served.name} has {served.dimension} dimensions", field="dimensions")
-        encoded = await _encode(served, wanted, role, settings_of(request).max_inputs)
+            raise Problem(409, f"{served.name} has {served.dimension} dimensions", field="dimensions")
+        encoded = await _encode(served, wanted, role)
         vectors = encoded.vectors
         if wanted.dimensions is not None and wanted.dimensions < served.dimension:
             vectors = normalised(vectors[:, : wanted.dimensions])
@@ -143,18 +155,16 @@ def resolve_model(request: Request, model: str, role: Role | None) -> tuple[Serv
     stem, _, suffix = model.rpartition(":")
     if model not in encoders and stem in encoders and suffix in ("query", "document"):
         if role is not None and role != suffix:
-            raise Problem(422, f"the model's name says {suffix}, the role {role}", field="role")
+            raise Problem(409, f"the model's name says {suffix}, the role {role}", field="role")
         return encoders[stem], "query" if suffix == "query" else "document"
     found: ServedEncoder = named(encoders, model, "model")
     return found, role
 
 
-async def _encode(served: ServedEncoder, wanted: EmbeddingsRequest, role: Role | None, most: int) -> Encoded:
+async def _encode(served: ServedEncoder, wanted: EmbeddingsRequest, role: Role | None) -> Encoded:
     given: list[Any] = [wanted.input] if isinstance(wanted.input, str) else list(wanted.input)
     if isinstance(given[0], int):
         given = [given]
-    if len(given) > most:
-        raise Problem(422, f"{len(given):,} inputs; send {most:,} or fewer at a time", field="input")
     if isinstance(given[0], str):
         if wanted.token_ids is not None:
             raise Problem(422, "texts were sent and token ids announced; leave it out", field="token_ids")
@@ -163,7 +173,10 @@ async def _encode(served: ServedEncoder, wanted: EmbeddingsRequest, role: Role |
         raise Problem(400, _REMEDY, field="input")
     if role is not None:
         raise Problem(422, "token ids have no prompt; leave the role out", field="role")
-    return await served.encode_ids(given)
+    try:
+        return await served.encode_ids(given)
+    except InputError as error:
+        raise Problem(409, str(error), field="input") from None
 
 
 def _response(vectors: Vectors, encoded: Encoded, wanted: EmbeddingsRequest) -> Response:

@@ -13,7 +13,7 @@ from sentemb.search.calibration import lowest_score
 from sentemb.search.snippets import snippets_of
 from sentemb.serving.indexes import ServedIndex
 from sentemb.serving.problems import Problem
-from sentemb.serving.search_shapes import SearchRequest, SimilarRequest
+from sentemb.serving.search_shapes import SearchRequest, SimilarRequest, fits
 
 
 async def found(served: ServedIndex, wanted: SearchRequest) -> dict[str, Any]:
@@ -70,7 +70,7 @@ async def similar_to(served: ServedIndex, wanted: SimilarRequest) -> dict[str, A
     index = served.index
 
     def search() -> dict[str, Any]:
-        document = index.get([wanted.id])[0]
+        document = index.get([wanted.id])[0] if fits(wanted.id) else None
         if document is None:
             raise Problem(404, f"the index {served.name} has no document {wanted.id!r}", field="id")
         vectors = _vectors_of(served, document)

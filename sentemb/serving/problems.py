@@ -10,6 +10,7 @@ from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
+from starlette.routing import Match
 
 from sentemb.errors import InputError
 
@@ -33,6 +34,7 @@ _TITLES = {
 }
 _LONGEST_DETAIL = 2000
 _LONGEST_FIELD = 100
+_LENGTHS = ("too_long", "too_short")
 
 
 class ProblemDocument(BaseModel):
@@ -68,7 +70,9 @@ class Problem(HTTPException):
         type: str = "about:blank",
         headers: Mapping[str, str] | None = None,
     ) -> None:
-        super().__init__(status, detail, dict(headers) if headers else None)
+        # OpenAI's clients would send again what is in conflict with the model.
+        retry = {"X-Should-Retry": "false"} if status == 409 else {}
+        super().__init__(status, detail, {**retry, **(headers or {})})
         self.title = title or _TITLES.get(status, "Error")
         self.field = field
         self.type = type
@@ -104,7 +108,10 @@ def handle_problems(app: FastAPI) -> None:
     """Answer every exception that a client can mend with a problem document; the guard answers the rest."""
 
     async def answer(request: Request, error: Exception) -> Response:
-        return problem_of(error).response(request_id_of(request.scope))
+        problem = problem_of(error)
+        if problem.status_code == 405:
+            problem.headers = {"Allow": ", ".join(_methods(request))}
+        return problem.response(request_id_of(request.scope))
 
     for kind in (HTTPException, InputError, RequestValidationError):
         app.add_exception_handler(kind, answer)
@@ -121,15 +128,24 @@ def problem_responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
     return {status: {"description": _TITLES[status], "content": content} for status in statuses}
 
 
+def _methods(request: Request) -> list[str]:
+    """The methods of an address, which may be those of several routes."""
+
+    def fits(method: str) -> bool:
+        scope = {**request.scope, "method": method}
+        return any(route.matches(scope)[0] == Match.FULL for route in request.app.routes)
+
+    return [method for method in ("DELETE", "GET", "POST", "PUT") if fits(method)]
+
+
 def _invalid(error: RequestValidationError) -> Problem:
     errors = error.errors()
     if errors[0]["type"] == "json_invalid":
         reason = errors[0].get("ctx", {}).get("error", errors[0]["msg"])
         return Problem(400, f"the body is no valid JSON: {reason}; send UTF-8 JSON")
-    # Of a union, the member that reads furthest is the one that was meant.
-    place, message = max(
-        ((_place_of(one, error.body), one["msg"]) for one in errors), key=lambda pair: len(pair[0])
-    )
+    # Of a union, the member that was meant is the one that reads all but its length, or else the furthest.
+    faults = [(one["type"] in _LENGTHS, _place_of(one, error.body), one["msg"]) for one in errors]
+    _, place, message = max(faults, key=lambda fault: (fault[0], len(fault[1])))
     field = ".".join(place) or None
     return Problem(422, f"{field or 'the body'}: {message}", field=field)
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import numpy as np
 import torch
 from fastapi import APIRouter, Depends, Request, Response
-from pydantic import BaseModel, ConfigDict, Field, StrictStr
+from pydantic import BaseModel, ConfigDict, Field, StrictInt, StrictStr
 from sentence_transformers import CrossEncoder
 
 from sentemb.encoding.batching import tokenise
@@ -21,12 +21,12 @@ from sentemb.errors import InputError
 from sentemb.modules.folder_checks import check_folder
 from sentemb.modules.source import loading
 from sentemb.serving.answers import json_answer
-from sentemb.serving.auth import reader, settings_of
+from sentemb.serving.auth import reader
 from sentemb.serving.guards import JsonRoute
 from sentemb.serving.names import named
-from sentemb.serving.problems import Problem
 from sentemb.serving.scored import ScoredTexts
 from sentemb.serving.settings import Truncate
+from sentemb.serving.shapes import AS_INTEGER, MOST_INPUTS
 
 
 class PairRows:
@@ -106,8 +106,10 @@ class RerankRequest(BaseModel):
 
     model: str
     query: str
-    documents: Annotated[list[StrictStr | RerankDocument], Field(min_length=1)]
-    top_n: int | None = Field(default=None, ge=1, description="How many of the best; all by default.")
+    documents: Annotated[list[StrictStr | RerankDocument], Field(min_length=1, max_length=MOST_INPUTS)]
+    top_n: Annotated[StrictInt, Field(ge=1), AS_INTEGER] | None = Field(
+        default=None, description="How many of the best; all by default."
+    )
     return_documents: bool = False
     truncate: Truncate | None = Field(default=None, description="As for embeddings.")
 
@@ -143,9 +145,6 @@ def rerank_router() -> APIRouter:
     async def rerank(request: Request, wanted: RerankRequest) -> Response:
         rerankers: dict[str, ScoredTexts] = request.app.state.models.rerankers
         scorer: ScoredTexts = named(rerankers, wanted.model, "reranker")
-        most = settings_of(request).max_inputs
-        if len(wanted.documents) > most:
-            raise Problem(422, f"more than {most:,} documents; send them in parts", field="documents")
         texts = [one if isinstance(one, str) else one.text for one in wanted.documents]
         scored = await scorer.score(
             [(wanted.query, text) for text in texts], truncate=wanted.truncate, field="documents"

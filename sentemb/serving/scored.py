@@ -64,7 +64,7 @@ class ScoredTexts:
                     ready = await asyncio.to_thread(self._rows.prepare, some)
                     if len(ready.cut) and (truncate or self._truncate) == "error":
                         raise Problem(
-                            422,
+                            409,
                             f"input {start + ready.cut[0]} is longer than {self.name} reads; shorten it, or "
                             'send "truncate": "truncate"',
                             field=f"{field}.{start + ready.cut[0]}",

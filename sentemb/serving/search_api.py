@@ -15,7 +15,6 @@ from sentemb.serving.guards import JsonRoute
 from sentemb.serving.indexes import Indexes, ServedIndex
 from sentemb.serving.problems import problem_responses
 from sentemb.serving.search_shapes import (
-    MOST_IDS,
     ChangedAnswer,
     DeletedAnswer,
     DeleteRequest,
@@ -26,7 +25,9 @@ from sentemb.serving.search_shapes import (
     SimilarRequest,
     StatsAnswer,
     WriteRequest,
+    fits,
 )
+from sentemb.serving.shapes import MOST_INPUTS
 from sentemb.serving.writing import check_new, deleted, written
 
 _Name = Annotated[str, Path(description="The index, by the name of its folder.")]
@@ -34,7 +35,7 @@ _Ids = Annotated[
     list[str],
     Query(
         min_length=1,
-        max_length=MOST_IDS,
+        max_length=MOST_INPUTS,
         description='An id, as JSON where it is a number or looks like one: id=3 is a number, id="3" a text.',
     ),
 ]
@@ -126,7 +127,7 @@ def _add_writing(router: APIRouter) -> None:
 
 async def _write(request: Request, name: str, given: WriteRequest, *, replacing: bool) -> dict[str, int]:
     served = _indexes(request).get(name)
-    check_new(given, settings_of(request).max_inputs)
+    check_new(given)
     return (await written(served, given, replacing=replacing))._asdict()
 
 
@@ -141,8 +142,7 @@ def _id(text: str) -> str | int:
         value = json.loads(text)
     except (ValueError, RecursionError):
         return text
-    is_id = isinstance(value, str) or (type(value) is int and -(2**63) <= value < 2**63)
-    return value if is_id else text
+    return value if type(value) in (int, str) and fits(value) else text
 
 
 def _document(document: Document) -> dict[str, Any]:

@@ -25,9 +25,9 @@ from sentemb.search.fields import FieldType
 from sentemb.search.plan import Kind, Metric
 from sentemb.search.prepared import Truncate
 from sentemb.search.searching import Mode
+from sentemb.serving.shapes import AS_INTEGER, MOST_INPUTS
 
 MOST_HITS = 1000
-MOST_IDS = 2048
 _LONGEST_QUERY = 32_768
 
 _DEEPEST = 100  # levels of metadata
@@ -45,9 +45,8 @@ def _saying(message: str) -> WrapValidator:
     return WrapValidator(check)
 
 
-Integer = Annotated[StrictInt, Field(ge=-(2**63), le=2**63 - 1)]
-Number = Integer | Annotated[float, Field(strict=True, allow_inf_nan=False)]
-Id = Annotated[Integer | StrictStr, _saying("an id is a text or a whole number of 64 bits")]
+Number = StrictInt | Annotated[float, Field(strict=True, allow_inf_nan=False)]
+Id = Annotated[Annotated[StrictInt, AS_INTEGER] | StrictStr, _saying("an id is a text or a whole number")]
 Scalar = StrictBool | Number | StrictStr
 Ordered = Number | StrictStr
 _PERCENT = r"^(100(\.0{1,9})?|[0-9]{1,2}(\.[0-9]{1,9})?)%$"
@@ -88,6 +87,11 @@ def _shallow(metadata: dict[str, Any]) -> dict[str, Any]:
         if not level:
             return metadata
     raise PydanticCustomError("deep", "the metadata are nested too deeply")
+
+
+def fits(id: int | str) -> bool:
+    """Whether an index can hold an id; the schema cannot say, since many readers of it have doubles only."""
+    return isinstance(id, str) or -(2**63) <= id < 2**63
 
 
 class _Request(BaseModel):
@@ -131,7 +135,9 @@ class Conditions(BaseModel):
 
 
 class _Wanted(_Request):
-    k: int = Field(default=10, ge=1, le=MOST_HITS, strict=True, description="How many hits.")
+    k: Annotated[StrictInt, Field(ge=1, le=MOST_HITS), AS_INTEGER] = Field(
+        default=10, description="How many hits."
+    )
     where: Annotated[Conditions, BeforeValidator(_readable)] | None = Field(
         default=None, description="Conditions on the metadata."
     )
@@ -140,6 +146,13 @@ class _Wanted(_Request):
 
 class SearchRequest(_Wanted):
     """A search."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "if": {"properties": {"mode": {"enum": ["keyword", "hybrid"]}}, "required": ["mode"]},
+            "then": {"properties": {"min_score": {"type": ["number", "null"]}}},
+        }
+    )
 
     query: Annotated[StrictStr, AfterValidator(_asked)] = Field(
         min_length=1,
@@ -174,7 +187,7 @@ class NewDocument(_Request):
 class WriteRequest(_Request):
     """Documents to be written, all or none."""
 
-    documents: list[NewDocument] = Field(min_length=1)
+    documents: list[NewDocument] = Field(min_length=1, max_length=MOST_INPUTS)
     truncate: Truncate | None = Field(
         default=None, description="Texts longer than the model reads; as the index was built."
     )
@@ -183,7 +196,7 @@ class WriteRequest(_Request):
 class DeleteRequest(_Request):
     """Documents to be deleted, all at once."""
 
-    ids: list[Id] = Field(min_length=1, max_length=MOST_IDS)
+    ids: list[Id] = Field(min_length=1, max_length=MOST_INPUTS)
 
 
 class SpanOut(BaseModel):

@@ -40,7 +40,6 @@ class Settings:
         truncate: What becomes of long texts where a request does not say.
         workers: Model threads, with one core each; None takes as many as torch would.
         max_body: Bytes in the body of a request.
-        max_inputs: Texts in a request, as many as OpenAI's own server takes.
         max_waiting: Tokens (estimated) that may wait for a model thread; beyond, requests are answered 429.
         max_requests: Requests that are worked on at one time; beyond, they are answered 429.
         header_seconds: How long the head of a request may take to arrive.
@@ -62,7 +61,6 @@ class Settings:
     truncate: Truncate = "error"
     workers: int | None = None
     max_body: int = 32 * MIB
-    max_inputs: int = 2048
     max_waiting: int = 2_000_000
     max_requests: int = 512
     header_seconds: float = 10.0

@@ -9,27 +9,26 @@ from sentemb.errors import InputError
 from sentemb.search import Changed, Document, SearchIndex
 from sentemb.serving.indexes import ServedIndex
 from sentemb.serving.problems import Problem
-from sentemb.serving.search_shapes import DeleteRequest, NewDocument, WriteRequest
+from sentemb.serving.search_shapes import DeleteRequest, NewDocument, WriteRequest, fits
 
 
-def check_new(given: WriteRequest, most: int) -> None:
-    """Refuse too many documents, or two with one id.
+def check_new(given: WriteRequest) -> None:
+    """Refuse two documents with one id, and ids that no index can hold.
 
     Args:
         given: The documents.
-        most: How many a request may have.
 
     Raises:
-        Problem: There are more, or two have one id.
+        Problem: Two have one id, or one has more than 64 bits.
     """
-    if len(given.documents) > most:
-        raise Problem(
-            422,
-            f"{len(given.documents):,} documents in a request; send {most:,} at most at a time",
-            field="documents",
-        )
     places: dict[str | int, int] = {}
     for place, document in enumerate(given.documents):
+        if document.id is not None and not fits(document.id):
+            raise Problem(
+                409,
+                f"the id {document.id} has more than 64 bits; send it as a text",
+                field=f"documents.{place}.id",
+            )
         if document.id is not None and (before := places.setdefault(document.id, place)) != place:
             raise Problem(
                 409,
@@ -64,7 +63,7 @@ async def written(served: ServedIndex, given: WriteRequest, *, replacing: bool) 
         return await served.change(work)
     except InputError as error:
         place = re.match(r"documents\.\d+", error.message)
-        raise Problem(422, str(error), field=place[0] if place else None) from None
+        raise Problem(409, str(error), field=place[0] if place else None) from None
 
 
 async def deleted(served: ServedIndex, given: DeleteRequest) -> int:
@@ -80,7 +79,7 @@ async def deleted(served: ServedIndex, given: DeleteRequest) -> int:
     Raises:
         Problem: Too much waits.
     """
-    return await served.change(lambda index: index.delete(given.ids))
+    return await served.change(lambda index: index.delete(list(filter(fits, given.ids))))
 
 
 def _document(given: NewDocument, place: int) -> Document:

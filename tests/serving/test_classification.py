@@ -85,7 +85,7 @@ def test_one_text_is_a_list_of_one(client: TestClient) -> None:
         ({"model": "pairs", "input": [["a"]]}, 422, "input.0"),
         ({"model": "texts", "input": []}, 422, "input"),
         ({"model": "none", "input": "a"}, 404, "model"),
-        ({"model": "texts", "input": ["a", "cat " * 300], "truncate": "error"}, 422, "input.1"),
+        ({"model": "texts", "input": ["a", "cat " * 300], "truncate": "error"}, 409, "input.1"),
         ({"model": "texts", "input": ["a"] * 2049}, 422, "input"),
     ],
 )

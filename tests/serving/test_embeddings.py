@@ -97,13 +97,15 @@ def test_the_models_are_listed(client: TestClient, folder: Path) -> None:
         (b'{"model": "tiny", "input": "\\ud800"}', 400, "no valid JSON"),
         (b'{"model": "tiny", "input": "\xff"}', 400, "no valid JSON"),
         ({"model": "tiny", "input": [9906, 1917]}, 400, "check_embedding_ctx_length=False"),
+        ({"model": "tiny", "input": [1, 10**6], "token_ids": "model"}, 409, "token id 1000000"),
+        ({"model": "tiny:query", "input": "a", "role": "document"}, 409, "the role document"),
         ({"model": "none", "input": "a"}, 404, "tiny"),
         ({"model": "tiny", "input": []}, 422, "input"),
         ({"model": "tiny", "input": ["a", 5]}, 422, "input"),
-        ({"model": "tiny", "input": ["a"] * 2049}, 422, "2,048"),
+        ({"model": "tiny", "input": ["a"] * 2049}, 422, "2048"),
         ({"model": "tiny", "input": "a", "dimensions": 0}, 422, "dimensions"),
-        ({"model": "tiny", "input": "a", "dimensions": 99, "force_dimensions": True}, 422, "16 dimensions"),
-        ({"model": "tiny", "input": "cat " * 300, "truncate": "error"}, 422, "tokens"),
+        ({"model": "tiny", "input": "a", "dimensions": 99, "force_dimensions": True}, 409, "16 dimensions"),
+        ({"model": "tiny", "input": "cat " * 300, "truncate": "error"}, 409, "tokens"),
     ],
 )
 def test_a_bad_request_is_a_problem_that_says_what_to_do(
