@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
+from sentemb.losses.gather import mean_weight
 from sentemb.losses.labelled import ClassificationLoss
 from sentemb.losses.views import View, check_dropouts
 
@@ -59,4 +60,5 @@ class CrossEntropyLoss(ClassificationLoss):
 
     def compute_loss_from_embeddings(self, embeddings: list[Tensor], labels: Tensor | None = None) -> Tensor:
         """Mean loss of the logits of each view, `(b, classes)`."""
-        return torch.cat([self.cross_entropy(logits, labels) for logits in embeddings]).mean()
+        entropies = torch.cat([self.cross_entropy(logits, labels) for logits in embeddings])
+        return mean_weight(entropies) * entropies.mean()

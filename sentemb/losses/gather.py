@@ -21,9 +21,7 @@ class GatheredRows(NamedTuple):
     Attributes:
         rows: `(n, ...)`, those of process 0 first.
         anchors: Which of them are local.
-        weight: Factor for the mean over the local anchors: 1 when all processes hold equally many rows. With
-            an uneven last batch it is their share times the number of processes, so that the average stays
-            exact.
+        weight: Factor for the mean over the local anchors, see `mean_weight`.
     """
 
     rows: Tensor
@@ -39,7 +37,7 @@ def gather_rows(rows: Tensor, *, across_devices: bool) -> GatheredRows:
     count = len(rows)
     world = get_world_size()
     if world == 1 or not across_devices:
-        return GatheredRows(rows, slice(0, count), 1.0)
+        return GatheredRows(rows, slice(0, count), mean_weight(rows))
     counts = _gather_counts(count, rows.device, world)
     longest = max(counts)
     padding = rows.new_zeros((longest - count, *rows.shape[1:]))
@@ -47,6 +45,18 @@ def gather_rows(rows: Tensor, *, across_devices: bool) -> GatheredRows:
     blocks = [gathered[rank * longest : rank * longest + counts[rank]] for rank in range(world)]
     start = sum(counts[: get_rank()])
     return GatheredRows(torch.cat(blocks), slice(start, start + count), world * count / sum(counts))
+
+
+def mean_weight(rows: Tensor) -> float:
+    """Factor for the mean over the local rows, so that the average over the processes is the mean over all.
+
+    It is 1 when all processes hold equally many rows, and otherwise their share times the number of
+    processes.
+    """
+    world = get_world_size()
+    if world == 1:
+        return 1.0
+    return world * len(rows) / sum(_gather_counts(len(rows), rows.device, world))
 
 
 def _gather_counts(count: int, device: torch.device, world: int) -> list[int]:

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from sentemb.errors import InputError
+from sentemb.losses.gather import mean_weight
 from sentemb.losses.labelled import ClassificationLoss
 
 
@@ -60,6 +61,6 @@ class LeamLoss(ClassificationLoss):
         label_logits = self.head.label_logits()  # (classes, classes)
         own = torch.arange(len(label_logits), device=label_logits.device)  # (classes,)
         return {
-            "ce": self.cross_entropy(logits, labels).mean(),
+            "ce": mean_weight(logits) * self.cross_entropy(logits, labels).mean(),
             "label_ce": self.label_weight * self.cross_entropy(label_logits, own).mean(),
         }

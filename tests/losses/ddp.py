@@ -1,4 +1,4 @@
-"""What one process of the two-process test runs; a module of its own because the processes import it."""
+"""What one process of the tests on several runs; a module of its own because the processes import it."""
 
 from __future__ import annotations
 
@@ -14,10 +14,13 @@ from sentence_transformers.sentence_transformer.modules import Pooling, Transfor
 from torch import Tensor, distributed, nn
 
 from sentemb.losses import (
+    BackTranslationLoss,
     CrossEntropyContrastLoss,
+    CrossEntropyLoss,
     CrossEntropySupConLoss,
     GradientCache,
     LaConLoss,
+    LeamLoss,
     ParaphraseContrastLoss,
     SelfGuidedLoss,
     SimCSELoss,
@@ -25,7 +28,7 @@ from sentemb.losses import (
     SupConLoss,
 )
 from sentemb.losses.frozen_encoder import sample_layer
-from sentemb.modules import FusionHead, LabelHead, LinearHead
+from sentemb.modules import FusionHead, LabelHead, LeamHead, LinearHead
 
 TEXTS = [
     "a cat sat on the mat", "the dog ran", "two birds fly over the house", "children eat red apple",
@@ -44,6 +47,10 @@ LABELLED: dict[str, Callable[[nn.Module], nn.Module]] = {
     "cached ce supcon": lambda model: GradientCache(
         CrossEntropySupConLoss(model, LinearHead(16, 4)), mini_batch_size=2
     ),
+    "ce": lambda model: CrossEntropyLoss(model, LinearHead(16, 4)),
+    "ce of two views": lambda model: CrossEntropyLoss(model, LinearHead(16, 4), dropouts=(0.0, 0.0)),
+    "cached ce": lambda model: GradientCache(CrossEntropyLoss(model, LinearHead(16, 4)), mini_batch_size=2),
+    "leam": lambda model: LeamLoss(model, LeamHead(16, 4)),
     "ce contrast": lambda model: CrossEntropyContrastLoss(model, LinearHead(16, 4)),
     "lacon": lambda model: LaConLoss(model, LabelHead(16, 5), heads=4),
     "lacon average": lambda model: LaConLoss(
@@ -64,9 +71,22 @@ PAIRED: dict[str, Callable[[nn.Module], nn.Module]] = {
     ),
     "cached pairs": lambda model: GradientCache(SimCSELoss(model), mini_batch_size=2),
 }
-CASES = ("pairs", "hard negatives", "dropout views", "base", "opt1", "opt2", "opt3", *LABELLED, *PAIRED)
+GUIDED: dict[str, Callable[[nn.Module], nn.Module]] = {
+    **{
+        objective: functools.partial(
+            SelfGuidedLoss, objective=objective, layers=layers, projection_width=24, temperature=0.1
+        )
+        # A single layer leaves nothing to draw.
+        for objective, layers in {"base": (1, 2), "opt1": (1, 2), "opt2": (1, 2), "opt3": (0, None)}.items()
+    },
+    "back-translation": functools.partial(BackTranslationLoss, projection_width=24, temperature=0.1),
+    "back-translation opt3": functools.partial(
+        BackTranslationLoss, objective="opt3", view_encoder="frozen", projection_width=24, temperature=0.1
+    ),
+}
+CASES = ("pairs", "hard negatives", "dropout views", *GUIDED, *LABELLED, *PAIRED)
 VIEWS = torch.arange(13.0).view(1, 13, 1).expand(len(TEXTS), 13, 1)  # each layer's view is its number
-SPLITS = {"even": (4, 4), "uneven": (5, 3)}
+SPLITS = {"even": (4, 4), "uneven": (5, 3), "three": (4, 3, 1)}
 
 
 @functools.cache
@@ -82,11 +102,8 @@ def make_loss(case: str, folder: Path) -> nn.Module:
     for module in model.modules():
         if isinstance(module, nn.Dropout):
             module.p = 0.0
-    if case in ("base", "opt1", "opt2", "opt3"):
-        layers = (0, None) if case == "opt3" else (1, 2)  # a single layer leaves nothing to draw
-        loss: nn.Module = SelfGuidedLoss(
-            model, objective=case, layers=layers, projection_width=24, temperature=0.1
-        )
+    if case in GUIDED:
+        loss: nn.Module = GUIDED[case](model)
         with torch.no_grad():
             for parameter in model.parameters():
                 if parameter.requires_grad:
@@ -103,7 +120,7 @@ def make_loss(case: str, folder: Path) -> nn.Module:
 def columns(case: str, rows: slice) -> list[list[str]]:
     """The text columns of a case, cut to some rows."""
     counts = {"pairs": 2, "hard negatives": 4, "supcon one anchor of two views": 2}
-    count = counts.get(case, 2 if case in PAIRED else 1)
+    count = counts.get(case, 2 if case in PAIRED or case.startswith("back-translation") else 1)
     return [(TEXTS[shift:] + TEXTS[:shift])[rows] for shift in range(count)]
 
 
@@ -128,21 +145,23 @@ def gradients(
     return {"loss": value.detach(), **found}
 
 
-def run(rank: int, folder: Path, output: Path) -> None:
-    """All cases on one of two processes; process 0 writes what DDP made of them."""
+def run(rank: int, world: int, folder: Path, output: Path) -> None:
+    """All cases on one of several processes; process 0 writes what DDP made of them."""
     from safetensors.torch import save_file
 
     torch.set_num_threads(1)
     distributed.init_process_group(
-        "gloo", init_method=f"file://{output / 'rendezvous'}", rank=rank, world_size=2
+        "gloo", init_method=f"file://{output / 'rendezvous'}", rank=rank, world_size=world
     )
     results = {}
     for case in CASES:
         for split, sizes in SPLITS.items():
-            rows = slice(0, sizes[0]) if rank == 0 else slice(sizes[0], sum(sizes))
+            if len(sizes) != world:
+                continue
+            rows = slice(sum(sizes[:rank]), sum(sizes[: rank + 1]))
             results |= {f"{case}/{split}/{name}": t for name, t in _under_ddp(case, folder, rows).items()}
     torch.manual_seed(3)
-    drawn = [torch.empty(len(TEXTS), 1, 1) for _ in range(2)]
+    drawn = [torch.empty(len(TEXTS), 1, 1) for _ in range(world)]
     distributed.all_gather(drawn, sample_layer(VIEWS))
     results["drawn"] = torch.cat(drawn)
     if rank == 0:
@@ -163,5 +182,5 @@ def _under_ddp(case: str, folder: Path, rows: slice) -> dict[str, Tensor]:
     for name, tensor in found.items():
         if not name.startswith("encoder"):  # a trainer averages these, DDP does not
             distributed.all_reduce(tensor)
-            tensor /= 2
+            tensor /= distributed.get_world_size()
     return {name: tensor.contiguous() for name, tensor in found.items()}

@@ -12,21 +12,27 @@ from tests.losses import ddp
 
 
 @pytest.fixture(scope="module")
-def two_processes(tiny_bert: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, torch.Tensor]:
-    """Losses and gradients of every case on two gloo processes."""
-    output = tmp_path_factory.mktemp("ddp")
-    torch.multiprocessing.spawn(ddp.run, args=(tiny_bert, output), nprocs=2)
-    return load_file(output / "results.safetensors")
+def several_processes(
+    tiny_bert: Path, tmp_path_factory: pytest.TempPathFactory
+) -> dict[int, dict[str, torch.Tensor]]:
+    """Losses and gradients of every case on two and on three gloo processes."""
+    found = {}
+    for world in (2, 3):
+        output = tmp_path_factory.mktemp("ddp")
+        torch.multiprocessing.spawn(ddp.run, args=(world, tiny_bert, output), nprocs=world)
+        found[world] = load_file(output / "results.safetensors")
+    return found
 
 
 @pytest.mark.parametrize("split", sorted(ddp.SPLITS))
 @pytest.mark.parametrize("case", ddp.CASES)
-def test_two_processes_give_the_loss_and_gradient_of_one(two_processes, tiny_bert, case, split) -> None:
+def test_processes_give_the_loss_and_gradient_of_one(several_processes, tiny_bert, case, split) -> None:
     loss = ddp.make_loss(case, tiny_bert)
     every = slice(None)
     expected = ddp.gradients(loss, loss.model, ddp.columns(case, every), ddp.labels(case, every))
     prefix = f"{case}/{split}/"
-    found = {name.removeprefix(prefix): t for name, t in two_processes.items() if name.startswith(prefix)}
+    results = several_processes[len(ddp.SPLITS[split])]
+    found = {name.removeprefix(prefix): t for name, t in results.items() if name.startswith(prefix)}
     # Under find_unused_parameters DDP gives zeros to what has no part in the loss.
     assert all(found[name].eq(0).all() for name in found.keys() - expected.keys())
     assert len(expected) > 30
@@ -34,11 +40,12 @@ def test_two_processes_give_the_loss_and_gradient_of_one(two_processes, tiny_ber
         torch.testing.assert_close(found[name], tensor, atol=1e-9, rtol=1e-9, msg=name)
 
 
-def test_processes_draw_different_layers_that_together_are_those_of_one(two_processes) -> None:
-    first, second = two_processes["drawn"].chunk(2)
+def test_processes_draw_different_layers_that_together_are_those_of_one(several_processes) -> None:
+    drawn = several_processes[2]["drawn"]
+    first, second = drawn.chunk(2)
     assert not torch.equal(first, second)
     torch.manual_seed(3)
-    assert torch.equal(two_processes["drawn"], sample_layer(torch.cat([ddp.VIEWS, ddp.VIEWS])))
+    assert torch.equal(drawn, sample_layer(torch.cat([ddp.VIEWS, ddp.VIEWS])))
 
 
 @pytest.mark.parametrize("across_devices", [True, False])
