@@ -22,6 +22,10 @@ class InputError(ValueError):
         self.hint = hint
 
 
+class ReportedError(InputError):
+    """The same on a process beside the first, which reports it for all."""
+
+
 def unknown(what: str, name: object, known: Collection[object]) -> InputError:
     """The error for a name that does not exist, with the closest one that does."""
     names = [str(item) for item in known]

@@ -15,7 +15,7 @@ from sentemb.training.folder import RunFolder
 from sentemb.training.objective import check_loss_options, takes_head
 from sentemb.training.outcome import Run
 from sentemb.training.progress import ConsoleProgress, without_upstream_bars
-from sentemb.training.ranks import on_main
+from sentemb.training.ranks import on_all, on_main
 
 logger = logging.getLogger(__name__)
 
@@ -73,7 +73,7 @@ def fit_classifier(
     check_sets(train, validation)
     on_main(lambda: RunFolder(Path(config.output)).check(config, resume=resume))
     with without_upstream_bars():
-        session = ClassifierSession(config, train, validation, progress=progress)
+        session = on_all(lambda: ClassifierSession(config, train, validation, progress=progress))
         run = session.run_in_memory() if in_memory else session.run(resume=resume)
         return ClassifierRun(session.classifier, run)
 

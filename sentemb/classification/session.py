@@ -52,7 +52,7 @@ class ClassifierSession(EncoderSession):
         self.probe = config.probe
         self.two_stages = not takes_head(config.loss)
         super().__init__(config, rows=_rows(train, labels=not config.self_supervised), progress=progress)
-        self.eval_steps = config.eval_steps or -(-len(train) // self.rows_per_step)
+        self.eval_steps = config.eval_steps or -(-len(train) // config.batch_size)
         start_from_pooler(self.model)
         self.head = self._build_head()
         parts = () if self.two_stages else (self.head,)

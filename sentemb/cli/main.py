@@ -17,9 +17,10 @@ from typer.main import get_command
 
 from sentemb import __version__
 from sentemb.cli.console import error_line, say
+from sentemb.cli.processes import only_the_first_speaks, other_process, wait_for_the_first
 from sentemb.cli.verbs import VERBS, Group, Verb
 from sentemb.encoding.cut import said_at_end
-from sentemb.errors import InputError
+from sentemb.errors import InputError, ReportedError
 from sentemb.limits import CEILINGS, VARIABLE, raise_limits
 
 # Modules that only an extra installs.
@@ -131,14 +132,14 @@ def run(arguments: list[str] | None = None) -> None:
         # A file name that is no UTF-8 is printed with escapes.
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
-        with said_at_end(say):
+        with only_the_first_speaks(), said_at_end(say):
             code = build()(args=arguments, prog_name="sentemb", standalone_mode=False)
     except KeyboardInterrupt:  # before the command itself has begun
         code = 130
     except _UsageError as error:
         _leave_usage(error)
     except InputError as error:
-        _leave(str(error))
+        _leave(str(error), reported=isinstance(error, ReportedError))
     except OSError as error:
         place = f"{error.filename}: " if error.filename else ""
         _leave(f"{place}{error.strerror or error}")
@@ -161,7 +162,12 @@ def _leave_usage(error: Any) -> None:
     _leave(f"{error.format_message().rstrip('.')}; see {error.ctx.command_path} --help")
 
 
-def _leave(message: str, code: int = 2) -> None:
+def _leave(message: str, code: int = 2, *, reported: bool = False) -> None:
+    if (process := other_process()) is not None:
+        wait_for_the_first(code)
+        if reported:
+            sys.exit(code)
+        message = f"process {process}: {message}"
     sys.stdout.flush()
     sys.stderr.write(error_line(message))
     sys.stderr.flush()

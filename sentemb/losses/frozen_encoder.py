@@ -9,10 +9,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from sentemb._compat import get_rank, get_world_size
+from sentemb._compat import get_rank
 from sentemb.errors import InputError
 from sentemb.losses.encoder import fingerprint
 from sentemb.losses.functional import ViewPooling, pool_tokens
+from sentemb.losses.gather import counts_of
 
 
 class FrozenEncoder(nn.Module):
@@ -100,6 +101,8 @@ def sample_layer(views: Tensor) -> Tensor:
     Processes are seeded alike, so each draws for all of them and takes its own part: what they draw together
     is what one process draws for the whole batch, and it is restored with torch's generator.
     """
-    drawn = torch.randint(views.shape[1], (get_world_size(), len(views)))  # (processes, b)
-    layer = drawn[get_rank()].view(-1, 1, 1).to(views.device)  # (b, 1, 1)
+    counts = counts_of(views)
+    drawn = torch.randint(views.shape[1], (sum(counts),))  # (rows of all processes,)
+    start = sum(counts[: get_rank()])
+    layer = drawn[start : start + len(views)].view(-1, 1, 1).to(views.device)  # (b, 1, 1)
     return views.gather(1, layer.expand(-1, 1, views.shape[2]))

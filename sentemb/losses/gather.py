@@ -38,7 +38,7 @@ def gather_rows(rows: Tensor, *, across_devices: bool) -> GatheredRows:
     world = get_world_size()
     if world == 1 or not across_devices:
         return GatheredRows(rows, slice(0, count), mean_weight(rows))
-    counts = _gather_counts(count, rows.device, world)
+    counts = counts_of(rows)
     longest = max(counts)
     padding = rows.new_zeros((longest - count, *rows.shape[1:]))
     gathered = all_gather_with_grad(torch.cat([rows, padding]))  # (world * longest, ...)
@@ -47,20 +47,22 @@ def gather_rows(rows: Tensor, *, across_devices: bool) -> GatheredRows:
     return GatheredRows(torch.cat(blocks), slice(start, start + count), world * count / sum(counts))
 
 
+def counts_of(rows: Tensor) -> list[int]:
+    """How many rows each process holds."""
+    world = get_world_size()
+    if world == 1:
+        return [len(rows)]
+    own = torch.tensor([len(rows)], device=rows.device)
+    counts = [torch.zeros_like(own) for _ in range(world)]
+    distributed.all_gather(counts, own)
+    return [int(entry) for entry in counts]
+
+
 def mean_weight(rows: Tensor) -> float:
     """Factor for the mean over the local rows, so that the average over the processes is the mean over all.
 
     It is 1 when all processes hold equally many rows, and otherwise their share times the number of
     processes.
     """
-    world = get_world_size()
-    if world == 1:
-        return 1.0
-    return world * len(rows) / sum(_gather_counts(len(rows), rows.device, world))
-
-
-def _gather_counts(count: int, device: torch.device, world: int) -> list[int]:
-    own = torch.tensor([count], device=device)
-    counts = [torch.zeros_like(own) for _ in range(world)]
-    distributed.all_gather(counts, own)
-    return [int(entry) for entry in counts]
+    counts = counts_of(rows)
+    return len(counts) * len(rows) / sum(counts) if len(set(counts)) > 1 else 1.0

@@ -9,9 +9,12 @@ import time
 from types import FrameType
 from typing import Any
 
+import torch
+from torch import distributed
 from transformers import TrainerCallback, TrainerControl, TrainerState
 
 from sentemb.training.folder import RunFolder
+from sentemb.training.ranks import ranks
 
 logger = logging.getLogger(__name__)
 
@@ -90,6 +93,7 @@ class InterruptCallback(TrainerCallback):
 
     def on_step_end(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         """Save and stop where the user asked for it."""
+        self.interrupted = _on_any_rank(self.interrupted)
         if self.interrupted:
             control.should_save = True
             control.should_training_stop = True
@@ -103,6 +107,15 @@ class InterruptCallback(TrainerCallback):
         while self._previous:
             number, handler = self._previous.popitem()
             signal.signal(number, handler)
+
+
+def _on_any_rank(noted: bool) -> bool:
+    """Whether any rank has noted it: signals do not reach all of them in the same step."""
+    if ranks().num_processes == 1:
+        return noted
+    flag = torch.tensor(float(noted), device=ranks().device)
+    distributed.all_reduce(flag)
+    return bool(flag)
 
 
 def _without_upstream_speed(logs: dict[str, Any]) -> dict[str, Any]:

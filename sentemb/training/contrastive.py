@@ -41,7 +41,7 @@ class ContrastiveSession(EncoderSession):
         self.evaluator = dev_evaluator(config)
         self.eval_steps = config.eval_steps
         super().__init__(config, progress=progress, rows=rows)
-        whole_pass = config.max_steps is None or config.max_steps * self.rows_per_step >= len(rows)
+        whole_pass = config.max_steps is None or config.max_steps * config.batch_size >= len(rows)
         encoder = bucketed_by_length(self.model)
         self.loss = build_loss(config, encoder, view_cache=view_cache, whole_pass=whole_pass)
         self.negatives = negatives_per_anchor(

@@ -62,8 +62,8 @@ class EncoderSession(Session):
         set_seed(self.seed)
         self.model = load(config.base, pooling=config.pooling)  # type: ignore[arg-type]
         self.max_length = self._fitting_length()
-        self.rows_per_step = config.batch_size * ranks().num_processes
-        self.speed = SpeedCallback(self.rows_per_step * self.text_columns)
+        self._check_ranks()
+        self.speed = SpeedCallback(config.batch_size * self.text_columns)
         slow = torch.backends.cpu.get_cpu_capability() in ("DEFAULT", "AVX2")
         if config.precision == "bfloat16" and slow and not torch.accelerator.is_available():
             logger.warning(
@@ -103,6 +103,7 @@ class EncoderSession(Session):
             evaluator=self.evaluator,
             callbacks=callbacks,
         )
+        trainer.rows = self.config.batch_size
         trainer.data_collator.max_length = self.max_length
         if fresh and self.rows is not None:
             self._say_cut(self.rows)
@@ -129,6 +130,15 @@ class EncoderSession(Session):
                 "a larger --max-length reads more"
             )
 
+    def _check_ranks(self) -> None:
+        """Refuse more processes than a batch has rows."""
+        processes = ranks().num_processes
+        if processes > self.config.batch_size:
+            raise InputError(
+                f"{processes} processes cannot divide batch_size {self.config.batch_size}",
+                "raise --batch-size or start fewer processes",
+            )
+
     def _fitting_length(self) -> int:
         longest = self.model.max_seq_length
         if longest is not None and self.config.max_length > longest:
@@ -146,7 +156,7 @@ def _training_arguments(
     warm = "constant_with_warmup" if config.warmup else "constant"
     return SentenceTransformerTrainingArguments(
         output_dir=str(checkpoints),
-        per_device_train_batch_size=config.batch_size,
+        per_device_train_batch_size=-(-config.batch_size // ranks().num_processes),
         num_train_epochs=config.epochs,
         max_steps=config.max_steps or -1,
         learning_rate=config.learning_rate,

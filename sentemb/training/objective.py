@@ -104,7 +104,7 @@ def negatives_per_anchor(loss: nn.Module, *, batch_size: int, columns: int) -> i
     if not type(loss).__module__.startswith("sentemb."):
         return None
     gathered = getattr(loss, "gather_across_devices", False)
-    rows = batch_size * (get_world_size() if gathered else 1)
+    rows = batch_size if gathered else batch_size // get_world_size()
     if isinstance(loss, SelfGuidedLoss):
         views = len(loss.frozen.layers) if loss.objective == "opt3" else 1
         dropped = int(loss.objective == "opt2" and loss.preset == "released")

@@ -6,12 +6,15 @@ import atexit
 import gc
 from collections.abc import Callable
 from functools import cache
+from typing import TypeVar
 
 import torch
 from accelerate import PartialState
-from accelerate.utils import broadcast_object_list
+from accelerate.utils import broadcast_object_list, gather_object
 
-from sentemb.errors import InputError
+from sentemb.errors import InputError, ReportedError
+
+Result = TypeVar("Result")
 
 
 def ranks() -> PartialState:
@@ -43,4 +46,23 @@ def on_main(action: Callable[[], None]) -> None:
             problem[0] = error
     broadcast_object_list(problem)
     if problem[0] is not None:
-        raise problem[0]
+        raise problem[0] if ranks().is_main_process else ReportedError(str(problem[0]))
+
+
+def on_all(action: Callable[[], Result]) -> Result:
+    """Do something on every process; an error on any of them ends all, and the first reports it."""
+    state = ranks()
+    if state.num_processes == 1:
+        return action()
+    problem: Exception | None = None
+    try:
+        result = action()
+    except (InputError, OSError) as error:
+        problem = error
+    told: list[str | None] = gather_object([None if problem is None else str(problem)])
+    failed = [(rank, text) for rank, text in enumerate(told) if text is not None]
+    if not failed:
+        return result
+    if not state.is_main_process:
+        raise ReportedError(str(failed[0][1]))
+    raise problem or InputError(f"process {failed[0][0]}: {failed[0][1]}")

@@ -109,11 +109,8 @@ class ResumableTrainer(Trainer):
         if checkpoint is None:
             return
         file = Path(checkpoint) / random_file(self.args.process_index)
-        if not file.exists():
-            raise InputError(
-                f"{checkpoint} has no random state for process {self.args.process_index}",
-                "resume with as many processes as the run began with",
-            )
+        if not file.exists():  # the run had fewer processes; all begin with the same numbers
+            file = Path(checkpoint) / random_file(0)
         set_random_state(load_state(file))
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:

@@ -16,7 +16,7 @@ from sentemb.training.folder import RunFolder
 from sentemb.training.objective import check_loss_options
 from sentemb.training.outcome import Run
 from sentemb.training.progress import ConsoleProgress, without_upstream_bars
-from sentemb.training.ranks import on_main
+from sentemb.training.ranks import on_all, on_main
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,8 @@ def train(
     # Before anything slow: a taken folder need not wait for a model to load.
     on_main(lambda: RunFolder(Path(config.output)).check(config, resume=resume))
     with without_upstream_bars():
-        return ContrastiveSession(config, progress=progress, view_cache=view_cache).run(resume=resume)
+        session = on_all(lambda: ContrastiveSession(config, progress=progress, view_cache=view_cache))
+        return session.run(resume=resume)
 
 
 def train_seeds(

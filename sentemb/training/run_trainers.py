@@ -18,6 +18,14 @@ class RunTrainer(SentembTrainer):
     def add_model_card_callback(self, default_args_dict: dict[str, Any]) -> None:
         """Add nothing."""
 
+    rows: int | None = None
+    """Rows of a batch of all ranks together, where that is not a multiple of the ranks."""
+
+    @property
+    def rows_of_step(self) -> int:
+        """Rows of a batch of all ranks together."""
+        return super().rows_of_step if self.rows is None else self.rows
+
     def override_model_in_loss(self, loss: nn.Module, model: nn.Module) -> nn.Module:
         """Put upstream's wrapper of the model into the loss, unless the loss runs the model in parts."""
         if isinstance(getattr(loss, "model", None), LengthBucketedEncoder):

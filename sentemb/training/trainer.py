@@ -6,14 +6,17 @@ import logging
 from pathlib import Path
 from typing import Any
 
+from datasets import Dataset, DatasetDict
 from safetensors.torch import load_file, save_file
 from sentence_transformers import SentenceTransformerTrainer
 from torch import Tensor, nn
+from torch.utils.data import DataLoader
 from transformers.trainer import TRAINER_STATE_NAME
 
 from sentemb.errors import InputError
 from sentemb.training.owned import OwnedByLoss
 from sentemb.training.resumable import ResumableTrainer
+from sentemb.training.shared_batches import shared_loader
 from sentemb.training.views import fill_view_caches
 
 logger = logging.getLogger(__name__)
@@ -35,6 +38,9 @@ class SentembTrainer(ResumableTrainer, SentenceTransformerTrainer):
       so checkpoints of the stock trainer cannot be resumed from.
     * With `eval_on_start`, the score before the first step is the first candidate for the best checkpoint,
       which is kept as `checkpoint-0`.
+    * Several ranks share every batch, so that they take the steps of one process with the whole batch, whose
+      size is `per_device_train_batch_size` times the ranks. A run can be resumed on any number of them, as
+      long as the whole batch is the same.
     * A best checkpoint that cannot be loaded is an error, not a log line.
 
     One process or DDP; sharded training (FSDP, DeepSpeed) and pushing checkpoints to the hub are refused.
@@ -50,6 +56,29 @@ class SentembTrainer(ResumableTrainer, SentenceTransformerTrainer):
             raise InputError("SentembTrainer does not shard weights", "train with one process or DDP")
         # The filter replaces NaN by the average of earlier losses, so that no log ever shows it.
         self.args.logging_nan_inf_filter = False
+
+    @property
+    def rows_of_step(self) -> int:
+        """Rows of a batch of all ranks together."""
+        return int(self.args.train_batch_size * self.args.world_size)
+
+    def get_train_dataloader(self) -> DataLoader[Any]:
+        """This rank's part of the batches of one process."""
+        rows = self.train_dataset
+        if self.args.world_size == 1 or not isinstance(rows, (Dataset, DatasetDict)):
+            return super().get_train_dataloader()
+        if self.rows_of_step < self.args.world_size:
+            raise InputError(
+                f"{self.args.world_size} processes cannot divide a batch of {self.rows_of_step} rows",
+                "raise the batch size or start fewer processes",
+            )
+        self._train_dataloader = shared_loader(
+            self._build_dataloader(rows, self.rows_of_step, dataset_kind="train"),
+            rank=self.args.process_index,
+            world_size=self.args.world_size,
+            device=self.accelerator.device,
+        )
+        return self._train_dataloader
 
     def init_hf_repo(self, token: str | None = None) -> None:
         """Refuse to push checkpoints: upstream adds a pickle to each."""

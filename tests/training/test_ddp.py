@@ -1,7 +1,9 @@
-"""Two gloo processes against one."""
+"""Several gloo processes against one."""
 
 from __future__ import annotations
 
+import json
+import signal
 import socket
 from collections.abc import Callable
 from pathlib import Path
@@ -11,10 +13,13 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 from torch import nn
+from transformers import TrainerCallback
 
 from sentemb.losses import SelfGuidedLoss
-from sentemb.training import TrainConfig, train
+from sentemb.training import Interrupted, TrainConfig, train
+from sentemb.training.session import Session
 from tests import processes
+from tests.signals import deliver
 from tests.training.training_helpers import assert_equal, make_trainer, model_weights, weights_of
 
 
@@ -40,7 +45,37 @@ def train_whole(config: dict[str, Any]) -> None:
     train(TrainConfig(**config))
 
 
-def on_two_ranks(target: Callable[..., None], *arguments: Any, log: Path) -> None:
+def train_until(stop: int, config: dict[str, Any]) -> None:
+    """Train without dropout, and meet SIGTERM in a step: the first process one step before the others."""
+    build = Session._trainer
+
+    def with_stop(self: Session, **options: Any) -> Any:
+        for module in self.model.modules():
+            if isinstance(module, nn.Dropout):
+                module.p = 0.0
+        trainer = build(self, **options)
+        trainer.add_callback(StopAt(stop - (trainer.args.process_index > 0)))
+        return trainer
+
+    Session._trainer = with_stop  # in a process of its own
+    try:
+        train(TrainConfig(**config), resume=True)
+    except Interrupted as error:
+        assert error.step == stop - 1
+        return
+    assert stop > config["max_steps"]
+
+
+class StopAt(TrainerCallback):
+    def __init__(self, step: int) -> None:
+        self.step = step
+
+    def on_optimizer_step(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        if state.global_step == self.step - 1:
+            deliver(signal.SIGTERM)
+
+
+def on_ranks(world: int, target: Callable[..., None], *arguments: Any, log: Path, code: int = 0) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])
@@ -51,22 +86,22 @@ def on_two_ranks(target: Callable[..., None], *arguments: Any, log: Path) -> Non
             log=log,
             RANK=str(rank),
             LOCAL_RANK=str(rank),
-            WORLD_SIZE="2",
-            LOCAL_WORLD_SIZE="2",
+            WORLD_SIZE=str(world),
+            LOCAL_WORLD_SIZE=str(world),
             MASTER_ADDR="127.0.0.1",
             MASTER_PORT=port,
         )
-        for rank in range(2)
+        for rank in range(world)
     ]
     for process in ranks:
         process.join(300)
-        assert process.exitcode == 0, log.read_text()
+        assert process.exitcode == code, log.read_text()
 
 
 @pytest.mark.parametrize("accumulation", [1, 2])
 def test_two_processes_train_what_one_does(tiny_bert: Path, tmp_path: Path, accumulation: int) -> None:
     settings = {"per_device_train_batch_size": 4, "gradient_accumulation_steps": accumulation}
-    on_two_ranks(train_some, tiny_bert, tmp_path, settings, log=tmp_path / "log.txt")
+    on_ranks(2, train_some, tiny_bert, tmp_path, settings, log=tmp_path / "log.txt")
     first, second = (load_file(tmp_path / f"rank-{rank}.safetensors") for rank in range(2))
     assert_equal(first, second)
     single = make_trainer(
@@ -84,11 +119,44 @@ def test_two_processes_train_what_one_does(tiny_bert: Path, tmp_path: Path, accu
         torch.testing.assert_close(first[name], tensor, rtol=1e-4, atol=1e-5, msg=name)
 
 
+def losses_of(output: Path) -> dict[int, float]:
+    lines = (output / "run" / "metrics.jsonl").read_text().splitlines()
+    return {entry["step"]: entry["loss"] for entry in map(json.loads, lines) if "loss" in entry}
+
+
 def test_a_run_on_two_processes_is_a_run(configure: Any, tmp_path: Path) -> None:
-    config = configure("sg-opt", batch_size=4, max_steps=4)
-    on_two_ranks(train_whole, config.values(), log=tmp_path / "log.txt")
+    config = configure("sg-opt", batch_size=8, max_steps=4)
+    on_ranks(2, train_whole, config.values(), log=tmp_path / "log.txt")
     record = (Path(config.output) / "run" / "record.json").read_text()
     assert '"processes": 2' in record
     assert '"negatives_per_anchor": 28' in record
     assert '"status": "finished"' in record
     assert model_weights(Path(config.output))
+
+
+def test_a_run_goes_on_with_another_number_of_processes(configure: Any, tmp_path: Path) -> None:
+    # 45 rows: the last batch of an epoch has five. `opt1` draws a layer for every sentence.
+    options = {"objective": "opt1", "temperature": 0.1}
+    settings = {"max_steps": 13, "use_last": True, "eval_steps": 4, "loss_options": options}
+    alone = configure("sg-opt", output=str(tmp_path / "alone"), **settings)
+    several = configure("sg-opt", output=str(tmp_path / "several"), **settings)
+    log = tmp_path / "log.txt"
+    on_ranks(1, train_until, 99, alone.values(), log=log)
+    for world, stop in ((2, 5), (3, 9), (2, 99)):
+        on_ranks(world, train_until, stop, several.values(), log=log)
+    expected, found = losses_of(Path(alone.output)), losses_of(Path(several.output))
+    assert list(expected) == list(range(1, 14))
+    assert found == pytest.approx(expected, abs=1e-5)
+    record = json.loads((Path(several.output) / "run" / "record.json").read_text())
+    assert [session["from_step"] for session in record["sessions"]] == [0, 4, 8]
+
+
+def test_bad_input_is_one_line_and_ends_every_process(configure: Any, tmp_path: Path) -> None:
+    log = tmp_path / "log.txt"
+    config = configure("sg-opt")
+    files = ["--base", config.base, "--data", config.data, "--dev", config.dev, "--max-length", "16"]
+    arguments = ["train", "sg-opt", *files, "--output", str(tmp_path / "new"), "--batch-size", "1"]
+    on_ranks(2, processes.command, arguments, log=log, code=2)
+    (line,) = log.read_text().splitlines()
+    assert line.startswith("sentemb: error: 2 processes cannot divide batch_size 1; raise --batch-size")
+    assert not (tmp_path / "new").exists()

@@ -91,7 +91,7 @@ class RunConfig(CheckedModel):
     )
     base: str | None = Field(description="Base model: a folder, a hub id or a bundled model.")
     output: str = Field(description="Folder of the run; the finished model is at its top.")
-    batch_size: int = Field(ge=1, description="Rows per optimizer step and process.")
+    batch_size: int = Field(ge=1, description="Rows per optimizer step, divided among the processes.")
     max_steps: int | None = Field(None, ge=1, description="Stop after this many optimizer steps.")
     learning_rate: float = Field(ge=0, description="Peak learning rate.")
     weight_decay: float = Field(
