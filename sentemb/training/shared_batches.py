@@ -60,11 +60,14 @@ def shared_loader(loader: DataLoader[Any], *, rank: int, world_size: int, device
     whole = prepare_data_loader(loader, num_processes=1, process_index=0, use_seedable_sampler=True)
     shared: DataLoader[Any] = DataLoader(
         loader.dataset,
-        batch_sampler=SharedBatches(whole.batch_sampler, rank=rank, world_size=world_size),  # type: ignore[arg-type]
+        batch_sampler=SharedBatches(whole.batch_sampler, rank=rank, world_size=world_size),
         collate_fn=loader.collate_fn,
         num_workers=loader.num_workers,
         pin_memory=loader.pin_memory,
         persistent_workers=loader.persistent_workers,
         prefetch_factor=loader.prefetch_factor,
     )
-    return prepare_data_loader(shared, device, num_processes=1, process_index=0, put_on_device=True)
+    prepared: DataLoader[Any] = prepare_data_loader(
+        shared, device, num_processes=1, process_index=0, put_on_device=True
+    )
+    return prepared

@@ -66,7 +66,8 @@ class SentembTrainer(ResumableTrainer, SentenceTransformerTrainer):
         """This rank's part of the batches of one process."""
         rows = self.train_dataset
         if self.args.world_size == 1 or not isinstance(rows, (Dataset, DatasetDict)):
-            return super().get_train_dataloader()
+            alone: DataLoader[Any] = super().get_train_dataloader()
+            return alone
         if self.rows_of_step < self.args.world_size:
             raise InputError(
                 f"{self.args.world_size} processes cannot divide a batch of {self.rows_of_step} rows",
