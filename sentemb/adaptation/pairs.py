@@ -7,15 +7,13 @@ that are rare in the others, beside each other as in a keyword query.
 
 from __future__ import annotations
 
-import re
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from sentemb.adaptation.neighbours import nearest_documents
-from sentemb.data.keywords import UNSPACED
+from sentemb.data.cutting import TellingWords, bare, without, word_spans
 from sentemb.data.own_documents import OwnDocument
 from sentemb.data.sentences import sentences_of
 
@@ -23,13 +21,10 @@ KINDS = {"title": 1, "sentence": 4, "crop": 1, "words": 2}
 """How often each is drawn, of those that a document allows; a sentence is the most like a question."""
 GROUP = 4
 """Documents of a batch that are each other's neighbours: negatives that are hard."""
-_WORD = re.compile(f"[{UNSPACED}]{{1,3}}|[^\\s{UNSPACED}]+")
 _SHORTEST, _LONGEST_CROP, _LONGEST_SENTENCE = 3, 20, 40  # words
 _WORDS, _STRETCH = (3, 8), (10, 30)  # of a keyword query, and of the text that they come from
 _ROOM = 80  # words of a document that are read in a step; long ones are read from anywhere
 _WHOLE = 0.3  # share of the crops that stay in their document, so that equal words go on to count (as in ICT)
-_COMMON = 1.5  # what a word's idf must exceed to be asked for: it is in less than about a fifth of all
-_MARKS = ".,;:()[]{}<>\"'`?!"
 
 
 class Pair(NamedTuple):
@@ -94,14 +89,11 @@ class _Cutter:
 
     def __init__(self, documents: Sequence[OwnDocument], generator: np.random.Generator) -> None:
         self.generator = generator
-        self._total = len(documents)
-        self._holding = Counter(
-            word for document in documents for word in {*map(_plain, _WORD.findall(document.whole))}
-        )
+        self._telling = TellingWords(document.whole for document in documents)
 
     def kinds_of(self, document: OwnDocument) -> list[str]:
         """The kinds that a document allows."""
-        if len(_WORD.findall(document.whole)) < 2 * _SHORTEST:
+        if len(word_spans(document.whole)) < 2 * _SHORTEST:
             return []
         has_title = bool(document.title and document.text)
         several = len(sentences_of(document.text)) > 1
@@ -119,13 +111,13 @@ class _Cutter:
         if kind == "sentence":
             return self._sentence(document)
         whole = document.whole
-        spans = [word.span() for word in _WORD.finditer(whole)]
+        spans = word_spans(whole)
         return self._crop(whole, spans) if kind == "crop" else self._words(whole, spans)
 
     def _sentence(self, document: OwnDocument) -> Pair:
         spans = sentences_of(document.text)
         start, stop = spans[int(self.generator.integers(len(spans)))]
-        rest = f"{document.text[:start].rstrip()} {document.text[stop:].lstrip()}".strip()
+        rest = without(document.text, start, stop)
         query = self._part(document.text[start:stop], _LONGEST_SENTENCE)
         return Pair(query, f"{document.title} {self._part(rest)}".strip())
 
@@ -134,15 +126,15 @@ class _Cutter:
         first = int(self.generator.integers(len(spans) - length + 1))
         start, stop = spans[first][0], spans[first + length - 1][1]
         stays = self.generator.random() < _WHOLE
-        rest = whole if stays else f"{whole[:start]} {whole[stop:]}".strip()
+        rest = whole if stays else without(whole, start, stop)
         return Pair(whole[start:stop], self._part(rest))
 
     def _words(self, whole: str, spans: Sequence[tuple[int, int]]) -> Pair:
         """Rare words of a stretch of the document, which stays whole, or is cut around them."""
         length = min(len(spans), int(self.generator.integers(_STRETCH[0], _STRETCH[1] + 1)))
         first = int(self.generator.integers(len(spans) - length + 1))
-        words = [whole[start:stop].strip(_MARKS) for start, stop in spans[first : first + length]]
-        weights = np.array([self._weight(word) for word in words])
+        words = [bare(whole[start:stop]) for start, stop in spans[first : first + length]]
+        weights = np.array([self._telling.weight(word) for word in words])
         if not weights.any():
             return self._crop(whole, spans)
         wanted = int(self.generator.integers(_WORDS[0], _WORDS[1] + 1))
@@ -156,21 +148,11 @@ class _Cutter:
             whole[stretch[0][0] : stretch[-1][1]],
         )
 
-    def _weight(self, word: str) -> float:
-        """How much a word tells of its document; 0 of common ones, and of single characters."""
-        if len(word) < 2:
-            return 0.0
-        return max(0.0, float(np.log(self._total / self._holding[_plain(word)])) - _COMMON)
-
     def _part(self, text: str, room: int = _ROOM) -> str:
         """The text, or of a long one its beginning or any other part."""
-        spans = [word.span() for word in _WORD.finditer(text)]
+        spans = word_spans(text)
         if len(spans) <= room:
             return text
         anywhere = self.generator.random() < 0.5
         first = int(self.generator.integers(len(spans) - room + 1)) if anywhere else 0
         return text[spans[first][0] : spans[first + room - 1][1]]
-
-
-def _plain(word: str) -> str:
-    return word.strip(_MARKS).casefold()

@@ -7,7 +7,6 @@ stayed in its document would be found by its words alone.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -17,16 +16,15 @@ import numpy.typing as npt
 from sentemb._fusion import FUSED, Ranking
 from sentemb._fusion_weights import Judged
 from sentemb.data.bm25 import bm25_scores, bm25_weights, count_terms
-from sentemb.data.keywords import UNSPACED
+from sentemb.data.cutting import word_spans
 
 QUERIES = 200
 MOST_DOCUMENTS = 5000
-# Words of a query. In scripts without spaces up to three characters count as a word.
+# Words of a query.
 _SHORTEST, _LONGEST = 3, 10
 FEWEST = 20
 """Of fewer queries the draw says more than what is searched with."""
 _AT_ONCE = 64
-_WORD = re.compile(f"[{UNSPACED}]{{1,3}}|[^\\s{UNSPACED}]+")
 
 
 class CutQueries(NamedTuple):
@@ -63,7 +61,7 @@ def cut_queries(
         if len(queries) == count:
             whole.extend(drawn[position:])
             break
-        words = [word.span() for word in _WORD.finditer(texts[row])]
+        words = word_spans(texts[row])
         if len(words) < 2 * _SHORTEST:
             whole.append(row)
             continue
@@ -102,8 +100,3 @@ def _best(scores: npt.NDArray[np.floating], above: float = -np.inf) -> Ranking:
     order = np.argsort(-scores, kind="stable")[:FUSED]
     order = order[scores[order] > above]
     return Ranking(order, scores[order])
-
-
-def word_count(text: str) -> int:
-    """How many words a text has; in scripts without spaces up to three characters count as one."""
-    return sum(1 for _ in _WORD.finditer(text))

@@ -12,9 +12,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from sentemb.data.cutting import without, word_spans
 from sentemb.data.language import language_of
 from sentemb.data.own_documents import OwnDocument
-from sentemb.data.pseudo_queries import FEWEST, MOST_DOCUMENTS, cut_queries, word_count
+from sentemb.data.pseudo_queries import FEWEST, MOST_DOCUMENTS, cut_queries
 from sentemb.data.retrieval import RetrievalSet
 from sentemb.data.sentences import sentences_of
 
@@ -109,14 +110,14 @@ def _sentences(
                 (start, stop)
                 for start, stop in own
                 if shared[document.text[start:stop]] == 1
-                and _SHORTEST <= word_count(document.text[start:stop]) <= _LONGEST
+                and _SHORTEST <= len(word_spans(document.text[start:stop])) <= _LONGEST
             ]
             if not fit or len(own) < 2:
                 yield None
                 continue
             start, stop = fit[int(generator.integers(len(fit)))]
-            rest = f"{document.text[:start].rstrip()} {document.text[stop:].lstrip()}"
-            yield _Cut(document.text[start:stop], f"{document.title} {rest.strip()}".strip())
+            rest = without(document.text, start, stop)
+            yield _Cut(document.text[start:stop], f"{document.title} {rest}".strip())
 
     return _first(cuts(), count)
 

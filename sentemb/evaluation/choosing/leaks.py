@@ -9,10 +9,10 @@ from dataclasses import dataclass
 
 from sentemb.data.catalogue import expand, get
 from sentemb.data.contamination import GROUPS, load_held_out
+from sentemb.data.cutting import word_spans
 from sentemb.data.files import names_a_file
 from sentemb.data.locate import MissingDataError, resolve_data_dir
 from sentemb.data.near_duplicates import INSIDE_WORDS, NearTexts, fold
-from sentemb.data.pseudo_queries import word_count
 from sentemb.data.retrieval import load_retrieval
 from sentemb.data.sentences import sentences_of
 from sentemb.evaluation.suites import RETRIEVAL
@@ -131,7 +131,7 @@ def known_sets(sets: Sequence[str]) -> list[str]:
 def _parts(text: str) -> Iterator[str]:
     """The sentences of a text that are long enough not to be found by chance."""
     for start, stop in sentences_of(text):
-        if word_count(text[start:stop]) >= INSIDE_WORDS:
+        if len(word_spans(text[start:stop])) >= INSIDE_WORDS:
             yield text[start:stop]
 
 
