@@ -9,7 +9,8 @@ from torch import nn
 
 from sentemb.adaptation.config import AdaptConfig
 from sentemb.adaptation.outcome import Adapted
-from sentemb.training.card import ENCODER_TAGS, Card, encoder_code, public_name, run_name, training_rows
+from sentemb.modules.cards import ENCODER_TAGS, public_name
+from sentemb.training.card import Card, encoder_code, run_name, training_rows
 from sentemb.training.objective import citation_of
 
 

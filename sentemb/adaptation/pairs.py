@@ -1,12 +1,14 @@
 """Training pairs by the structure of the documents: what is cut out of one, and the rest of it.
 
 Four kinds of queries: the title for the body (as users type few words), a sentence or line for the rest (the
-inverse cloze task: Lee, Chang and Toutanova. ACL 2019), a crop of 3 to 20 words, and words of the document
-that are rare in the others, beside each other as in a keyword query.
+inverse cloze task: Lee, Chang and Toutanova. ACL 2019), of which only what is before a colon is asked for if
+there is one, as lists and glossaries say there what an entry is; a crop of 3 to 20 words; and words of the
+document that are rare in the others, beside each other as in a keyword query.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -24,6 +26,7 @@ GROUP = 4
 _SHORTEST, _LONGEST_CROP, _LONGEST_SENTENCE = 3, 20, 40  # words
 _WORDS, _STRETCH = (3, 8), (10, 30)  # of a keyword query, and of the text that they come from
 _ROOM = 80  # words of a document that are read in a step; long ones are read from anywhere
+_LIST_MARK = re.compile(r"[-*+•–]\s+|\(?\d{1,3}[.)]\s+")
 _WHOLE = 0.3  # share of the crops that stay in their document, so that equal words go on to count (as in ICT)
 
 
@@ -118,7 +121,7 @@ class _Cutter:
         spans = sentences_of(document.text)
         start, stop = spans[int(self.generator.integers(len(spans)))]
         rest = without(document.text, start, stop)
-        query = self._part(document.text[start:stop], _LONGEST_SENTENCE)
+        query = self._part(_head(document.text[start:stop]), _LONGEST_SENTENCE)
         return Pair(query, f"{document.title} {self._part(rest)}".strip())
 
     def _crop(self, whole: str, spans: Sequence[tuple[int, int]]) -> Pair:
@@ -156,3 +159,9 @@ class _Cutter:
         anywhere = self.generator.random() < 0.5
         first = int(self.generator.integers(len(spans) - room + 1)) if anywhere else 0
         return text[spans[first][0] : spans[first + room - 1][1]]
+
+
+def _head(sentence: str) -> str:
+    """What is before the colon, without the mark of a list, where there are words enough."""
+    head = _LIST_MARK.sub("", sentence).partition(": ")[0]
+    return head if len(word_spans(head)) >= _SHORTEST else sentence

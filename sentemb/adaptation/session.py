@@ -29,7 +29,8 @@ from sentemb.evaluation.evaluator import STSEvaluator
 from sentemb.evaluation.systems import system_of
 from sentemb.limits import refuse_above
 from sentemb.modules import load
-from sentemb.training.card import public_name, write_card
+from sentemb.modules.cards import public_name
+from sentemb.training.card import write_card
 from sentemb.training.encoder_session import EncoderSession
 from sentemb.training.length_bucketing import bucketed_by_length
 from sentemb.training.objective import build_loss, negatives_per_anchor

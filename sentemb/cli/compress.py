@@ -54,7 +54,7 @@ def compress(
     from sentemb.data.pseudo_tasks import pseudo_tasks
     from sentemb.data.sources import describe_source
     from sentemb.evaluation.environment import command_line, library_versions
-    from sentemb.training.card import base_terms, public_name
+    from sentemb.modules.cards import base_terms, public_name
 
     if (write is None) != (output is None):
         raise InputError("--write and --output belong together", "name the variant and the folder for it")

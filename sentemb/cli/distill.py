@@ -53,7 +53,7 @@ def distill(
     from sentemb.compression.distillation import tokenizer_of
     from sentemb.encoding import load_encoder
     from sentemb.evaluation.environment import library_versions
-    from sentemb.training.card import base_terms, public_name
+    from sentemb.modules.cards import base_terms, public_name
 
     given = {"dimension": dimension, "vocabulary": vocabulary, "dtype": dtype, "sentences": sentences}
     told = [f"--{name}={value}" for name, value in {**given, "steps": steps, "seed": seed}.items()]

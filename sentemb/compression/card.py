@@ -8,16 +8,7 @@ from typing import Any
 
 from sentemb.compression.price import Price, Prices
 from sentemb.data.sources import name_files
-
-_FRONT = """---
-library_name: sentence-transformers
-pipeline_tag: sentence-similarity
-{terms}tags:
-- sentence-transformers
-- sentence-similarity
-- feature-extraction
-- sentemb
----"""
+from sentemb.modules.cards import front_matter, table
 
 
 def card(name: str, meaning: str, prices: Prices, row: Price, about: Mapping[str, Any], folder: Path) -> str:
@@ -50,13 +41,12 @@ def card(name: str, meaning: str, prices: Prices, row: Price, about: Mapping[str
         ),
     }
     shown = {title: _difference(value) for title, value in rows.items() if value not in (None, "")}
-    lines = "".join(f"{key}: {value}\n" for key, value in terms.items())
     parts = [
-        _FRONT.format(terms=lines),
+        front_matter(terms),
         f"# {name}",
         f"{about.get('model', 'A model')}, compressed by sentemb: {meaning}.",
         f"```python\n{_loading(name, folder)}\n```",
-        "| | |\n|---|---|\n" + "\n".join(f"| {title} | {value} |" for title, value in shown.items()),
+        table(shown),
         "Differences are this model minus the one it was made of, with their 95 % interval.",
     ]
     if command := about.get("command"):

@@ -10,19 +10,10 @@ from sentemb._files import new_folder, write_json, write_text
 from sentemb.compression.distillation import Student
 from sentemb.compression.static_files import Storage, write_static
 from sentemb.data.sources import name_files
+from sentemb.modules.cards import ENCODER_TAGS, front_matter, table
 
 RECORD = "distillation.json"
-_FRONT = """---
-library_name: sentence-transformers
-pipeline_tag: sentence-similarity
-{terms}tags:
-- sentence-transformers
-- sentence-similarity
-- feature-extraction
-- static-embeddings
-- model2vec
-- sentemb
----"""
+_TAGS = (*ENCODER_TAGS, "static-embeddings", "model2vec")
 
 
 def save_student(
@@ -73,9 +64,8 @@ def _card(name: str, record: Mapping[str, Any], terms: Mapping[str, str]) -> str
         "Seed": record["seed"],
         "Versions": ", ".join(f"{library} {version}" for library, version in record["versions"].items()),
     }
-    lines = "".join(f"{key}: {value}\n" for key, value in terms.items())
     parts: Sequence[str] = (
-        _FRONT.format(terms=lines),
+        front_matter(terms, tags=_TAGS),
         f"# {name}",
         f"A static encoder, distilled from {record['teacher']} by sentemb: a text's vector is the mean of "
         "its tokens' vectors, scaled to length 1. Tokens are parts of words, words and pairs of words. The "
@@ -84,7 +74,7 @@ def _card(name: str, record: Mapping[str, Any], terms: Mapping[str, str]) -> str
         f'encoder = SentenceTransformer("{name}")\n```',
         "`model2vec.StaticModel.from_pretrained` loads the folder too. Made by",
         f"```bash\n{record['command']}\n```",
-        "| | |\n|---|---|\n" + "\n".join(f"| {title} | {value} |" for title, value in rows.items()),
+        table(rows),
         f"Both agreements are on {record['held_out']:,} texts held out: the mean cosine of both vectors of a "
         "text, and Spearman's correlation of the similarities of pairs.",
     )

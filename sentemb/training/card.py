@@ -9,13 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from huggingface_hub import ModelCard, try_to_load_from_cache
 from sentence_transformers import SentenceTransformer
 from torch import nn
 
 from sentemb.data.catalogue import get
 from sentemb.data.sources import kind_of
-from sentemb.modules.bundled import bundled_folder
+from sentemb.modules.cards import ENCODER_TAGS, base_terms, front_matter, public_name, table
 from sentemb.modules.custom_modules import CUSTOM_MODULES
 from sentemb.training.config import ClassifierConfig, EncoderConfig, MultiTaskConfig, RunConfig, TrainConfig
 from sentemb.training.objective import citation_of
@@ -24,7 +23,6 @@ from sentemb.training.settings import shown
 
 logger = logging.getLogger(__name__)
 
-ENCODER_TAGS = ("sentence-similarity", "feature-extraction")
 # What a run is free to choose; other fields that differ from the recipe are named.
 _FREE = frozenset(
     "recipe preset base output data columns label dev data_dir seeds max_steps eval_steps precision".split()
@@ -75,54 +73,30 @@ class Card:
             **self.rows,
             "Licence of the base": terms.get("license"),
         }
-        table = [_row(title, value) for title, value in rows.items() if value is not None]
+        front = front_matter(
+            {name: terms[name] for name in ("language",) if name in terms},
+            base=self.base,
+            library=self.library,
+            pipeline=self.pipeline,
+            tags=self.tags,
+        )
         parts = [
-            "\n".join(["---", *self._front(terms), "---"]),
+            front,
             f"# {self.name}",
             self.summary,
             "\n".join(["```python", *self.code, "```"]),
             *([self.after_code] if self.after_code else []),
-            "\n".join(["| | |", "|---|---|", *table]),
+            table(rows),
             "The folder `run/` holds every setting, versions and checksums of the data.",
             *(["## Citation", f"```bibtex\n{self.citation.strip()}\n```"] if self.citation else []),
         ]
         return "\n\n".join(parts) + "\n"
-
-    def _front(self, terms: Mapping[str, str]) -> list[str]:
-        front = [f"library_name: {self.library}", f"pipeline_tag: {self.pipeline}"]
-        # Only a hub id may stand here: a path or the name of a bundled model would point to nowhere.
-        if self.base and not Path(self.base).exists() and bundled_folder(self.base) is None:
-            front.append(f"base_model: {self.base}")
-        if language := terms.get("language"):
-            front.append(f"language: {language}")
-        return [*front, "tags:", *(f"- {tag}" for tag in (self.library, *self.tags, "sentemb"))]
-
-
-def public_name(place: str) -> str:
-    """A model or a data set without the folders of this machine."""
-    return Path(place).name if Path(place).expanduser().exists() else place
 
 
 def run_name(output: str) -> str:
     """What a run is called: its folder's name, with the one above where that says nothing."""
     path = Path(output).absolute()
     return f"{path.parent.name}-{path.name}" if re.fullmatch(r"model|seed-\d+", path.name) else path.name
-
-
-def base_terms(base: str) -> dict[str, str]:
-    """Licence and language that the base's own card states."""
-    folder = Path(base).expanduser()
-    if not folder.is_dir() and (bundled := bundled_folder(base)) is not None:
-        folder = bundled
-    card: Any = folder / "README.md" if folder.is_dir() else try_to_load_from_cache(base, "README.md")
-    if not isinstance(card, str | Path) or not Path(card).is_file():
-        return {}
-    text = Path(card).read_text(encoding="utf-8")
-    if not text.startswith("---"):
-        return {}
-    stated = ModelCard(text, ignore_metadata_errors=True).data
-    terms = {name: getattr(stated, name, None) for name in ("license", "language")}
-    return {name: value for name, value in terms.items() if isinstance(value, str)}
 
 
 def training_rows(config: EncoderConfig) -> dict[str, object]:
@@ -248,10 +222,6 @@ def recipe_of(config: RunConfig) -> str:
 
 def _options(options: Mapping[str, object]) -> str:
     return ", ".join(f"{name}={shown(value)}" for name, value in options.items())
-
-
-def _row(title: str, value: object) -> str:
-    return f"| {title} | {str(value).replace('|', chr(92) + '|')} |"
 
 
 def _dev_score(config: TrainConfig, record: dict[str, Any]) -> str:

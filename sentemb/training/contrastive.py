@@ -11,7 +11,8 @@ import torch
 from sentemb.data import describe_source
 from sentemb.losses import ViewCache
 from sentemb.modules import is_finished_encoder, load
-from sentemb.training.card import encoder_card, public_name, write_card
+from sentemb.modules.cards import public_name
+from sentemb.training.card import encoder_card, write_card
 from sentemb.training.config import TrainConfig
 from sentemb.training.encoder_session import EncoderSession
 from sentemb.training.length_bucketing import bucketed_by_length

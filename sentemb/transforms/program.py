@@ -16,7 +16,8 @@ from sentence_transformers import SentenceTransformer
 from sentemb._files import new_folder, write_json
 from sentemb.data import describe_source
 from sentemb.modules import load
-from sentemb.training.card import ENCODER_TAGS, Card, encoder_code, public_name, run_name, write_card
+from sentemb.modules.cards import ENCODER_TAGS, public_name
+from sentemb.training.card import Card, encoder_code, run_name, write_card
 from sentemb.training.config import FlowRunConfig, WhiteningRunConfig
 from sentemb.training.progress import ConsoleProgress
 from sentemb.training.record import describe_environment

@@ -91,3 +91,14 @@ def test_neighbours_stand_side_by_side() -> None:
     topics = [pair.document.replace("theme", "topic").split("topic")[-1].split()[0] for pair in pairs]
     together = sum(len({*topics[start : start + GROUP]}) == 1 for start in range(0, 80, GROUP))
     assert together > 12  # of 20; a group that begins late finds its neighbours taken
+
+
+def test_of_a_line_with_a_colon_what_is_before_it_is_asked_for() -> None:
+    lines = "- List the open files: lsof -p {n}\n2. Show all of the ports: ss --tcp {n}\nNote: short head {n}"
+    own = [OwnDocument(str(n), f"tool{n}", lines.format(n=n)) for n in range(40)]
+    pairs = draw_pairs(own, 600, language="en", seed=0)
+    asked = [pair for pair in pairs if pair.query in {"List the open files", "Show all of the ports"}]
+    assert len({pair.query for pair in asked}) == 2
+    assert not any(pair.query in pair.document for pair in asked)
+    assert sum("lsof" in pair.document for pair in asked if pair.query == "List the open files") == 0
+    assert any(pair.query.startswith("Note: short head") for pair in pairs)  # one word says too little

@@ -1,0 +1,73 @@
+"""What all model cards have: the hub's front matter, a table, and what the card of the base states."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from huggingface_hub import ModelCard, try_to_load_from_cache
+
+from sentemb.modules.bundled import bundled_folder
+
+ENCODER_TAGS = ("sentence-similarity", "feature-extraction")
+
+
+def front_matter(
+    terms: Mapping[str, str],
+    *,
+    base: str | None = None,
+    library: str = "sentence-transformers",
+    pipeline: str = "sentence-similarity",
+    tags: Sequence[str] = ENCODER_TAGS,
+) -> str:
+    """The YAML that the hub reads at the top of a card.
+
+    Args:
+        terms: Licence and language of the base, as far as they are known.
+        base: What the model was made of.
+        library: What loads it.
+        pipeline: The hub's name for what it does.
+        tags: Beside the library and `sentemb`.
+
+    Returns:
+        The front matter with its fences.
+    """
+    lines = [f"library_name: {library}", f"pipeline_tag: {pipeline}"]
+    # Only a hub id may stand here: a path or the name of a bundled model would point to nowhere.
+    if base and not Path(base).exists() and bundled_folder(base) is None:
+        lines.append(f"base_model: {base}")
+    lines += [f"{name}: {value}" for name, value in terms.items()]
+    lines += ["tags:", *(f"- {tag}" for tag in (library, *tags, "sentemb"))]
+    return "\n".join(["---", *lines, "---"])
+
+
+def table(rows: Mapping[str, object]) -> str:
+    """Settings and scores by title; rows of None are left out."""
+    shown = [
+        f"| {title} | {str(value).replace('|', chr(92) + '|')} |"
+        for title, value in rows.items()
+        if value is not None
+    ]
+    return "\n".join(["| | |", "|---|---|", *shown])
+
+
+def public_name(place: str) -> str:
+    """A model or a data set without the folders of this machine."""
+    return Path(place).name if Path(place).expanduser().exists() else place
+
+
+def base_terms(base: str) -> dict[str, str]:
+    """Licence and language that the base's own card states."""
+    folder = Path(base).expanduser()
+    if not folder.is_dir() and (bundled := bundled_folder(base)) is not None:
+        folder = bundled
+    card: Any = folder / "README.md" if folder.is_dir() else try_to_load_from_cache(base, "README.md")
+    if not isinstance(card, str | Path) or not Path(card).is_file():
+        return {}
+    text = Path(card).read_text(encoding="utf-8")
+    if not text.startswith("---"):
+        return {}
+    stated = ModelCard(text, ignore_metadata_errors=True).data
+    terms = {name: getattr(stated, name, None) for name in ("license", "language")}
+    return {name: value for name, value in terms.items() if isinstance(value, str)}
