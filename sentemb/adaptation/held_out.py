@@ -95,7 +95,6 @@ def _tasks(
             task,
             documents=[*task.documents, *(_text(document, task.name) for document in beside)],
             document_ids=[*task.document_ids, *names],
-            query_ids=[f"query-{name}" for name in task.query_ids],  # no document is asked for by its own id
         )
         for task in pseudo_tasks(held, count=count, most=len(held), seed=seed, language=language)
     ]

@@ -142,7 +142,7 @@ def _task(kind: str, cuts: Sequence[_Cut | None], texts: Sequence[str], language
         split="cut",
         document_ids=names,
         documents=documents,
-        query_ids=[names[row] for row in rows],
+        query_ids=[f"query-{names[row]}" for row in rows],  # no document is asked for by its own id
         queries=[cut.query for cut in cuts if cut is not None],
         judged=np.array([(query, row, 1) for query, row in enumerate(rows)], dtype=np.int64),
         language=language,
