@@ -131,6 +131,8 @@ class Guard:
         kind = headers.get("content-type", "").partition(";")[0].strip().lower()
         if size and kind != "application/json":
             raise Problem(415, "send the body as JSON, with the header `Content-Type: application/json`")
+        if size and headers.get("content-encoding", "identity").lower() != "identity":
+            raise Problem(415, "the body is compressed; send it as it is")
         return b"".join(chunks)
 
     def _note(self, scope: Scope, request: _Answered) -> None:

@@ -1,4 +1,4 @@
-"""A server in a process of its own, as `sentemb serve` starts it."""
+"""A server in a process of its own."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import os
 import re
 import signal
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from multiprocessing.process import BaseProcess
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tests import processes
 
@@ -32,21 +32,25 @@ class Live(NamedTuple):
         return self.process.exitcode
 
 
-@contextmanager
-def live(log: Path, *arguments: str | Path, **environment: str) -> Iterator[Live]:
-    """Run `sentemb serve ARGUMENTS` on a free port, until it listens and answers."""
-    log.unlink(missing_ok=True)
+def live(log: Path, *arguments: str | Path, **environment: str) -> AbstractContextManager[Live]:
+    """Run `sentemb serve ARGUMENTS` on a free port."""
     command = ["serve", "--port", "0", "--workers", "1", *map(str, arguments)]
-    process = processes.start(processes.command, command, log=log, **environment)
+    return running(log, processes.command, command, **environment)
+
+
+@contextmanager
+def running(log: Path, target: Callable[..., None], *arguments: Any, **environment: str) -> Iterator[Live]:
+    """Run a function that serves, until it listens and answers."""
+    log.unlink(missing_ok=True)
+    process = processes.start(target, *arguments, log=log, **environment)
     deadline = time.monotonic() + 120
     try:
-        while (found := re.search(r"serving on (http://\S+:(\d+))", _read(log))) is None or (
+        while (found := re.search(r"(http://\S+:(\d+))", _read(log))) is None or (
             "startup complete" not in _read(log)
         ):
             assert process.is_alive() and time.monotonic() < deadline, _read(log)
             time.sleep(0.02)
-        server = Live(found[1], int(found[2]), process, log)
-        yield server
+        yield Live(found[1], int(found[2]), process, log)
     finally:
         process.kill()
         process.join(60)
