@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, cast
 
 import typer
 
@@ -29,8 +29,10 @@ from sentemb.search.prepared import OVERLAP
 if TYPE_CHECKING:
     from sentemb.search import Hit, Manifest
     from sentemb.search.calibration import Calibration
+    from sentemb.search.view import View
 
 IndexFolder = Annotated[Path, typer.Argument(help="Index folder.")]
+IndexPlace = Annotated[str, typer.Argument(help="Index folder, or lancedb:URI.")]
 NewKind = Annotated[
     Literal["auto", "flat", "hnsw", "ivfpq"] | None, typer.Option(help="Another kind; auto chooses by size.")
 ]
@@ -126,7 +128,7 @@ def build(
 
 
 def search(
-    folder: IndexFolder,
+    folder: IndexPlace,
     query: Annotated[
         str | None, typer.Argument(help="What to look for; else one query a line from standard input.")
     ] = None,
@@ -150,18 +152,17 @@ def search(
     """Find the best documents for a query."""
     from sentemb.search import SearchIndex
     from sentemb.search.searching import Wanted, by_keywords, check_queries, find
-    from sentemb.search.view import open_view
     from sentemb.search.where import read_where
 
     texts = _queries(query, queries)
     conditions = read_where(where) if where else None
     if mode == "keyword":  # no model is loaded
         wanted = Wanted.checked(k, mode, min_score, conditions)
-        view = open_view(folder, verify=True)
+        view = _view_of(folder)
         rank = by_keywords(view, check_queries(texts, blank=False), wanted)
         found, calibration = find(view.newest, rank, texts, wanted), None
     else:
-        index = SearchIndex.load(folder, model)
+        index = SearchIndex.open(folder, model)
         found = index.search(texts, k, mode=mode, min_score=min_score, where=conditions)
         calibration = index.manifest.calibration if mode == "dense" else None
     for text, hits in zip(texts, found, strict=True):
@@ -172,10 +173,17 @@ def search(
             _show_hits(text, hits, calibration)
 
 
-def info(folder: IndexFolder, as_json: AsJson = False) -> None:
+def info(place: IndexPlace, as_json: AsJson = False) -> None:
     """Show what an index holds, after comparing every byte with its checksums."""
+    from sentemb.search.address import in_lancedb
     from sentemb.search.view import open_view
 
+    if in_lancedb(place):
+        from sentemb.cli.index_move import show_table
+
+        show_table(place, as_json=as_json)
+        return
+    folder = Path(place)
     view = open_view(folder, verify=True)
     segments = view.segments
     counts = {"written": len(segments.numbers), "tombstones": int(segments.dead.sum())}
@@ -189,6 +197,17 @@ def info(folder: IndexFolder, as_json: AsJson = False) -> None:
         now = {name: getattr(view.manifest, name) for name in _COUNTS}
         counts["compaction_pays"] = segments.compaction_pays
         typer.echo(json.dumps(read_json(folder / "manifest.json") | now | counts, indent=2))
+
+
+def _view_of(place: str) -> View:
+    from sentemb.search.address import in_lancedb
+    from sentemb.search.view import open_view
+
+    if not in_lancedb(place):
+        return open_view(Path(place), verify=True)
+    from sentemb.search.lancedb_view import open_lance_view
+
+    return cast("View", open_lance_view(place))  # answers what searches ask of one
 
 
 def _queries(query: str | None, file: Path | None) -> list[str]:

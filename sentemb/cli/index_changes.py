@@ -13,7 +13,7 @@ from sentemb._files import refuse_output_over_input
 from sentemb.cli.console import progress_bar
 from sentemb.cli.index import (
     COMPACTING,
-    IndexFolder,
+    IndexPlace,
     NewBudget,
     NewKind,
     as_integer,
@@ -38,7 +38,7 @@ TextColumn = Annotated[str | None, typer.Option(help="Column to encode.")]
 
 
 def add(
-    folder: IndexFolder,
+    folder: IndexPlace,
     data: Data,
     text_column: TextColumn = None,
     id_column: Annotated[
@@ -53,7 +53,7 @@ def add(
 
 
 def update(
-    folder: IndexFolder,
+    folder: IndexPlace,
     data: Data,
     id_column: Annotated[str, typer.Option(help="Column with the ids.")],
     text_column: TextColumn = None,
@@ -66,11 +66,12 @@ def update(
 
 
 def delete(
-    folder: IndexFolder,
+    folder: IndexPlace,
     ids: Annotated[list[str] | None, typer.Argument(help="Ids; else one a line from standard input.")] = None,
     ids_file: Annotated[Path | None, typer.Option("--ids", help="File with one id a line.")] = None,
 ) -> None:
     """Delete documents by their ids, all at once; ids that the index does not have are counted."""
+    from sentemb.search.address import in_lancedb
     from sentemb.search.documents import check_id
     from sentemb.search.view import open_view
     from sentemb.search.writer import Writer, change
@@ -84,30 +85,61 @@ def delete(
     def work(writer: Writer) -> int:
         return sum(writer.delete([text]) or writer.delete(as_integer(text)) for text in wanted)
 
-    deleted = change(folder, None, work)
+    if in_lancedb(folder):
+        deleted, left = _delete_rows(folder, wanted)
+    else:
+        deleted = change(Path(folder), None, work)
+        left = open_view(Path(folder), verify=False).manifest.documents
     missing = len(wanted) - deleted
-    left = open_view(folder, verify=False).manifest.documents
     not_there = f", {missing:,} not there" if missing else ""
     typer.echo(f"deleted {deleted:,}{not_there}; {left:,} documents are left")
 
 
 def compact(
-    folder: IndexFolder,
+    place: IndexPlace,
     kind: NewKind = None,
     memory_budget: NewBudget = None,
 ) -> None:
     """Merge changes into the vectors' index and give the space of deleted documents back."""
+    from sentemb.search.address import in_lancedb
     from sentemb.search.compaction import compact as compacted
     from sentemb.search.plan import parse_bytes
 
+    if in_lancedb(place):
+        _optimise(place, chosen=kind is not None or memory_budget is not None)
+        return
+    folder = Path(place)
     budget = None if memory_budget is None else parse_bytes(memory_budget)
     with progress_bar() as bar:
         manifest = compacted(folder, kind=kind, memory_budget=budget, progress=by_stage(bar, COMPACTING))
     show_facts(folder, manifest)
 
 
+def _delete_rows(address: str, wanted: list[str]) -> tuple[int, int]:
+    """Delete documents of an index in LanceDB: how many there were, and how many are left."""
+    from sentemb.search.lancedb_table import key_of
+    from sentemb.search.lancedb_view import open_lance_view
+
+    table = open_lance_view(address).table
+    there = table.there(key for text in wanted for key in map(key_of, [text, *as_integer(text)]))
+    numbers = {key_of(number) for text in wanted if key_of(text) in there for number in as_integer(text)}
+    if there - numbers:  # of 1 and "1" the text goes, as from a folder
+        table.delete(sorted(there - numbers))
+    return len(there - numbers), table.count("part = 0")
+
+
+def _optimise(address: str, *, chosen: bool) -> None:
+    from sentemb.cli.index_move import show_table
+    from sentemb.search.lancedb_view import open_lance_view
+
+    if chosen:
+        raise InputError("LanceDB chooses the kind of its index", "leave --kind and --memory-budget out")
+    open_lance_view(address).table.optimise()
+    show_table(address, as_json=False)
+
+
 def _change(
-    folder: Path,
+    folder: str,
     data: str,
     text_column: str | None,
     id_column: str | None,
@@ -123,7 +155,7 @@ def _change(
     documents = read_documents(data, text_column=text_column, id_column=id_column, data_dir=data_dir)
     # Before the model is loaded: a missing file or column must not cost a minute.
     first = list(itertools.islice(documents, 1))
-    index = SearchIndex.load(folder, model)
+    index = SearchIndex.open(folder, model)
     with progress_bar() as bar:
         method: Callable[..., Changed] = index.update if replacing else index.add
         done = method(itertools.chain(first, documents), truncate=truncate, progress=by_stage(bar))

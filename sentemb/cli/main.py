@@ -28,6 +28,7 @@ _EXTRAS = {
     "matplotlib": "report",
     "optuna": "tune",
     "rapidfuzz": "overlap",
+    "lancedb": "lancedb",
     **dict.fromkeys(("fastapi", "uvicorn", "orjson", "prometheus_client"), "serve"),
 }
 # Without rich's help pages `sentemb --help` answers in half the time.

@@ -96,6 +96,7 @@ VERBS: dict[str, Verb | Group] = {
             "compact": Verb("index_changes:compact", "Merge changes and give space back."),
             "upgrade": Verb("index_upgrade:upgrade", "Change to another model."),
             "fit": Verb("index_fit:fit", "Weigh vectors and words in hybrid search."),
+            "move": Verb("index_move:move", "Move to LanceDB, or back to a folder."),
             "search": Verb("index:search", "Find the best documents for a query."),
             "info": Verb("index:info", "Show what an index holds, after checking every byte."),
         },

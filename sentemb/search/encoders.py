@@ -68,7 +68,7 @@ class AdaptedEncoder:
     def documents(self) -> TextEncoder:
         """The old encoder; loaded when documents are added, whose vectors must not be mapped ones."""
         try:
-            return _matching(None, self._old, self._path)
+            return encoder_of(None, self._old, self._path)
         except InputError as error:
             raise InputError(
                 f"{self._path} has vectors of {self._old.name}, which cannot be loaded: {error}",
@@ -87,11 +87,12 @@ def for_documents(encoder: TextEncoder) -> TextEncoder:
 
 def matching(encoder: Any | None, view: View, path: Path) -> TextEncoder:
     """The encoder of queries of an index, from where it was or is now; another one is refused."""
-    loaded = _matching(encoder, view.manifest.encoder, path)
+    loaded = encoder_of(encoder, view.manifest.encoder, path)
     return loaded if view.adapter is None else AdaptedEncoder(loaded, view.adapter, view.manifest, path)
 
 
-def _matching(encoder: Any | None, wanted: EncoderFacts, path: Path) -> TextEncoder:
+def encoder_of(encoder: Any | None, wanted: EncoderFacts, path: Path | str) -> TextEncoder:
+    """The encoder that an index was built with, from where it was or is now; another one is refused."""
     if wanted.source is not None and (encoder is None or isinstance(encoder, (str, Path))):
         # The model may have moved; pooling and the other options of the build still apply.
         try:

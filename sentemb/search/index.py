@@ -14,6 +14,7 @@ from typing import Any, Literal, overload
 from sentemb._fusion import EVEN
 from sentemb.encoding.encoder import TextEncoder
 from sentemb.errors import InputError
+from sentemb.search.address import in_lancedb
 from sentemb.search.build import build_in
 from sentemb.search.documents import as_documents
 from sentemb.search.encoders import facts_of, matching, resolve
@@ -273,6 +274,27 @@ class SearchIndex(OpenIndex):
         """
         view = open_view(Path(path), verify=verify)
         return cls(view, matching(encoder, view, Path(path)))
+
+    @classmethod
+    def open(cls, address: str | Path, encoder: Any | None = None) -> SearchIndex:
+        """Open an index wherever it lives.
+
+        Args:
+            address: A folder, as for `load`, or `lancedb:` and a folder or URI of LanceDB, such as
+                `lancedb:s3://bucket/path` (`pip install 'sentemb[lancedb]'`).
+            encoder: As for `load`.
+
+        Returns:
+            The index.
+
+        Raises:
+            InputError: As for `load`.
+        """
+        if not in_lancedb(address):
+            return cls.load(address, encoder)
+        from sentemb.search.lancedb_index import LanceIndex
+
+        return LanceIndex(str(address), encoder)
 
     @classmethod
     def upgrade(

@@ -179,12 +179,12 @@ class OpenIndex:
         Raises:
             InputError: What was given is no id, or the folder holds another index by now.
         """
-        wanted = _ids(ids)
+        wanted = checked_ids(ids)
         return change(self._folder(), self._view.manifest.line, lambda writer: writer.delete(wanted))
 
     def get(self, ids: Iterable[str | int]) -> list[Document | None]:
         """The documents with some ids, in their order; None for an id that the index does not have."""
-        wanted, store = _ids(ids), self._current().store
+        wanted, store = checked_ids(ids), self._current().store
         with store.reading():
             return [store.get(identifier) for identifier in wanted]
 
@@ -251,7 +251,7 @@ class OpenIndex:
         Raises:
             InputError: The index does not have such a document, or keeps no vectors.
         """
-        wanted = _ids(ids)
+        wanted = checked_ids(ids)
         while (found := self._current().vectors_by_id(wanted)) is None:
             pass
         return found
@@ -307,7 +307,8 @@ class OpenIndex:
             return folder_of
 
 
-def _ids(ids: Iterable[str | int]) -> list[str | int]:
+def checked_ids(ids: Iterable[str | int]) -> list[str | int]:
+    """The ids as a list, each of which can be one."""
     if isinstance(ids, (str, bytes, int)):
         raise InputError(f"ids must be a collection, not the single value {ids!r}", "pass a list")
     wanted = list(ids)

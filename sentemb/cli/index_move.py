@@ -1,0 +1,65 @@
+"""`sentemb index move`: between a folder and LanceDB; and what other verbs show of an index in LanceDB."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated
+
+import typer
+
+from sentemb._files import refuse_output_over_input
+from sentemb.cli.console import next_step, progress_bar, show
+
+_STAGES = {
+    "read": "reading documents",
+    "terms": "indexing words",
+    "train": "learning codes",
+    "encode": "copying vectors",
+    "resume": "copying vectors",
+    "index": "writing",
+}
+
+
+def move(
+    source: Annotated[str, typer.Argument(help="Index folder, or lancedb:URI.")],
+    to: Annotated[str, typer.Option(help="lancedb:URI (a folder or object storage), or a new folder.")],
+) -> None:
+    """Write an index to LanceDB, or one in LanceDB to a folder, without encoding again; the source stays."""
+    from sentemb.search.move import move as moved
+
+    refuse_output_over_input(to, [source])
+    with progress_bar() as bar:
+        manifest = moved(
+            source, to, progress=lambda stage, done, total: bar(_STAGES.get(stage, stage), done, total)
+        )
+    typer.echo(f"{to}: {manifest.documents:,} documents, {manifest.vectors:,} vectors")
+    next_step(f'sentemb index search {to} "..."')
+
+
+def show_table(address: str, *, as_json: bool) -> None:
+    """Print what is known of an index in LanceDB."""
+    from sentemb.report.table import Table
+    from sentemb.search.lancedb_view import open_lance_view
+
+    view = open_lance_view(address)
+    manifest, stats = view.manifest, view.table.stats()
+    facts = {
+        "documents": manifest.documents,
+        "vectors": manifest.vectors,
+        "dimension": manifest.dimension,
+        "encoder": f"{manifest.encoder.name} ({manifest.encoder.fingerprint[:12]}), {manifest.metric}",
+        "language": manifest.language,
+        **stats,
+    }
+    if as_json:
+        typer.echo(json.dumps(facts, indent=2))
+        return
+    listed = {
+        name: ", ".join(value)
+        if isinstance(value, list)
+        else f"{value:,}"
+        if isinstance(value, int)
+        else str(value)
+        for name, value in facts.items()
+    }
+    show(Table("", ("index", address), tuple(listed.items()), names=2))

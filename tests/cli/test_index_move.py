@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sentemb.search import SearchIndex
+from tests.search.bag_of_words import BagOfWords
+
+WITHOUT = """
+import sys
+sys.modules["lancedb"] = None
+from sentemb.cli.main import run
+run(sys.argv[1:])
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    SearchIndex.build([("a", "a cat"), ("b", "two dogs"), (3, "a bird")], BagOfWords(), language="en").save(
+        tmp_path / "index"
+    )
+    return tmp_path / "index"
+
+
+def test_an_index_lives_in_lancedb(sentemb: Any, folder: Path, tmp_path: Path) -> None:
+    pytest.importorskip("lancedb", reason="lancedb is not installed")
+    address = f"lancedb:{tmp_path / 'lance'}"
+    code, out, err = sentemb("index", "move", folder, "--to", address)
+    assert (code, out) == (0, f"{address}: 3 documents, 3 vectors\n")
+    assert f"next: sentemb index search {address}" in err
+    code, out, _ = sentemb("index", "search", address, "dog", "--mode", "keyword", "--json")
+    assert [hit["id"] for hit in json.loads(out)["hits"]] == ["b"]
+    assert sentemb("index", "delete", address, "b", "3", "9")[1] == (
+        "deleted 2, 1 not there; 1 documents are left\n"
+    )
+    assert sentemb("index", "compact", address)[0] == 0
+    assert json.loads(sentemb("index", "info", address, "--json")[1])["documents"] == 1
+    assert sentemb("index", "move", address, "--to", tmp_path / "back")[0] == 0
+    assert [one.id for one in SearchIndex.load(tmp_path / "back", BagOfWords()).documents()] == ["a"]
+    for arguments, message in (
+        (("move", folder, "--to", address), f"{address} already holds an index"),
+        (("move", folder, "--to", tmp_path / "new"), "are of one kind"),
+        (("info", f"lancedb:{tmp_path / 'none'}"), "no index at lancedb:"),
+        (("info", "lancedb:"), "lancedb: is no place of LanceDB"),
+        (("compact", address, "--kind", "flat"), "LanceDB chooses the kind"),
+    ):
+        code, _, err = sentemb("index", *arguments)
+        assert code == 2 and message in err and err.count("\n") == 1
+
+
+def test_without_lancedb_one_line_names_the_extra(folder: Path, tmp_path: Path) -> None:
+    for arguments in (("index", "info", f"lancedb:{tmp_path}"), ("index", "info", str(folder))):
+        done = subprocess.run(
+            [sys.executable, "-c", WITHOUT, *arguments], capture_output=True, text=True, check=False
+        )
+        if arguments[-1] == str(folder):
+            assert done.returncode == 0, done.stderr
+        else:
+            expected = "sentemb: error: this needs lancedb; pip install 'sentemb[lancedb]'\n"
+            assert (done.returncode, done.stderr) == (2, expected)

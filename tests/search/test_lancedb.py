@@ -1,0 +1,263 @@
+"""The same calls on an index in a folder and on one in LanceDB."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from sentemb.errors import InputError
+from sentemb.search import Document, SearchIndex
+from tests.search.bag_of_words import BagOfWords, FewWords
+
+pytest.importorskip("lancedb", reason="lancedb is not installed")
+
+from sentemb.search import lancedb_table
+from sentemb.search.lancedb_index import LanceIndex
+from sentemb.search.lancedb_table import LanceTable
+from sentemb.search.move import move
+
+WORDS = "cat dog bird tree house river stone cloud apple bread".split()
+Open = Callable[..., SearchIndex]
+
+
+def documents(count: int = 40) -> list[Document]:
+    generator = random.Random(0)
+    return [
+        Document(
+            " ".join(generator.choices(WORDS, k=generator.randint(2, 6))),
+            number if number % 2 else f"d'{number}",
+            {"year": 2000 + number % 5, "lang": "en" if number % 3 else "de"},
+        )
+        for number in range(count)
+    ]
+
+
+@pytest.fixture(params=["folder", "lancedb"])
+def open_index(request: pytest.FixtureRequest, tmp_path: Path) -> Open:
+    """Make an index of documents on one of the engines."""
+
+    def made(given: list[Any], encoder: Any = None, **options: Any) -> SearchIndex:
+        encoder = encoder or BagOfWords()
+        built = SearchIndex.build(given, encoder, allow_empty=True, language="en", **options)
+        folder = tmp_path / "index"
+        built.save(folder)
+        if request.param == "folder":
+            return SearchIndex.open(folder, encoder)
+        address = f"lancedb:{tmp_path / 'lance'}"
+        move(str(folder), address)
+        return SearchIndex.open(address, encoder)
+
+    return made
+
+
+def found(index: SearchIndex, query: str, **options: Any) -> list[str | int]:
+    return [hit.id for hit in index.search(query, **options)]
+
+
+def test_dense_hits_are_those_of_every_vector(open_index: Open) -> None:
+    given, encoder = documents(), BagOfWords()
+    index = open_index(given, encoder)
+    vectors = encoder.encode([one.text for one in given])
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    query = encoder.encode(["cat river stone"])[0]
+    scores = vectors @ query / np.linalg.norm(query)
+    hits = index.search("cat river stone", k=40)
+    assert [hit.score for hit in hits] == pytest.approx(sorted(scores.tolist(), reverse=True), abs=1e-5)
+    by_id = {one.id: one for one in given}
+    assert all((hit.text, dict(hit.metadata)) == (by_id[hit.id].text, by_id[hit.id].metadata) for hit in hits)
+    assert hits[0].percentile is None or hits[0].percentile > 50
+    assert index.search(["cat", "dog"], k=3)[1] == index.search("dog", k=3)
+    assert found(index, "cat", k=100, min_score=hits[0].score + 1) == []
+
+
+@pytest.mark.parametrize("mode", ["dense", "keyword", "hybrid"])
+def test_a_filter_gives_k_hits_where_there_are_k(open_index: Open, mode: Any) -> None:
+    index = open_index(documents())
+    meeting = index.count({"lang": "de"})
+    assert meeting == 14
+    hits = index.search(
+        "cat dog bird tree house river stone cloud apple bread", 14, mode=mode, where={"lang": "de"}
+    )
+    assert len(hits) == 14
+    assert {hit.metadata["lang"] for hit in hits} == {"de"}
+    one = {"$and": [{"year": {">=": 2003}}, {"lang": "en"}]}
+    assert {hit.id for hit in index.search("cat", 40, where=one)} == {d.id for d in index.documents(one)}
+
+
+def test_wide_filters_are_met_too(open_index: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sentemb.search.lancedb_view._LISTED", 3)
+    index = open_index(documents())
+    for mode in ("dense", "keyword", "hybrid"):
+        hits = index.search("cat dog bird tree house", 14, mode=mode, where={"lang": "de"})
+        expected = 14 if mode == "dense" else len(hits)
+        assert len(hits) == expected >= 5
+        assert {hit.metadata["lang"] for hit in hits} == {"de"}
+        every = index.search("cat dog bird tree house", 40, mode=mode)
+        if mode != "hybrid":  # whose standard units are those of the filtered documents
+            wanted = [hit.id for hit in every if hit.metadata["lang"] == "de"][:5]
+            assert [hit.id for hit in hits][:5] == wanted
+
+
+def test_words_are_found_by_the_rules_of_the_language(open_index: Open) -> None:
+    index = open_index([("a", "running dogs"), ("b", "a run"), ("c", "cats sleep"), (7, "d 'quoted' runs")])
+    assert set(found(index, "dog runs", mode="keyword")) == {"a", "b", 7}
+    assert found(index, "dog runs", mode="keyword")[0] == "a"
+    assert found(index, "quoted", mode="keyword") == [7]
+    assert found(index, "elephant", mode="keyword") == []
+    snippet = index.search("dog", mode="keyword")[0].snippet
+    assert snippet is not None and snippet.spans == ((8, 12),)
+
+
+def test_changes_are_seen_at_once(open_index: Open) -> None:
+    index = open_index(documents())
+    other = SearchIndex.open(index.table.address, index.encoder) if isinstance(index, LanceIndex) else index
+    assert found(other, "zebra") != ["z"]
+    assert index.add([("z", "zebra zebra", {"year": 1})]).added == 1
+    assert found(other, "zebra", k=1) == found(other, "zebra", mode="keyword") == ["z"]
+    assert other.count({"year": 1}) == 1 and len(other) == 41
+    changed = index.update([("z", "yak"), ("y", "yak yak"), (1, " ")])
+    assert (changed.added, changed.replaced, changed.left_out) == (1, 1, 1)
+    assert found(other, "zebra", mode="keyword") == []
+    assert set(found(other, "yak", mode="keyword")) == {"y", "z"}
+    assert other.get(["z", 1, "y", "nothing"]) == [Document("yak", "z"), None, Document("yak yak", "y"), None]
+    assert index.delete(["z", "1", 3, "nothing"]) == 2
+    assert set(found(other, "yak", mode="keyword")) == {"y"} == set(found(other, "yak", k=1))
+    assert [one.id for one in other.documents()][-1] == "y"
+    assert np.allclose(other.vectors(["y"])[0], normal(BagOfWords().encode(["yak yak"])[0]))
+    index.compact()
+    assert found(other, "yak", k=1) == ["y"] and len(other) == 39
+
+
+def normal(vector: np.ndarray) -> np.ndarray:
+    return vector / np.linalg.norm(vector)
+
+
+def test_nothing_of_a_call_that_fails_is_kept(open_index: Open) -> None:
+    index = open_index(documents())
+    known = index.documents()[7].id
+    for given, message in (
+        ([("new", "text"), (known, "text")], "is already in the index"),
+        ([("new", "text"), ("new", "again")], "occurs twice"),
+        ([(None, 3)], "not a string"),
+    ):
+        with pytest.raises(InputError, match=message):
+            index.add(given)
+        assert index.get(["new"]) == [None] and len(index) == 40
+    with pytest.raises(InputError, match="vectors"):
+        index.add([("new", "text")], np.zeros((2, 32)))
+    with pytest.raises(InputError, match="no document with the id 'nothing'"):
+        index.vectors(["nothing"])
+    assert len(index) == 40
+
+
+def test_ids_are_counted_on(open_index: Open) -> None:
+    index = open_index(["one", "two"])
+    index.add(["three", ("x", "four"), (17, "five")])
+    index.add(["six"])
+    assert [one.id for one in index.documents()] == [0, 1, 2, "x", 17, 18]
+
+
+def test_passages_are_found_by_the_best(open_index: Open) -> None:
+    text = "cat dog bird tree zebra yak"
+    index = open_index([("long", text), ("short", "cat yak")], FewWords(2), truncate="split")
+    hit = index.search("zebra yak", k=1)[0]
+    assert hit.id == "long" and hit.text == text
+    assert hit.passage is not None and text[hit.passage.start : hit.passage.stop] == "zebra yak"
+    assert len(index.search("cat", k=5)) == 2
+    assert index.manifest.split == 1 and index.manifest.vectors > 2
+    index.update([("long", "cat")])
+    assert index.search("zebra yak", k=2)[1].passage is None and index.manifest.split == 0
+
+
+def test_empty_indexes_answer(open_index: Open) -> None:
+    index = open_index([])
+    for mode in ("dense", "keyword", "hybrid"):
+        assert index.search("cat", mode=mode) == []
+    index.add(["cat", "dog"])
+    assert [hit.text for hit in index.search("dog", 1)] == ["dog"]
+    assert [hit.text for hit in index.search("dog", 1, mode="keyword")] == ["dog"]
+
+
+def test_an_index_moves_there_and_back(tmp_path: Path) -> None:
+    given = [*documents(), Document("a text", "twin", {"n": [1, {"x": None}]}), Document("a text", "twin 2")]
+    encoder = BagOfWords()
+    SearchIndex.build(given, encoder, language="en").save(tmp_path / "index")
+    before = SearchIndex.load(tmp_path / "index", encoder)
+    before.delete([5])
+    before.add([("ü'\"", "new")])
+    encoded = len(encoder.encoded)
+    address = f"lancedb:{tmp_path / 'lance'}"
+    move(str(tmp_path / "index"), address)
+    move(address, str(tmp_path / "back"))
+    assert len(encoder.encoded) == encoded
+    back = SearchIndex.load(tmp_path / "back", encoder)
+    assert before.documents() == SearchIndex.open(address, encoder).documents() == back.documents()
+    ids = [one.id for one in before.documents()]
+    assert np.array_equal(before.vectors(ids), back.vectors(ids))
+    assert (back.manifest.language, back.manifest.truncate) == ("en", "split")
+    for mode in ("dense", "keyword", "hybrid"):
+        assert back.search("cat river", mode=mode) == before.search("cat river", mode=mode)
+    for source, target in ((tmp_path / "index", address), (address, tmp_path / "back")):
+        with pytest.raises(InputError, match="already holds an index"):
+            move(str(source), str(target))
+
+
+def test_a_move_that_fails_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    SearchIndex.build(documents(), BagOfWords()).save(tmp_path / "index")
+    address = f"lancedb:{tmp_path / 'lance'}"
+
+    def full(*_: Any, **options: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("sentemb.search.move.batch_of", full)
+        with pytest.raises(OSError, match="No space left"):
+            move(str(tmp_path / "index"), address)
+    with pytest.raises(InputError, match="no index at lancedb"):
+        LanceTable(address)
+    move(str(tmp_path / "index"), address)
+    with monkeypatch.context() as patch:
+        patch.setattr("sentemb.search.move.save_folder", full)
+        with pytest.raises(OSError, match="No space left"):
+            move(address, str(tmp_path / "back"))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["index", "lance"]
+
+
+def test_an_approximate_index_ranks_by_the_vectors_themselves(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lancedb_table, "APPROXIMATE_FROM", 300)
+    given = documents(400)
+    encoder = BagOfWords()
+    built = SearchIndex.build(given, encoder)
+    built.save(tmp_path / "index")
+    address = f"lancedb:{tmp_path / 'lance'}"
+    move(str(tmp_path / "index"), address)
+    index = LanceIndex(address, encoder)
+    assert "IvfPq" in index.stats()["indexes"]
+    exact, near = built.search("cat river stone", k=20), index.search("cat river stone", k=20)
+    assert [hit.score for hit in near] == pytest.approx([hit.score for hit in exact], abs=1e-5)
+    hits = index.search("cat", k=80, where={"lang": "de"})
+    assert len(hits) == 80
+
+
+def test_what_is_no_index_is_said(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no index at lancedb:"):
+        SearchIndex.open(f"lancedb:{tmp_path}", BagOfWords())
+    SearchIndex.build(documents(), BagOfWords()).save(tmp_path / "index")
+    address = f"lancedb:{tmp_path / 'lance'}"
+    move(str(tmp_path / "index"), address)
+    with pytest.raises(InputError, match="was built with bag-of-words"):
+        SearchIndex.open(address, BagOfWords(fingerprint="other"))
+    with pytest.raises(InputError, match="are of one kind"):
+        move(str(tmp_path / "index"), str(tmp_path / "other"))
+    index = LanceIndex(address, BagOfWords())
+    with pytest.raises(InputError, match="is saved with every change"):
+        index.save(tmp_path / "saved")
+    assert json.dumps(index.stats())
