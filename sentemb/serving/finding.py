@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from anyio import to_thread
 
+from sentemb.data.language import is_function_word
 from sentemb.encoding.encoder import Vectors
 from sentemb.errors import InputError
 from sentemb.search import Document, Hit, SearchIndex
@@ -14,6 +16,8 @@ from sentemb.search.snippets import snippets_of
 from sentemb.serving.indexes import ServedIndex
 from sentemb.serving.problems import Problem
 from sentemb.serving.search_shapes import SearchRequest, SimilarRequest, fits
+
+_WORD = re.compile(r"[^\W\d_]+")
 
 
 async def found(served: ServedIndex, wanted: SearchRequest) -> dict[str, Any]:
@@ -115,8 +119,14 @@ def _with_snippets(index: SearchIndex, query: str, hits: list[Hit]) -> list[tupl
     language = index.manifest.language or "und"
     bare = [hit for hit in hits if hit.snippet is None]
     starts = [hit.passage.start if hit.passage else 0 for hit in bare]
-    made = iter(snippets_of(query, [hit.text for hit in bare], language, starts))
+    words = _telling(query, language)
+    made = iter(snippets_of(words, [hit.text for hit in bare], language, starts))
     return [(hit, hit.snippet or next(made)) for hit in hits]
+
+
+def _telling(query: str, language: str) -> str:
+    """A query without its function words: vectors find no document by those, and all have them."""
+    return _WORD.sub(lambda word: "" if is_function_word(word[0], language) else word[0], query)
 
 
 def _hit(pair: tuple[Hit, Any], *, with_text: bool) -> dict[str, Any]:

@@ -54,6 +54,21 @@ def test_hits_are_the_librarys(mode: Any, client: TestClient, folder: Path) -> N
     assert [hit["score"] for hit in hits] == pytest.approx([hit.score for hit in expected], abs=1e-6)
 
 
+def test_words_that_say_nothing_are_not_marked_in_what_vectors_find(tmp_path: Path) -> None:
+    SearchIndex.build([*TEXTS, "the cat of IT sat in it"], "static-mini", language="en").save(
+        tmp_path / "animals"
+    )
+    asked = {"query": "the cat of IT in a", "k": 1}
+    with serving(tmp_path / "animals") as client:
+        marked = {}
+        for mode in ("dense", "keyword"):
+            snippet = client.post(f"{ROUTE}/search", json={**asked, "mode": mode}).json()["hits"][0][
+                "snippet"
+            ]
+            marked[mode] = [snippet["text"][start:stop] for start, stop in snippet["spans"]]
+    assert marked == {"dense": ["cat", "IT", "it"], "keyword": ["the", "cat", "of", "IT", "in", "it"]}
+
+
 def test_changes_are_in_the_folder_once_they_are_answered(client: TestClient, folder: Path) -> None:
     new = {"documents": [{"id": "new", "text": "a zebra in the garden", "metadata": {"year": 1999}}]}
     assert client.post(f"{ROUTE}/documents", json=new).json()["added"] == 1

@@ -1,0 +1,313 @@
+"""`sentemb serve` beside sentence-transformers behind a plain FastAPI application, under load.
+
+    pip install 'sentemb[serve,bench]'
+    python benchmarks/serving.py --model all-MiniLM-L6-v2 --output benchmarks/results/serving.json
+
+Both servers are processes of their own on this machine, and so is what loads them: all share its cores. Bulk
+is `--connections` clients that send requests of 64 texts of 20 words one after another; the servers take
+turns, and the ratio is the median round's. The plain application answers a request with `model.encode(texts)`
+in a thread and the numbers as JSON; ours sends the same numbers. Interactive queries have 8 words and come at
+random moments, whatever the answers take; their time counts from the moment they were due. `--minutes` loads
+our server at 80 % of what it takes, and looks at its memory, its open files and its errors meanwhile.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import itertools
+import json
+import os
+import random
+import re
+import signal
+import statistics
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from load import Answers, at_random_moments, encoded, saturate
+
+from sentemb._files import write_json, write_text
+from sentemb.data.bundled_text import bundled_sentences
+from sentemb.evaluation.environment import hardware, library_versions
+
+PATH = "/v1/embeddings"
+BULK, QUERY_WORDS, WORDS = 64, 8, 20
+WARM_UP = 3.0  # seconds of bulk that are not counted
+OURS = "import sys; from sentemb.cli.main import run; run(sys.argv[1:])"
+PLAIN = """
+import sys
+import torch, uvicorn
+from fastapi import FastAPI
+from pydantic import BaseModel
+from sentence_transformers import SentenceTransformer
+model, app = SentenceTransformer(sys.argv[1], device="cpu"), FastAPI()
+class Texts(BaseModel):
+    input: list[str]
+@app.get("/v1/models")
+def models(): return {"data": [{"id": "plain"}]}
+@app.post("/v1/embeddings")
+def embeddings(texts: Texts):
+    vectors = model.encode(texts.input)
+    return {"data": [{"index": i, "embedding": v.tolist()} for i, v in enumerate(vectors)]}
+uvicorn.run(app, port=int(sys.argv[2]), log_level="warning")
+"""
+
+
+class Server(NamedTuple):
+    """A server that is ready."""
+
+    port: int
+    process: subprocess.Popen[bytes]
+    model: str
+
+    def bodies(self, texts: int, words: int = WORDS, **options: Any) -> Iterator[tuple[bytes, int]]:
+        """Requests without end, of texts that were never sent before."""
+        stream = made_texts(words)
+        while True:
+            some = list(itertools.islice(stream, texts))
+            yield encoded({"model": self.model, "input": some, **options}), texts
+
+    def counters(self) -> dict[str, float]:
+        """The server's own counters."""
+        text = fetched(f"http://127.0.0.1:{self.port}/metrics").decode()
+        return {name: float(value) for name, value in re.findall(r"^(sentemb\S+) (\S+)$", text, re.M)}
+
+
+_SEED = itertools.count()
+
+
+def made_texts(words: int) -> Iterator[str]:
+    """Texts of so many words of English sentences, each time others."""
+    stream = " ".join(bundled_sentences()).split()
+    draw = random.Random(next(_SEED))
+    while True:
+        start = draw.randrange(len(stream) - words)
+        some = stream[start : start + words]
+        some[draw.randrange(words)] = draw.choice(stream)
+        yield " ".join(some)
+
+
+def fetched(address: str) -> bytes:
+    with urllib.request.urlopen(address, timeout=5) as answer:
+        content: bytes = answer.read()
+    return content
+
+
+@contextmanager
+def served(command: list[str], port: int, threads: int) -> Iterator[Server]:
+    """A server in a process of its own."""
+    environment = {**os.environ, "OMP_NUM_THREADS": str(threads), "HF_HUB_OFFLINE": "1"}
+    process = subprocess.Popen(
+        [sys.executable, "-c", *command],
+        env=environment,
+        stderr=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+    )
+    try:
+        while True:
+            try:
+                listed = json.loads(fetched(f"http://127.0.0.1:{port}/v1/models"))
+                break
+            except OSError:
+                if process.poll() is not None:
+                    raise SystemExit(f"a server ended with {process.returncode}") from None
+                time.sleep(0.2)
+        yield Server(port, process, listed["data"][0]["id"])
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait(60)
+
+
+def bulk(server: Server, options: argparse.Namespace, texts: int = BULK, **fields: Any) -> float:
+    """Texts a second of as many requests as the clients can send."""
+
+    async def run() -> Answers:
+        start = time.monotonic() + WARM_UP
+        made, clients = partial(server.bodies, texts, **fields), options.connections
+        end = start + options.seconds
+        return await saturate(server.port, PATH, made, connections=clients, start=start, end=end)
+
+    answers = asyncio.run(run())
+    if answers.failed or answers.refused:
+        raise SystemExit(f"{server.model}: {answers.failed} failed, {answers.refused} refused")
+    return answers.texts / options.seconds
+
+
+def queries(server: Server, options: argparse.Namespace, *, loaded: bool) -> dict[str, Any]:
+    """Milliseconds of single queries, alone or while bulk is sent as fast as it is answered."""
+
+    async def run() -> list[Answers]:
+        start = time.monotonic()
+        end = start + options.query_seconds
+        asked = server.bodies(1, QUERY_WORDS)
+        works = [at_random_moments(server.port, PATH, asked, rate=options.rate, end=end)]
+        if loaded:
+            made, clients = partial(server.bodies, BULK), options.connections
+            works.append(saturate(server.port, PATH, made, connections=clients, start=start, end=end))
+        return await asyncio.gather(*works)
+
+    answers = asyncio.run(run())
+    found = answers[0]
+    milliseconds = 1000 * np.array(found.seconds)
+    return {
+        "queries": len(found.seconds),
+        "failed": found.failed + found.refused,
+        "p50_ms": float(np.percentile(milliseconds, 50)),
+        "p99_ms": float(np.percentile(milliseconds, 99)),
+        "bulk_texts_per_second": answers[1].texts / options.query_seconds if loaded else 0.0,
+    }
+
+
+def batch_ms(server: Server) -> float:
+    """Mean milliseconds of a bulk batch so far."""
+    counters = server.counters()
+    seconds = counters['sentemb_model_seconds_total{queue="bulk"}']
+    return 1000 * seconds / counters['sentemb_batch_tokens_count{queue="bulk"}']
+
+
+def soak(server: Server, options: argparse.Namespace, capacity: float) -> dict[str, Any]:
+    """Memory and open files during minutes of four fifths of what the server takes."""
+    seen: list[tuple[float, float, int]] = []
+
+    async def watch(end: float) -> None:
+        began = time.monotonic()
+        while time.monotonic() < end:
+            seen.append((time.monotonic() - began, *footprint(server.process.pid)))
+            await asyncio.sleep(5)
+
+    async def run() -> Answers:
+        end = time.monotonic() + 60 * options.minutes
+        rate = 0.8 * capacity / BULK
+        work = at_random_moments(server.port, PATH, server.bodies(BULK), rate=rate, end=end)
+        return (await asyncio.gather(work, watch(end)))[0]
+
+    answers = asyncio.run(run())
+    after = [row for row in seen if row[0] >= 30] or seen  # the first half minute fills what is kept
+    fetched(f"http://127.0.0.1:{server.port}/health")
+    return {
+        "minutes": options.minutes,
+        "texts": answers.texts,
+        "failed": answers.failed,
+        "refused": answers.refused,
+        "p99_ms": float(np.percentile(1000 * np.array(answers.seconds), 99)),
+        "mib_after_half_a_minute": after[0][1],
+        "mib_at_the_end": after[-1][1],
+        "mib_most": max(row[1] for row in after),
+        "files_after_half_a_minute": after[0][2],
+        "files_at_the_end": after[-1][2],
+    }
+
+
+def footprint(process: int) -> tuple[float, int]:
+    """MiB that a process holds, and how many files it has open."""
+    pages = int(Path(f"/proc/{process}/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") / 2**20, len(list(Path(f"/proc/{process}/fd").iterdir()))
+
+
+def measure(options: argparse.Namespace) -> dict[str, Any]:
+    port = options.port
+    serve = [OURS, "serve", "--port"]
+    threads = options.threads
+    result: dict[str, Any] = {
+        "machine": hardware(),
+        "versions": library_versions(),
+        "load_at_start": os.getloadavg()[0],
+        "model": options.model_name or Path(options.model).name,
+        **{name: getattr(options, name) for name in ("threads", "connections", "seconds", "rate")},
+    }
+    with ExitStack() as running:
+        if not options.only_static:
+            ours = running.enter_context(served([*serve, str(port), options.model], port, threads))
+            if options.minutes:
+                capacity = bulk(ours, options)
+                return {**result, "capacity": capacity, "soak": soak(ours, options, capacity)}
+            plain = running.enter_context(served([PLAIN, options.model, str(port + 1)], port + 1, threads))
+            rounds = []
+            for _ in range(options.rounds):
+                rounds.append({"ours": bulk(ours, options), "plain": bulk(plain, options)})
+                print(rounds[-1], flush=True)
+            result["bulk"] = rounds
+            result["ratio"] = statistics.median(one["ours"] / one["plain"] for one in rounds)
+            result["batch_ms"] = batch_ms(ours)
+            for system, server in (("ours", ours), ("plain", plain)):
+                result[f"queries_{system}"] = {
+                    "idle": queries(server, options, loaded=False),
+                    "loaded": queries(server, options, loaded=True),
+                }
+                print(result[f"queries_{system}"], flush=True)
+        static = running.enter_context(served([*serve, str(port + 2), "static-mini"], port + 2, threads))
+        result["static"] = {
+            kind: [bulk(static, options, 256, encoding_format=kind) for _ in range(options.rounds)]
+            for kind in ("float", "base64")
+        }
+        print(result["static"], flush=True)
+    return result
+
+
+def table(result: dict[str, Any]) -> str:
+    if "soak" in result:
+        told = "\n".join(
+            f"- {name.replace('_', ' ')}: {value:,.6g}" for name, value in result["soak"].items()
+        )
+        return f"# Soak at 80 % of {result['capacity']:,.0f} texts/s\n\n{told}\n"
+    best = {name: statistics.median(one[name] for one in result["bulk"]) for name in ("ours", "plain")}
+    lines = [
+        f"# Serving {result['model']}, {result['threads']} threads, {result['connections']} bulk clients",
+        "",
+        "| | bulk texts/s | query p50 / p99 ms, idle | under bulk | bulk texts/s meanwhile |",
+        "|---|---|---|---|---|",
+    ]
+    for name, title in (("ours", "sentemb serve"), ("plain", "sentence-transformers in FastAPI")):
+        idle, loaded = result[f"queries_{name}"]["idle"], result[f"queries_{name}"]["loaded"]
+        lines.append(
+            f"| {title} | {best[name]:,.0f} | {idle['p50_ms']:.1f} / {idle['p99_ms']:.1f} | "
+            f"{loaded['p50_ms']:.1f} / {loaded['p99_ms']:.1f} | {loaded['bulk_texts_per_second']:,.0f} |"
+        )
+    static = {kind: statistics.median(rates) for kind, rates in result["static"].items()}
+    lines += [
+        "",
+        f"The ratio of bulk is {result['ratio']:.2f} in the median of {len(result['bulk'])} rounds of "
+        f"{result['seconds']:g} s; a bulk batch takes {result['batch_ms']:.1f} ms. Queries come "
+        f"{result['rate']:g} times a second. static-mini: {static['float']:,.0f} texts/s as numbers, "
+        f"{static['base64']:,.0f} in base64. {result['machine']['processor']}, load "
+        f"{result['load_at_start']:.1f} at first; clients and servers share the "
+        f"{result['machine']['cores']} cores.",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--model", required=True, help="folder")
+    parser.add_argument("--model-name", help="what the result calls it")
+    parser.add_argument("--port", type=int, default=18700, help="the first of three")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--connections", type=int, default=8, help="bulk clients")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--seconds", type=float, default=20, help="of a round")
+    parser.add_argument("--query-seconds", type=float, default=40)
+    parser.add_argument("--rate", type=float, default=10, help="interactive queries a second")
+    parser.add_argument("--only-static", action="store_true")
+    parser.add_argument("--minutes", type=float, default=0, help="soak our server instead")
+    parser.add_argument("--output", type=Path, help="JSON file; a table in markdown is written beside it")
+    options = parser.parse_args()
+    result = measure(options)
+    if options.only_static:
+        return
+    print(table(result))
+    if options.output is not None:
+        write_json(options.output, result)
+        write_text(options.output.with_suffix(".md"), table(result))
+
+
+if __name__ == "__main__":
+    main()
