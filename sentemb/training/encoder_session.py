@@ -154,7 +154,7 @@ def _training_arguments(
 ) -> SentenceTransformerTrainingArguments:
     """A configuration in upstream's words."""
     warm = "constant_with_warmup" if config.warmup else "constant"
-    return SentenceTransformerTrainingArguments(
+    arguments = SentenceTransformerTrainingArguments(
         output_dir=str(checkpoints),
         per_device_train_batch_size=-(-config.batch_size // ranks().num_processes),
         num_train_epochs=config.epochs,
@@ -185,4 +185,8 @@ def _training_arguments(
         dataloader_pin_memory=torch.cuda.is_available(),
         report_to="none",
         disable_tqdm=True,
+        # Upstream says of several processes that it drops the last batch, unless it is told to.
+        dataloader_drop_last=True,
     )
+    arguments.dataloader_drop_last = False
+    return arguments
