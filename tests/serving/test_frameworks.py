@@ -1,0 +1,51 @@
+"""Frameworks that speak to OpenAI get the library's vectors from the server."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sentemb.encoding import load_encoder
+from tests.serving.live import live
+
+pytest.importorskip("fastapi", reason="needs the extra serve")
+pytest.importorskip("openai", reason="needs the openai client, which the test extra brings")
+
+TEXTS = ["a cat sat", "birds fly", "a cat sat"]
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    log: Path = tmp_path_factory.mktemp("frameworks") / "log"
+    with live(log, "static-mini") as server:
+        yield f"{server.address}/v1"
+
+
+@pytest.fixture(scope="module")
+def expected() -> np.ndarray:
+    return load_encoder("static-mini").encode(TEXTS)
+
+
+def test_haystack(address: str, expected: np.ndarray) -> None:
+    embedders = pytest.importorskip("haystack.components.embedders", reason="needs haystack-ai")
+    from haystack import Document
+    from haystack.utils import Secret
+
+    options = {"model": "static-mini", "api_base_url": address, "api_key": Secret.from_token("any")}
+    one = embedders.OpenAITextEmbedder(**options).run(TEXTS[0])
+    np.testing.assert_array_equal(np.array(one["embedding"], np.float32), expected[0])
+    documents = [Document(id=str(place), content=text) for place, text in enumerate(TEXTS)]
+    found = embedders.OpenAIDocumentEmbedder(progress_bar=False, **options).run(documents)["documents"]
+    np.testing.assert_array_equal(np.array([one.embedding for one in found], np.float32), expected)
+
+
+def test_langchain(address: str, expected: np.ndarray) -> None:
+    langchain = pytest.importorskip("langchain_openai", reason="needs langchain-openai")
+    embeddings = langchain.OpenAIEmbeddings(
+        model="static-mini", base_url=address, api_key="any", check_embedding_ctx_length=False
+    )
+    np.testing.assert_array_equal(np.array(embeddings.embed_documents(TEXTS), np.float32), expected)
+    np.testing.assert_array_equal(np.array(embeddings.embed_query(TEXTS[0]), np.float32), expected[0])
