@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,6 +13,7 @@ from sentemb.report.figures import svg_of
 from sentemb.report.forest import Estimate, ForestPlot
 from sentemb.report.sections import Chart, Section, html_report
 from sentemb.report.table import Table
+from tests.browsers import chromium
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -38,15 +38,8 @@ TABLE = Table(
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    found = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-    if found is None:
-        pytest.skip("there is no Chromium; on Debian, apt-get install chromium brings one")
-    with sync_api.sync_playwright() as playwright:
-        # The sandbox of Chromium does not start for root, and the page is our own.
-        started = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
+    with chromium() as started:
         yield started
-        started.close()
 
 
 @pytest.fixture(scope="module")

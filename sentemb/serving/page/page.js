@@ -216,7 +216,7 @@ async function begin() {
   panes.length = 0;
   drawn = null;
   setPanes(chosen.length || 1, chosen.length ? chosen : [[indexes[0].name, "dense"]]);
-  query.value = text;
+  query.value ||= text; // somebody may type already
   await showFilters(where);
   query.focus();
   search();
