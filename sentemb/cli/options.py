@@ -165,15 +165,11 @@ class EncoderOptions:
         """Load an encoder by these options."""
         from sentemb.encoding import load_encoder
 
-        return load_encoder(
-            model,
-            pooling=self.pooling,  # type: ignore[arg-type]  # load_encoder refuses what is no pooling
-            precision=self.precision,
-            max_length=self.max_length,
-            device=self.device,
-            cache_dir=self.cache_dir,
-            data_dir=self.data_dir,
-        )
+        return load_encoder(**self.arguments(model))
+
+    def arguments(self, model: str) -> dict[str, Any]:
+        """What `load_encoder` takes."""
+        return {"model": model, **{field.name: getattr(self, field.name) for field in fields(self)}}
 
 
 @dataclass(frozen=True, kw_only=True)

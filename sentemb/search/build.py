@@ -5,9 +5,10 @@ from __future__ import annotations
 import datetime
 import logging
 import shutil
+import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import faiss
 import numpy as np
@@ -24,7 +25,7 @@ from sentemb.search.recall import ExactNeighbours, hold_out, tune_and_measure
 from sentemb.search.shards import EncodedTexts, Progress, encode_texts
 from sentemb.search.store import DocumentStore, write_store
 from sentemb.search.vectors import VectorIndex
-from sentemb.search.work import SHARDS
+from sentemb.search.work import SHARDS, locked
 
 logger = logging.getLogger(__name__)
 
@@ -32,6 +33,24 @@ _REPORT_EVERY = 1000
 
 Merge = Callable[[DocumentStore, EncodedTexts], tuple[VectorIndex, Recall]]
 """Makes the vectors' index of the texts in a store where not all of it is new."""
+
+
+def build_at(
+    work_dir: str | Path | None, *what: Any, **options: Any
+) -> tuple[Path, Manifest, VectorIndex, DocumentStore]:
+    """Build in a work folder, or in a temporary one; see `build_in`.
+
+    Returns:
+        The folder, which the caller removes in time, and what was built.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="sentemb-index-")) if work_dir is None else Path(work_dir)
+    try:
+        with locked(folder):
+            return folder, *build_in(folder, *what, **options)
+    except BaseException:
+        if work_dir is None:
+            shutil.rmtree(folder, ignore_errors=True)
+        raise
 
 
 def build_in(

@@ -6,7 +6,7 @@ import logging
 import shutil
 import tempfile
 import weakref
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, overload
@@ -15,16 +15,17 @@ from sentemb._fusion import EVEN
 from sentemb.encoding.encoder import TextEncoder
 from sentemb.errors import InputError
 from sentemb.search.address import in_lancedb
-from sentemb.search.build import build_in
+from sentemb.search.build import build_at
 from sentemb.search.documents import as_documents
 from sentemb.search.encoders import facts_of, matching, resolve
 from sentemb.search.fitting import weight_by_cutting, weight_by_judged
 from sentemb.search.hit import Hit
 from sentemb.search.hybrid_weight import HybridWeight
 from sentemb.search.keywords import AUTO, check_language
+from sentemb.search.manifest import EncoderFacts
 from sentemb.search.open_index import OpenIndex
 from sentemb.search.plan import Kind, Metric
-from sentemb.search.prepared import OVERLAP, Truncate
+from sentemb.search.prepared import OVERLAP, Prepared, Truncate
 from sentemb.search.searching import Mode, Wanted, by_both, by_keywords, by_vectors, check_queries, find
 from sentemb.search.segments import Segments
 from sentemb.search.shards import Progress
@@ -32,7 +33,7 @@ from sentemb.search.source import EncoderSource
 from sentemb.search.truncation import Truncation
 from sentemb.search.upgrade import SAMPLE, upgrade
 from sentemb.search.view import View, open_view
-from sentemb.search.work import SHARDS, locked
+from sentemb.search.work import SHARDS
 
 logger = logging.getLogger(__name__)
 
@@ -111,28 +112,39 @@ class SearchIndex(OpenIndex):
         check_language(language)
         loaded = resolve(encoder)
         truncation = Truncation(loaded, truncate, overlap)
-        facts = facts_of(loaded, encoder, source)
-        folder = Path(tempfile.mkdtemp(prefix="sentemb-index-")) if work_dir is None else Path(work_dir)
-        try:
-            with locked(folder):
-                manifest, vectors, store = build_in(
-                    folder,
-                    truncation.prepared(as_documents(documents)),
-                    loaded,
-                    facts,
-                    kind=kind,
-                    metric=metric,
-                    memory_budget=memory_budget,
-                    allow_empty=allow_empty,
-                    language=language,
-                    progress=progress or (lambda stage, done, total: None),
-                )
-        except BaseException:
-            if work_dir is None:
-                shutil.rmtree(folder, ignore_errors=True)
-            raise
-        manifest = replace(manifest, truncate=truncate, overlap=overlap)
-        index = cls(View(manifest, Segments.of(vectors), store), loaded)
+        return cls.of_prepared(
+            truncation.prepared(as_documents(documents)),
+            loaded,
+            loaded,
+            facts_of(loaded, encoder, source),
+            work_dir,
+            progress,
+            {"truncate": truncate, "overlap": overlap},
+            kind=kind,
+            metric=metric,
+            memory_budget=memory_budget,
+            allow_empty=allow_empty,
+            language=language,
+        )
+
+    @classmethod
+    def of_prepared(
+        cls,
+        prepared: Iterator[Prepared],
+        encoder: TextEncoder,
+        of_queries: TextEncoder,
+        facts: EncoderFacts,
+        work_dir: str | Path | None,
+        progress: Progress | None,
+        noted: Mapping[str, Any],
+        **options: Any,
+    ) -> SearchIndex:
+        """Index documents that are cut to passages already; see `build`, and `build_in` for the options."""
+        ready = progress or (lambda stage, done, total: None)
+        folder, manifest, vectors, store = build_at(
+            work_dir, prepared, encoder, facts, progress=ready, **options
+        )
+        index = cls(View(replace(manifest, **noted), Segments.of(vectors), store), of_queries)
         if work_dir is None:
             for shard in folder.glob(SHARDS):
                 shard.unlink()

@@ -1,0 +1,97 @@
+"""`sentemb encode`: the vectors of a corpus of any size, in files."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from sentemb._files import refuse_output_over_input
+from sentemb.cli.console import next_step, progress_bar, say
+from sentemb.cli.options import DEFAULT_ENCODER, EncoderOptions, Named, OutputFolder, grouped
+
+if TYPE_CHECKING:
+    from sentemb.encoding.shards import Row
+    from sentemb.search import Document
+
+_LINES = {".txt", ".csv", ".tsv", ".jsonl"}
+
+
+@grouped
+def encode(
+    data: Annotated[str, typer.Argument(help="File, folder, hub id or catalogue name.")],
+    output: OutputFolder,
+    options: EncoderOptions,
+    model: Named = DEFAULT_ENCODER,
+    text_column: Annotated[str | None, typer.Option(help="Column to encode.")] = None,
+    id_column: Annotated[str | None, typer.Option(help="Column with unique ids; else positions.")] = None,
+    workers: Annotated[int, typer.Option(min=1, max=256, help="Processes that share the cores.")] = 1,
+    dtype: Annotated[
+        Literal["float32", "float16"], typer.Option(help="How vectors are stored; float16 takes half.")
+    ] = "float32",
+    shard_size: Annotated[
+        int | None, typer.Option(min=1, max=10_000_000, help="Rows of a shard.", show_default="16384")
+    ] = None,
+) -> None:
+    """Encode a corpus of any size into a folder of shards; the same command again resumes.
+
+    Memory holds a few shards. The bytes of the folder are the same with any number of workers, and after any
+    interruption. Rows without a vector are named in set-aside.jsonl.
+    """
+    refuse_output_over_input(output, [data, model])
+    from sentemb.encoding.sharding import SHARD_SIZE, encode_shards
+    from sentemb.modules.cards import public_name
+    from sentemb.search import read_documents
+
+    documents = read_documents(data, text_column=text_column, id_column=id_column, data_dir=options.data_dir)
+    # Before the model is loaded: a missing file or column must not cost a minute.
+    first = list(itertools.islice(documents, 1))
+    total = _estimated(Path(data))
+    began = time.monotonic()
+    with progress_bar() as bar:
+        found = encode_shards(
+            _rows(itertools.chain(first, documents)),
+            output,
+            options.arguments(model),
+            source=public_name(data),
+            workers=workers,
+            dtype=dtype,
+            shard_size=shard_size or SHARD_SIZE,
+            progress=lambda done: bar("encoding", done, max(total, done) if total else 0),
+            say=say,
+        )
+    folder = found.folder
+    aside = f"; {found.refused:,} have no vector, see set-aside.jsonl" if found.refused else ""
+    speed = found.encoded / max(time.monotonic() - began, 1e-9)
+    size = sum(path.stat().st_size for path in folder.files) / 1e6
+    typer.echo(
+        f"{output}: {len(folder):,} vectors of {folder.dimension} numbers ({dtype}), {size:,.1f} MB, "
+        f"{found.encoded:,} of them encoded now, {speed:,.0f} a second{aside}"
+    )
+    next_step(f"sentemb index build {output} --output index")
+
+
+def _rows(documents: Iterator[Document]) -> Iterator[Row]:
+    """Documents as rows, with their positions as ids where they have none."""
+    from sentemb.encoding.shards import Row
+
+    for position, document in enumerate(documents):
+        identifier = position if document.id is None else document.id
+        yield Row(identifier, document.text, document.metadata, document.location or f"row {position}")
+
+
+def _estimated(path: Path) -> int:
+    """How many rows there are, by the ends of lines; 0 where lines tell nothing of it."""
+    files = [path] if path.is_file() else [one for one in path.rglob("*") if one.is_file()]
+    if not files or any(one.suffix not in _LINES for one in files):
+        return 0
+    count = 0
+    for one in files:
+        with one.open("rb") as file:
+            while piece := file.read(1 << 20):
+                count += piece.count(b"\n")
+    return count

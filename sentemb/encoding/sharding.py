@@ -1,0 +1,274 @@
+"""Encoding a corpus of any size: shard by shard, by any number of processes, to the same bytes."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import itertools
+import json
+import logging
+import os
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from sentemb._files import held, read_json, write_json, write_text
+from sentemb.encoding.encoder import TextEncoder
+from sentemb.encoding.resolve import load_encoder
+from sentemb.encoding.shards import (
+    BEGUN,
+    MANIFEST,
+    SET_ASIDE,
+    SHARDS,
+    DType,
+    Refused,
+    Row,
+    Settings,
+    ShardFolder,
+    finished,
+    write_manifest,
+    write_shard,
+)
+from sentemb.encoding.workers import Workers
+from sentemb.errors import InputError
+
+logger = logging.getLogger(__name__)
+
+_LOCK = ".lock"
+# Options of `load_encoder` that decide the vectors.
+_DECISIVE = {"pooling": None, "precision": "float32", "max_length": None}
+SHARD_SIZE = 16_384
+"""Rows of a shard: some seconds of a transformer, less than one of a static encoder."""
+
+
+class _Done(NamedTuple):
+    file: str
+    rows: int
+    refused: list[Refused]
+    found: bool
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """What `encode_shards` made.
+
+    Attributes:
+        folder: The folder.
+        refused: How many rows have no vector.
+        encoded: How many rows were encoded now, and not by an earlier run.
+    """
+
+    folder: ShardFolder
+    refused: int
+    encoded: int
+
+
+def encode_shards(
+    rows: Iterable[Row],
+    output: str | Path,
+    model: Mapping[str, Any],
+    *,
+    source: str,
+    workers: int = 1,
+    dtype: DType = "float32",
+    shard_size: int = SHARD_SIZE,
+    progress: Callable[[int], None] | None = None,
+    say: Callable[[str], None] | None = None,
+) -> Encoded:
+    """Encode rows into a folder of shards.
+
+    A shard that is there is not encoded again, whatever ended the run that made it. Its bytes depend on rows,
+    model and type alone, not on the number of processes. Memory holds a few shards.
+
+    Args:
+        rows: What to encode, in any number.
+        output: A new folder, or that of an interrupted run of the same settings.
+        model: Arguments of `load_encoder`.
+        source: What the rows are, for the manifest.
+        workers: Processes, which share the cores; one encodes in this process.
+        dtype: How vectors are stored.
+        shard_size: Rows of a shard.
+        progress: Called with the number of rows that are done.
+        say: Told when a worker ended and its shard is tried again.
+
+    Returns:
+        The folder, and how many rows have no vector: blank ones and those that cannot be encoded. They are
+        named in `set-aside.jsonl`.
+
+    Raises:
+        InputError: The folder holds something else, the model cannot be loaded, no row can be encoded, or a
+            worker died three times on one shard.
+    """
+    folder = Path(output)
+    _check_output(folder)
+    encoder = load_encoder(**model)
+    settings = Settings(
+        name=encoder.name,
+        fingerprint=encoder.fingerprint,
+        dimension=encoder.dimension,
+        dtype=dtype,
+        shard_size=shard_size,
+        model={name: model.get(name, usual) for name, usual in _DECISIVE.items()}
+        | {"model": _seen_from(folder, model["model"])},
+    )
+    made = not folder.exists()
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        with held(folder / _LOCK, f"another process is encoding into {folder}", "wait for it to end"):
+            _begin(folder, settings)
+            return _encode(
+                rows, folder, settings, encoder, dict(model), source, workers, progress, say or logger.warning
+            )
+    except BaseException:
+        if made and not any(folder.glob(SHARDS)):
+            shutil.rmtree(folder)
+        raise
+
+
+def _encode(
+    rows: Iterable[Row],
+    folder: Path,
+    settings: Settings,
+    encoder: TextEncoder,
+    model: dict[str, Any],
+    source: str,
+    workers: int,
+    progress: Callable[[int], None] | None,
+    say: Callable[[str], None],
+) -> Encoded:
+    pieces = iter(functools.partial(_take, iter(rows), settings.shard_size), [])
+    shards: list[tuple[str, int]] = []
+    refused: list[Refused] = []
+    seen = encoded = 0
+    with contextlib.ExitStack() as stack:
+        if workers == 1:
+            done: Iterator[_Done] = map(_ShardWriter(encoder, folder, settings), pieces)
+        else:
+            threads = max(1, (os.cpu_count() or 1) // workers)
+            make = functools.partial(_load, model, folder, settings, threads)
+            done = stack.enter_context(Workers(make, count=workers, say=say)).run(pieces)
+        for one in done:
+            shards.append((one.file, one.rows))
+            refused += one.refused
+            encoded += 0 if one.found else one.rows
+            seen += one.rows + len(one.refused)
+            if progress is not None:
+                progress(seen)
+    if seen == len(refused):
+        first = f"; {refused[0].location}: {refused[0].reason}" if refused else ""
+        for path in folder.glob(SHARDS):
+            path.unlink()
+        raise InputError(f"{source} has no row that can be encoded{first}", "give at least one text")
+    write_text(
+        folder / SET_ASIDE, "".join(json.dumps(row._asdict(), ensure_ascii=False) + "\n" for row in refused)
+    )
+    for path in set(folder.glob(SHARDS)) - {folder / file for file, _ in shards}:
+        path.unlink()  # of rows that are not there any more
+    write_manifest(folder, settings, shards, set_aside=len(refused), source=source)
+    (folder / BEGUN).unlink()
+    return Encoded(ShardFolder(folder), len(refused), encoded)
+
+
+class _ShardWriter:
+    """Encodes the rows of a shard and writes it, unless it is there."""
+
+    def __init__(self, encoder: TextEncoder, folder: Path, settings: Settings) -> None:
+        self._encoder, self._folder, self._settings = encoder, folder, settings
+
+    def __call__(self, rows: list[Row]) -> _Done:
+        file = self._settings.file_name(rows)
+        before = finished(self._folder / file)
+        if before is not None:
+            return _Done(file, *before, found=True)
+        refused = {number: reason for number, row in enumerate(rows) if (reason := _unfit(row))}
+        good = [number for number in range(len(rows)) if number not in refused]
+        vectors = self._encoded(rows, good, refused)
+        kept = [rows[number] for number in good if number not in refused]
+        aside = [Refused(rows[one].location, rows[one].id, refused[one]) for one in sorted(refused)]
+        write_shard(self._folder / file, kept, vectors, aside, self._settings)
+        return _Done(file, len(kept), aside, found=False)
+
+    def _encoded(self, rows: list[Row], numbers: list[int], refused: dict[int, str]) -> Any:
+        """The vectors of rows as they are stored; those that cannot be encoded are looked for by halves."""
+        if not numbers:
+            return np.empty((0, self._settings.dimension), dtype=self._settings.dtype)
+        try:
+            vectors = self._encoder.encode([rows[number].text for number in numbers])
+            with np.errstate(over="ignore"):
+                stored = np.ascontiguousarray(vectors, dtype=self._settings.dtype)
+            fits = np.isfinite(stored).all(axis=1)
+        except InputError as error:
+            if len(numbers) == 1:
+                refused[numbers[0]] = error.message
+                return self._encoded(rows, [], refused)
+            half = len(numbers) // 2
+            return np.concatenate(
+                [self._encoded(rows, some, refused) for some in (numbers[:half], numbers[half:])]
+            )
+        for place in np.flatnonzero(~fits).tolist():
+            refused[numbers[place]] = f"its vector does not fit {self._settings.dtype}"
+        return stored[fits]
+
+
+def _load(model: dict[str, Any], folder: Path, settings: Settings, threads: int) -> _ShardWriter:
+    """What a worker does with a shard."""
+    import torch
+
+    torch.set_num_threads(threads)
+    encoder = load_encoder(**model)
+    if encoder.fingerprint != settings.fingerprint:
+        raise InputError(f"{settings.name} changed while it was loaded", "encode again")
+    return _ShardWriter(encoder, folder, settings)
+
+
+def _take(rows: Iterator[Row], count: int) -> list[Row]:
+    return list(itertools.islice(rows, count))
+
+
+def _unfit(row: Row) -> str | None:
+    """Why a row is not encoded."""
+    if not isinstance(row.text, str):
+        return f"the text is a {type(row.text).__name__}, not a string"
+    if not row.text.strip():
+        return "the text is blank"
+    if any("\ud800" <= letter <= "\udfff" for letter in row.text):
+        return "the text holds half a surrogate pair, which is no character"
+    return None
+
+
+def _seen_from(folder: Path, model: str) -> str:
+    """A model by its path from a folder, where it has one: the two can be moved together."""
+    path = Path(model).expanduser()
+    return os.path.relpath(path.resolve(), folder.resolve()) if path.exists() else model
+
+
+def _check_output(folder: Path) -> None:
+    """Refuse a place where no shards can be written."""
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"{folder} is a file", "choose another output folder")
+    if (folder / MANIFEST).exists():
+        raise InputError(f"{folder} holds finished vectors", "choose another output, or remove it")
+    if (
+        folder.exists()
+        and not (folder / BEGUN).exists()
+        and any(one.name != _LOCK for one in folder.iterdir())
+    ):
+        raise InputError(f"{folder} is not empty, and holds no vectors", "choose another output folder")
+
+
+def _begin(folder: Path, settings: Settings) -> None:
+    """Note the settings, or refuse to go on with others."""
+    now = json.loads(json.dumps(asdict(settings)))
+    if (folder / BEGUN).exists():
+        before = read_json(folder / BEGUN)
+        if differing := [name for name, value in now.items() if before.get(name) != value]:
+            raise InputError(
+                f"{folder} holds an interrupted run with another {', '.join(differing)}",
+                "use the same to resume it, or choose another output",
+            )
+    else:
+        write_json(folder / BEGUN, now)

@@ -1,0 +1,134 @@
+"""Documents and vectors that `sentemb encode` has written, as a build takes them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from sentemb.encoding.encoder import TextEncoder, Vectors
+from sentemb.encoding.shards import ShardFolder
+from sentemb.errors import InputError
+from sentemb.search.documents import Document, as_documents
+from sentemb.search.encoders import facts_of
+from sentemb.search.index import SearchIndex
+from sentemb.search.keywords import AUTO, check_language
+from sentemb.search.plan import Kind, Metric
+from sentemb.search.prepared import Prepared
+from sentemb.search.shards import Progress
+from sentemb.search.source import EncoderSource
+
+
+def index_shards(
+    shards: ShardFolder,
+    encoder: str | Path | None = None,
+    *,
+    kind: Kind | Literal["auto"] = "auto",
+    metric: Metric = "cosine",
+    memory_budget: int | None = None,
+    language: str = AUTO,
+    work_dir: str | Path | None = None,
+    progress: Progress | None = None,
+) -> SearchIndex:
+    """Index the documents and vectors that `sentemb encode` wrote; nothing is encoded again.
+
+    Args:
+        shards: The folder.
+        encoder: Where its model is now; by default where it was.
+        kind: As for `SearchIndex.build`, like the rest.
+        metric: How vectors are compared.
+        memory_budget: Bytes the index may take in memory.
+        language: Code of the documents' language.
+        work_dir: Folder for intermediate files.
+        progress: Called with `(stage, done, total)`.
+
+    Returns:
+        The index.
+
+    Raises:
+        InputError: A damaged folder, another encoder, an id given twice, or nothing fits the budget.
+    """
+    if metric not in ("cosine", "dot"):
+        raise InputError(f"unknown metric {metric!r}", "choose cosine or dot")
+    check_language(language)
+    source = source_of(shards, None if encoder is None else str(encoder))
+    loaded = source.load()
+    stored = StoredVectors(shards, loaded)
+    return SearchIndex.of_prepared(
+        map(Prepared, as_documents(stored_documents(shards))),
+        stored,
+        loaded,
+        facts_of(stored, source.model, source),
+        work_dir,
+        progress,
+        {"truncate": "warn"},
+        kind=kind,
+        metric=metric,
+        memory_budget=memory_budget,
+        language=language,
+    )
+
+
+class StoredVectors:
+    """An encoder that takes the vectors of texts from shards, in whose order they are asked for.
+
+    Args:
+        shards: The folder.
+        encoder: The encoder of queries, which must be the one of the folder.
+
+    Raises:
+        InputError: It is another.
+    """
+
+    def __init__(self, shards: ShardFolder, encoder: TextEncoder) -> None:
+        settings = shards.settings
+        if encoder.fingerprint != settings.fingerprint:
+            raise InputError(
+                f"{shards.path} was encoded with {settings.name} ({settings.fingerprint[:12]}), "
+                f"the encoder given is {encoder.name} ({encoder.fingerprint[:12]})",
+                "give the encoder of the vectors, with its pooling and length",
+            )
+        self.name, self.fingerprint, self.dimension = encoder.name, encoder.fingerprint, encoder.dimension
+        self._shards, self._encoder = shards, encoder
+        self._rows = _rows(shards)
+
+    def encode(self, texts: Sequence[str], *, progress: bool = False) -> Vectors:
+        """Look vectors up: texts that come in the order of the shards cost one pass over them."""
+        found = np.empty((len(texts), self.dimension), dtype=np.float32)
+        for place, text in enumerate(texts):
+            found[place] = self._find(text)
+        return found
+
+    def describe(self) -> dict[str, Any]:
+        """See `TextEncoder.describe`."""
+        return {**self._encoder.describe(), "stored": self._shards.settings.dtype}
+
+    def _find(self, text: str) -> Vectors:
+        for _ in range(2):  # from here to the end, then from the beginning
+            for known, vector in self._rows:
+                if known == text:
+                    return vector
+            self._rows = _rows(self._shards)
+        raise InputError(f"{self._shards.path} has no vector of {text[:40]!r}", "encode again")
+
+
+def stored_documents(shards: ShardFolder) -> Iterator[Document]:
+    """The documents of a folder of shards."""
+    for batch in shards.batches():
+        for identifier, text, metadata in zip(batch.ids, batch.texts, batch.metadata, strict=True):
+            yield Document(text, identifier, metadata, f"{shards.path}: {identifier!r}")
+
+
+def source_of(shards: ShardFolder, model: str | None = None) -> EncoderSource:
+    """Where the encoder of a folder of shards can be loaded from, or is now."""
+    given = dict(shards.settings.model)
+    source = EncoderSource(given["model"], given["pooling"], given["precision"], given["max_length"])
+    return source.located(shards.path) if model is None else replace(source, model=model)
+
+
+def _rows(shards: ShardFolder) -> Iterator[tuple[str, Vectors]]:
+    for batch in shards.batches():
+        yield from zip(batch.texts, batch.vectors, strict=True)

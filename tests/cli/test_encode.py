@@ -1,0 +1,59 @@
+"""`sentemb encode`: a folder of vectors, its verdict and what refuses it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sentemb.encoding.shards import ShardFolder
+from tests.cli.conftest import Command
+
+
+@pytest.fixture
+def documents(tmp_path: Path) -> Path:
+    path = tmp_path / "documents.csv"
+    rows = [f"n{number},words of {number}" for number in range(30)]
+    path.write_text("\n".join(["name,text", *rows, "x,  \n"]))
+    return path
+
+
+def test_a_corpus_becomes_vectors_and_an_index(documents: Path, tmp_path: Path, sentemb: Command) -> None:
+    output, index = tmp_path / "vectors", tmp_path / "index"
+    columns = ["--text-column", "text", "--id-column", "name"]
+    code, out, err = sentemb(
+        "encode", documents, "-o", output, *columns, "--dtype", "float16", "--shard-size", 8
+    )
+    assert code == 0
+    assert "30 vectors of 256 numbers (float16)" in out
+    assert "1 have no vector, see set-aside.jsonl" in out
+    assert f"next: sentemb index build {output} --output index" in err
+    assert len(ShardFolder(output).files) == 4
+    assert str(tmp_path) not in (output / "shards.json").read_text()
+    assert sentemb("index", "build", output, "-o", index)[0] == 0
+    assert '"n7"' in sentemb("index", "search", index, "words of 7", "-k", 1, "--json")[1]
+    code, _, err = sentemb("index", "build", output, "-o", tmp_path / "out", "--text-column", "text")
+    assert (code, "--text-column" in err) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["absent.csv", "-o", "out"], "absent.csv"),
+        (["documents.csv", "-o", "out", "--text-column", "title"], "title"),
+        (["documents.csv", "-o", "documents.csv", "--text-column", "text"], "would replace the input"),
+        (["documents.csv", "-o", "out", "--text-column", "text", "-m", "absent/model/x"], "absent/model/x"),
+    ],
+)
+def test_what_cannot_be_encoded_leaves_nothing(
+    arguments: list[str],
+    said: str,
+    documents: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    sentemb: Command,
+) -> None:
+    monkeypatch.chdir(documents.parent)
+    code, _, err = sentemb("encode", *arguments)
+    assert code == 2
+    assert said in err.splitlines()[-1]
+    assert [path.name for path in documents.parent.iterdir()] == ["documents.csv"]

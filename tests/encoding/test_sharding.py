@@ -1,0 +1,159 @@
+"""Shards: the same bytes whoever makes them, rows without a vector named, damage refused."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from sentemb.encoding import load_encoder
+from sentemb.encoding.sharding import Encoded, encode_shards
+from sentemb.encoding.shards import BEGUN, MANIFEST, Row, ShardFolder
+from sentemb.errors import InputError
+from sentemb.search import Document, SearchIndex
+from sentemb.search.stored import index_shards
+
+TEXTS = [f"text number {number} of {number % 7} kinds" for number in range(100)]
+MODEL = {"model": "static-mini"}
+
+
+def rows(texts: list[Any] = TEXTS) -> Iterator[Row]:
+    for number, text in enumerate(texts):
+        identifier: str | int = number if number % 2 else f"name{number}"
+        yield Row(identifier, text, {"kind": number % 7, "name": "ü"}, f"docs.csv:{number + 2}")
+
+
+def encode(output: Path, texts: list[Any] = TEXTS, **changes: Any) -> Encoded:
+    settings: dict[str, Any] = {"source": "docs.csv", "shard_size": 16, **changes}
+    return encode_shards(rows(texts), output, settings.pop("model", MODEL), **settings)
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir() if path.name != ".lock"}
+
+
+def test_a_folder_gives_back_what_was_encoded(tmp_path: Path) -> None:
+    found = encode(tmp_path / "vectors")
+    assert (len(found.folder), found.refused, found.encoded) == (100, 0, 100)
+    folder = ShardFolder(tmp_path / "vectors")
+    folder.verify()
+    batches = list(folder.batches(10))
+    assert max(len(batch.ids) for batch in batches) == 10
+    ids = [name for batch in batches for name in batch.ids]
+    assert ids == [row.id for row in rows()]
+    assert [one["kind"] for batch in batches for one in batch.metadata] == [n % 7 for n in range(100)]
+    vectors = np.concatenate([batch.vectors for batch in batches])
+    np.testing.assert_array_equal(vectors, load_encoder("static-mini").encode(TEXTS))
+
+
+def test_two_processes_and_an_interrupted_one_make_the_same_bytes(tmp_path: Path) -> None:
+    encode(tmp_path / "one")
+    encode(tmp_path / "two", workers=2)
+    assert content(tmp_path / "one") == content(tmp_path / "two")
+
+    def stop(done: int) -> None:
+        if done > 40:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        encode(tmp_path / "three", progress=stop)
+    with pytest.raises(InputError, match=r"holds no finished vectors.*run the same `sentemb encode` again"):
+        ShardFolder(tmp_path / "three")
+    assert encode(tmp_path / "three").encoded == 100 - 48
+    assert content(tmp_path / "one") == content(tmp_path / "three")
+
+
+def test_rows_without_a_vector_are_named(tmp_path: Path) -> None:
+    (tmp_path / "words.txt").write_text("small 1 2\nlarge 1e6 2\n")
+    texts = ["small", " ", None, "large", "half \ud800", "small large"]
+    found = encode(tmp_path / "vectors", texts, model={"model": str(tmp_path / "words.txt")}, dtype="float16")
+    assert (len(found.folder), found.refused) == (1, 5)
+    aside = [json.loads(line) for line in (tmp_path / "vectors" / "set-aside.jsonl").read_text().splitlines()]
+    assert [(one["location"], one["reason"]) for one in aside] == [
+        ("docs.csv:3", "the text is blank"),
+        ("docs.csv:4", "the text is a NoneType, not a string"),
+        ("docs.csv:5", "its vector does not fit float16"),
+        ("docs.csv:6", "the text holds half a surrogate pair, which is no character"),
+        ("docs.csv:7", "its vector does not fit float16"),
+    ]
+
+
+def test_rows_that_are_gone_leave_no_shard(tmp_path: Path) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        encode(tmp_path / "vectors", progress=_interrupt)
+    encode(tmp_path / "vectors", TEXTS[3:])
+    encode(tmp_path / "fresh", TEXTS[3:])
+    assert content(tmp_path / "vectors") == content(tmp_path / "fresh")
+
+
+def _interrupt(done: int) -> None:
+    raise KeyboardInterrupt
+
+
+def _cut(folder: Path) -> None:
+    path = ShardFolder(folder).files[1]
+    path.write_bytes(path.read_bytes()[:-2000])
+
+
+def _remove(folder: Path) -> None:
+    ShardFolder(folder).files[1].unlink()
+
+
+def _change(folder: Path) -> None:
+    values = json.loads((folder / MANIFEST).read_text())
+    values["settings"]["dimension"] = 9
+    (folder / MANIFEST).write_text(json.dumps(values))
+
+
+def _empty(folder: Path) -> None:
+    (folder / MANIFEST).write_text("{}")
+
+
+@pytest.mark.parametrize(
+    ("damage", "said"),
+    [
+        (_cut, r"shard-.*arrow is damaged"),
+        (_remove, r"shard-.*arrow is missing"),
+        (_change, r"shard-.*arrow is damaged"),
+        (_empty, r"shards\.json is damaged"),
+    ],
+)
+def test_damage_is_named(damage: Callable[[Path], None], said: str, tmp_path: Path) -> None:
+    encode(tmp_path / "vectors")
+    damage(tmp_path / "vectors")
+    with pytest.raises(InputError, match=said):
+        list(ShardFolder(tmp_path / "vectors").batches())
+
+
+def test_a_folder_of_something_else_is_left_alone(tmp_path: Path) -> None:
+    encode(tmp_path / "vectors")
+    with pytest.raises(InputError, match="holds finished vectors"):
+        encode(tmp_path / "vectors")
+    with pytest.raises(InputError, match="is not empty"):
+        encode(tmp_path)
+    with pytest.raises(KeyboardInterrupt):
+        encode(tmp_path / "begun", progress=_interrupt)
+    assert (tmp_path / "begun" / BEGUN).exists()
+    with pytest.raises(InputError, match="an interrupted run with another dtype, shard_size"):
+        encode(tmp_path / "begun", dtype="float16", shard_size=7)
+    with pytest.raises(InputError, match=r"docs\.csv has no row that can be encoded; docs\.csv:2: "):
+        encode(tmp_path / "blank", ["", " "])
+    assert not (tmp_path / "blank").exists()
+
+
+def test_an_index_of_vectors_is_that_of_the_documents(tmp_path: Path) -> None:
+    encode(tmp_path / "vectors", [*TEXTS, TEXTS[5], "  "])
+    index_shards(ShardFolder(tmp_path / "vectors")).save(tmp_path / "stored")
+    documents = (Document(row.text, row.id, row.metadata) for row in rows([*TEXTS, TEXTS[5], "  "]))
+    SearchIndex.build(documents, "static-mini").save(tmp_path / "built")
+    names = [path.name for path in (tmp_path / "built").iterdir() if path.name != "manifest.json"]
+    for name in names:
+        assert (tmp_path / "stored" / name).read_bytes() == (tmp_path / "built" / name).read_bytes()
+    found, wanted = (SearchIndex.load(tmp_path / one).search("number 42", 3) for one in ("stored", "built"))
+    assert found == wanted
+    with pytest.raises(InputError, match=r"was encoded with static-mini .* the encoder given is"):
+        index_shards(ShardFolder(tmp_path / "vectors"), "bert-mini")

@@ -1,0 +1,52 @@
+"""Processes that die, fail and go on: every task is done once, in order."""
+
+from __future__ import annotations
+
+import functools
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from sentemb.encoding.workers import Workers
+from sentemb.errors import InputError
+
+
+def _squares(folder: Path, deaths: int) -> Callable[[int], int]:
+    """Squares numbers; at 3 the process is killed, so many times."""
+
+    def work(number: int) -> int:
+        marks = len(list(folder.iterdir()))
+        if number == 3 and marks < deaths:
+            (folder / str(marks)).touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        if number == 99:
+            raise InputError("99 is too many", "give fewer")
+        return number * number
+
+    return work
+
+
+def test_results_come_in_order_although_a_worker_is_killed(tmp_path: Path) -> None:
+    said: list[str] = []
+    with Workers(functools.partial(_squares, tmp_path, 1), count=2, say=said.append) as workers:
+        assert list(workers.run(iter(range(12)))) == [number * number for number in range(12)]
+    assert said == ["a worker ended (signal 9); shard 4 is tried again"]
+
+
+def test_what_kills_every_worker_ends_the_work(tmp_path: Path) -> None:
+    with (
+        pytest.raises(InputError, match=r"a worker ended 3 times on shard 4 .*signal 9"),
+        Workers(functools.partial(_squares, tmp_path, 9), count=1, say=print) as workers,
+    ):
+        list(workers.run(iter(range(12))))
+
+
+def test_an_error_of_the_user_comes_through(tmp_path: Path) -> None:
+    with (
+        pytest.raises(InputError, match="99 is too many; give fewer"),
+        Workers(functools.partial(_squares, tmp_path, 0), count=2, say=print) as workers,
+    ):
+        list(workers.run(iter([1, 99, 2])))
