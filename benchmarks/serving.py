@@ -39,6 +39,7 @@ from sentemb._files import write_json, write_text
 from sentemb.data.bundled_text import bundled_sentences
 from sentemb.evaluation.environment import hardware, library_versions
 
+Rate = dict[str, float]
 PATH = "/v1/embeddings"
 BULK, QUERY_WORDS, WORDS = 64, 8, 20
 WARM_UP = 3.0  # seconds of bulk that are not counted
@@ -127,19 +128,28 @@ def served(command: list[str], port: int, threads: int) -> Iterator[Server]:
         process.wait(60)
 
 
-def bulk(server: Server, options: argparse.Namespace, texts: int = BULK, **fields: Any) -> float:
+def bulk(server: Server, options: argparse.Namespace, texts: int = BULK, **fields: Any) -> Rate:
     """Texts a second of as many requests as the clients can send."""
 
-    async def run() -> Answers:
+    async def run() -> tuple[Answers, float]:
         start = time.monotonic() + WARM_UP
         made, clients = partial(server.bodies, texts, **fields), options.connections
         end = start + options.seconds
-        return await saturate(server.port, PATH, made, connections=clients, start=start, end=end)
+        load = saturate(server.port, PATH, made, connections=clients, start=start, end=end)
+        answering = asyncio.ensure_future(load)
+        await asyncio.sleep(WARM_UP)
+        before = processor_seconds(server.process.pid)
+        await asyncio.sleep(options.seconds)
+        used = processor_seconds(server.process.pid) - before
+        return await answering, used
 
-    answers = asyncio.run(run())
+    answers, used = asyncio.run(run())
     if answers.failed or answers.refused:
         raise SystemExit(f"{server.model}: {answers.failed} failed, {answers.refused} refused")
-    return answers.texts / options.seconds
+    return {
+        "texts_per_second": answers.texts / options.seconds,
+        "processor_ms_per_text": 1000 * used / max(1, answers.texts),
+    }
 
 
 def queries(server: Server, options: argparse.Namespace, *, loaded: bool) -> dict[str, Any]:
@@ -213,6 +223,16 @@ def footprint(process: int) -> tuple[float, int]:
     return pages * os.sysconf("SC_PAGE_SIZE") / 2**20, len(list(Path(f"/proc/{process}/fd").iterdir()))
 
 
+def processor_seconds(process: int) -> float:
+    """Seconds that a process has computed, whatever else the machine did meanwhile."""
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def middle(rounds: list[Rate], name: str = "texts_per_second") -> float:
+    return statistics.median(one[name] for one in rounds)
+
+
 def measure(options: argparse.Namespace) -> dict[str, Any]:
     port = options.port
     serve = [OURS, "serve", "--port"]
@@ -228,15 +248,19 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
         if not options.only_static:
             ours = running.enter_context(served([*serve, str(port), options.model], port, threads))
             if options.minutes:
-                capacity = bulk(ours, options)
+                capacity = bulk(ours, options)["texts_per_second"]
                 return {**result, "capacity": capacity, "soak": soak(ours, options, capacity)}
             plain = running.enter_context(served([PLAIN, options.model, str(port + 1)], port + 1, threads))
-            rounds = []
+            rounds: dict[str, list[Rate]] = {"ours": [], "plain": []}
             for _ in range(options.rounds):
-                rounds.append({"ours": bulk(ours, options), "plain": bulk(plain, options)})
-                print(rounds[-1], flush=True)
+                for system, server in (("ours", ours), ("plain", plain)):
+                    rounds[system].append(bulk(server, options))
+                    print(system, rounds[system][-1], flush=True)
             result["bulk"] = rounds
-            result["ratio"] = statistics.median(one["ours"] / one["plain"] for one in rounds)
+            pairs = list(zip(rounds["ours"], rounds["plain"], strict=True))
+            for name, over, under in (("texts_per_second", 0, 1), ("processor_ms_per_text", 1, 0)):
+                ratios = [one[over][name] / one[under][name] for one in pairs]
+                result[f"ratio_{name}"] = statistics.median(ratios)
             result["batch_ms"] = batch_ms(ours)
             for system, server in (("ours", ours), ("plain", plain)):
                 result[f"queries_{system}"] = {
@@ -259,23 +283,26 @@ def table(result: dict[str, Any]) -> str:
             f"- {name.replace('_', ' ')}: {value:,.6g}" for name, value in result["soak"].items()
         )
         return f"# Soak at 80 % of {result['capacity']:,.0f} texts/s\n\n{told}\n"
-    best = {name: statistics.median(one[name] for one in result["bulk"]) for name in ("ours", "plain")}
     lines = [
         f"# Serving {result['model']}, {result['threads']} threads, {result['connections']} bulk clients",
         "",
-        "| | bulk texts/s | query p50 / p99 ms, idle | under bulk | bulk texts/s meanwhile |",
-        "|---|---|---|---|---|",
+        "| | bulk texts/s | processor ms/text | query p50 / p99 ms | under bulk | bulk meanwhile |",
+        "|---|---|---|---|---|---|",
     ]
     for name, title in (("ours", "sentemb serve"), ("plain", "sentence-transformers in FastAPI")):
+        rounds = result["bulk"][name]
+        work = middle(rounds, "processor_ms_per_text")
         idle, loaded = result[f"queries_{name}"]["idle"], result[f"queries_{name}"]["loaded"]
         lines.append(
-            f"| {title} | {best[name]:,.0f} | {idle['p50_ms']:.1f} / {idle['p99_ms']:.1f} | "
+            f"| {title} | {middle(rounds):,.0f} | {work:.2f} | "
+            f"{idle['p50_ms']:.1f} / {idle['p99_ms']:.1f} | "
             f"{loaded['p50_ms']:.1f} / {loaded['p99_ms']:.1f} | {loaded['bulk_texts_per_second']:,.0f} |"
         )
-    static = {kind: statistics.median(rates) for kind, rates in result["static"].items()}
+    static = {kind: middle(rates) for kind, rates in result["static"].items()}
     lines += [
         "",
-        f"The ratio of bulk is {result['ratio']:.2f} in the median of {len(result['bulk'])} rounds of "
+        f"The ratio of bulk is {result['ratio_texts_per_second']:.2f}, that of processor time "
+        f"{result['ratio_processor_ms_per_text']:.2f}, in the median of {len(rounds)} rounds of "
         f"{result['seconds']:g} s; a bulk batch takes {result['batch_ms']:.1f} ms. Queries come "
         f"{result['rate']:g} times a second. static-mini: {static['float']:,.0f} texts/s as numbers, "
         f"{static['base64']:,.0f} in base64. {result['machine']['processor']}, load "
