@@ -169,7 +169,7 @@ class EncoderOptions:
 
     def arguments(self, model: str) -> dict[str, Any]:
         """What `load_encoder` takes."""
-        return {"model": model, **{field.name: getattr(self, field.name) for field in fields(self)}}
+        return {"model": model, **{field.name: getattr(self, field.name) for field in fields(EncoderOptions)}}
 
 
 @dataclass(frozen=True, kw_only=True)

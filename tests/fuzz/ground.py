@@ -117,6 +117,7 @@ READERS: dict[str, tuple[bytes, str]] = {
     ),
     "queries.txt": (_LINES, "index search {g}/index --queries {f}"),
     "found.trec": (_RUN, "eval retrieval {f} --sets {g}/judged"),
+    "rows.jsonl": (_json_lines(_ROWS), "encode {f} -m {g}/encoder --text-column text --id-column id -o out"),
     "keys.txt": (b"0123456789abcdef\nfedcba9876543210\n", "serve {g}/encoder --port 0 --keys {f}"),
     "recipe.toml": (
         _RECIPE.encode(),
@@ -143,6 +144,7 @@ FOLDERS: dict[str, str] = {
     "run": f"train simcse {TRAIN.replace('-o out', '-o {f}')} --data {{g}}/sentences.txt --dev none --resume",
     "stopped": f"{_STOPPED} --resume",
     "classifier": "classify {f} {g}/labelled.csv -o out.csv --column text",
+    "shards": "index build {f} -m {g}/encoder -o out",
     "served": "serve {g}/encoder --index {f} --port 0",
     "encoder": "eval sts {f} --sets {g}/pairs.tsv",
     "updated": "index update {f} {g}/documents.jsonl --text-column text --id-column year -m {g}/bert",
@@ -206,6 +208,7 @@ def make_ground(folder: Path, run: Callable[[list[str]], None]) -> None:
             str(folder / name),
         )
     sentemb("index build {g}/documents.jsonl -m {g}/encoder --text-column text -o {g}/served")
+    sentemb("encode {g}/documents.jsonl -m {g}/encoder --text-column text --shard-size 6 -o {g}/shards")
     sentemb("index add {g}/served {g}/corpus.txt -m {g}/encoder")
     sentemb(f"{_TRAIN_CLASSES.replace('-o out', '-o {g}/classifier')}", str(folder / "labelled.csv"))
     _stop(fill(_STOPPED, folder, str(folder / "stopped")), folder / "stopped")

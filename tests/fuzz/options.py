@@ -48,6 +48,8 @@ COMMANDS = (
     "-o out.json",
     "adapt {g}/corpus.txt --base {g}/encoder --steps 2 --batch-size 4 -o out",
     "distill {g}/encoder --texts {g}/library.txt --steps 2 --dimension 8 -o out",
+    "encode {g}/documents.jsonl -m {g}/encoder --text-column text -o out",
+    "index build {g}/shards --kind flat -o out",
     "serve {g}/encoder --index {g}/index --classifier {g}/classifier --port 0",
     "compress {g}/encoder --texts {g}/corpus.txt --sets {g}/pairs.tsv --only float16 --record out.json",
 )
