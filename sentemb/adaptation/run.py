@@ -18,6 +18,7 @@ from sentemb.modules import is_finished_encoder, load
 from sentemb.pretraining.throughput import choose_dtype
 from sentemb.training.folder import RunFolder
 from sentemb.training.progress import ConsoleProgress, without_upstream_bars
+from sentemb.training.ranks import refuse_several
 
 
 def adapt(
@@ -54,6 +55,7 @@ def adapt(
     Example:
         >>> adapt("docs/", "all-MiniLM-L6-v2", "mine").verdict()  # doctest: +SKIP
     """
+    refuse_several("adaptation")
     kind = kind_of_base(base)
     given = {name: value for name, value in settings.items() if value is not None}
     read: Sequence[OwnDocument] = (

@@ -39,6 +39,10 @@ class Contrast(nn.Module):
         sides = [self.views.compute_loss_from_embeddings(self._projected([one, one])) for one in columns]
         return torch.stack(sides).mean()
 
+    def gather(self, *, across_devices: bool) -> None:
+        """Let the losses compare with the rows of all processes, or not."""
+        self.pairs.gather_across_devices = self.views.gather_across_devices = across_devices
+
     def _embed(self, columns: Sequence[Sequence[str]]) -> list[Tensor]:
         encoder: Any = self.pairs.model
         return list(embed(encoder, [text for column in columns for text in column]).chunk(len(columns)))

@@ -16,7 +16,7 @@ from sentemb.training.folder import RunFolder
 from sentemb.training.objective import check_loss_options
 from sentemb.training.outcome import Run
 from sentemb.training.progress import ConsoleProgress, without_upstream_bars
-from sentemb.training.ranks import ranks
+from sentemb.training.ranks import on_all, on_main
 
 
 @dataclass(frozen=True)
@@ -68,8 +68,6 @@ def fit_multitask(
         >>> fit_multitask(config, train, dev).model.predict_sentiment(["Fun."])  # doctest: +SKIP
     """
     config.check_single_seed("fit_multitask")
-    if ranks().num_processes > 1:
-        raise InputError("several tasks are trained in one process", "start the program without torchrun")
     check_loss_options(config, cacheable=False)
     if uses_nli(config) != bool(nli):
         raise InputError(
@@ -82,7 +80,8 @@ def fit_multitask(
                 f"the training and the dev set of {task} have different classes",
                 "read the dev set with label_names of the training set",
             )
-    RunFolder(Path(config.output)).check(config, resume=resume)
+    on_main(lambda: RunFolder(Path(config.output)).check(config, resume=resume))
     with without_upstream_bars():
-        run = MultiTaskSession(config, train, dev, nli, progress=progress).run(resume=resume)
+        session = on_all(lambda: MultiTaskSession(config, train, dev, nli, progress=progress))
+        run = session.run(resume=resume)
         return MultiTaskRun(MultiTaskModel.load(run.output), run)

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from sentemb.errors import InputError
 from sentemb.training.config.base import Preset
 from sentemb.training.config.multitask import Reduction
+from sentemb.training.owned import average
 
 Gradients = Sequence[Tensor | None]
 """One task's gradient of each parameter; None for a parameter that the task does not touch."""
@@ -127,12 +128,17 @@ class GradientSurgery:
         self.preset: Preset = preset
 
     def backward(self, losses: Sequence[Tensor], *, generator: random.Random) -> None:
-        """Take the place of `loss.backward()` for the loss of each task; older gradients are replaced."""
+        """Take the place of `loss.backward()` for the loss of each task; older gradients are replaced.
+
+        On several ranks each task's gradient is their average.
+        """
         gradients = [
             # The tasks may have computed something in common.
             torch.autograd.grad(loss, self.parameters, retain_graph=later > 0, allow_unused=True)
             for later, loss in zip(reversed(range(len(losses))), losses, strict=True)
         ]
+        for gradient in (entry for one in gradients for entry in one):
+            average(gradient)
         combined = project_conflicts(
             gradients, generator=generator, reduction=self.reduction, preset=self.preset
         )

@@ -20,7 +20,8 @@ from sentemb.multitask.pcgrad import GradientSurgery
 from sentemb.multitask.plan import StepPlan
 from sentemb.multitask.schedule import Part, Step
 from sentemb.training.checkpoints import checkpoints, remove_folder
-from sentemb.training.resumable import OPTIMIZER_FILE, decay_groups, random_file
+from sentemb.training.owned import average
+from sentemb.training.resumable import OPTIMIZER_FILE, RANDOM_FILES, decay_groups
 from sentemb.training.run_trainers import RunTrainer
 from sentemb.training.state import random_state, set_random_state
 
@@ -61,6 +62,10 @@ class MultiTaskTrainer(RunTrainer):
         generator = torch.Generator()
         return DataLoader(self.plan, batch_size=1, collate_fn=_alone, generator=generator)
 
+    def override_model_in_loss(self, loss: nn.Module, model: nn.Module) -> nn.Module:
+        """Leave the encoder in the loss: gradients are averaged here, not by a wrapper."""
+        return loss
+
     def create_optimizer(self, model: nn.Module | None = None) -> torch.optim.Optimizer:
         """AdamW without decay of vectors; the plan has the learning rate."""
         trained = [parameter for parameter in self.weights.parameters() if parameter.requires_grad]
@@ -96,6 +101,8 @@ class MultiTaskTrainer(RunTrainer):
             self.surgery.backward(list(losses.values()), generator=generator)
         else:
             total.backward()  # type: ignore[no-untyped-call]
+            for parameter in self.weights.parameters():
+                average(parameter.grad)
         for name, loss in losses.items():
             self._parts.setdefault(name, []).append(loss.detach())
         return total.detach()
@@ -126,6 +133,8 @@ class MultiTaskTrainer(RunTrainer):
 
     def _save_checkpoint(self, model: nn.Module, trial: Any) -> None:
         super()._save_checkpoint(model, trial)
+        if not self.args.should_save:
+            return
         kept = {int(best["step"]) for best in best_scores(self.state).values()}
         for step, path in checkpoints(Path(self.args.output_dir)):
             if step not in kept | {self.state.global_step}:
@@ -162,7 +171,7 @@ def best_scores(state: TrainerState) -> dict[str, dict[str, float]]:
 
 def keep_model(checkpoint: Path) -> None:
     """Remove what resumption alone needs from a checkpoint."""
-    for path in (checkpoint / OPTIMIZER_FILE, checkpoint / random_file(0)):
+    for path in (checkpoint / OPTIMIZER_FILE, *checkpoint.glob(RANDOM_FILES)):
         path.unlink(missing_ok=True)
 
 

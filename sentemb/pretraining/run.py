@@ -15,6 +15,7 @@ from sentemb.training.config import PretrainConfig as PretrainConfig
 from sentemb.training.folder import RunFolder
 from sentemb.training.outcome import Run
 from sentemb.training.progress import ConsoleProgress, without_upstream_bars
+from sentemb.training.ranks import refuse_several
 
 
 def pretrain(config: PretrainConfig, *, resume: bool = False, progress: ConsoleProgress | None = None) -> Run:
@@ -43,6 +44,7 @@ def pretrain(config: PretrainConfig, *, resume: bool = False, progress: ConsoleP
     folder = Path(config.output)
     if config.cache is not None and Path(config.cache).exists() and not Path(config.cache).is_dir():
         raise InputError(f"--cache {config.cache} is no folder", "name one, or one to make")
+    refuse_several("masked language modelling")
     RunFolder(folder).check(config, resume=resume)
     with _cleanup_on_error(folder), without_upstream_bars():
         return PretrainSession(config, progress=progress).run(resume=resume)

@@ -81,9 +81,8 @@ class OwnedByLoss:
         A weight without a gradient on any rank stays without one, so that the optimizer passes it over; a
         weight with one on some ranks counts as zero on the others.
         """
-        world_size = get_world_size()
         parameters = self.parameters()
-        if world_size == 1 or not parameters:
+        if get_world_size() == 1 or not parameters:
             return
         used = torch.tensor([float(p.grad is not None) for p in parameters], device=parameters[0].device)
         torch.distributed.all_reduce(used)
@@ -91,8 +90,14 @@ class OwnedByLoss:
             if ranks:
                 if parameter.grad is None:
                     parameter.grad = torch.zeros_like(parameter)
-                torch.distributed.all_reduce(parameter.grad)
-                parameter.grad /= world_size
+                average(parameter.grad)
+
+
+def average(tensor: Tensor | None) -> None:
+    """Put the average over the ranks in place of a tensor, which all ranks have or none has."""
+    if tensor is not None and get_world_size() > 1:
+        torch.distributed.all_reduce(tensor)
+        tensor /= get_world_size()
 
 
 def _named_modules(losses: Mapping[str, nn.Module]) -> Iterator[tuple[str, nn.Module]]:

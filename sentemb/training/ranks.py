@@ -36,6 +36,12 @@ def _part() -> None:
     PartialState().destroy_process_group()
 
 
+def refuse_several(what: str) -> None:
+    """Refuse what one process does, on all that were started."""
+    if (count := ranks().num_processes) > 1:
+        raise InputError(f"{what} takes one process, {count} were started", "start it without torchrun")
+
+
 def on_main(action: Callable[[], None]) -> None:
     """Do something on the first process only; an error there ends all of them."""
     problem: list[Exception | None] = [None]

@@ -20,6 +20,7 @@ from sentemb.training.checkpoints import check_checkpoint, checkpoint_name, remo
 from sentemb.training.state import load_state, random_state, save_state, set_random_state
 
 OPTIMIZER_FILE = "optimizer.safetensors"
+RANDOM_FILES = "random-*.safetensors"
 
 
 def random_file(rank: int) -> str:

@@ -46,10 +46,10 @@ class SharedBatches:
     def __iter__(self) -> Iterator[list[int]]:
         for batch in self.batch_sampler:
             if len(batch) >= self.world_size:
-                yield batch[part(len(batch), self.rank, self.world_size)]
+                yield batch[share_of(len(batch), self.rank, self.world_size)]
 
 
-def part(rows: int, rank: int, world_size: int) -> slice:
+def share_of(rows: int, rank: int, world_size: int) -> slice:
     """Which of a batch's rows are a rank's."""
     return slice(rows * rank // world_size, rows * (rank + 1) // world_size)
 

@@ -20,6 +20,7 @@ from sentemb.modules.cards import ENCODER_TAGS, public_name
 from sentemb.training.card import Card, encoder_code, run_name, write_card
 from sentemb.training.config import FlowRunConfig, WhiteningRunConfig
 from sentemb.training.progress import ConsoleProgress
+from sentemb.training.ranks import refuse_several
 from sentemb.training.record import describe_environment
 from sentemb.transforms.append import add_flow, add_whitening
 from sentemb.transforms.sentences import Sentences, load_sentences
@@ -51,6 +52,7 @@ def fit_transform(
     config: FlowRunConfig | WhiteningRunConfig, *, progress: ConsoleProgress | None = None
 ) -> Path:
     """Fit a transform and write the model folder, all of it or nothing."""
+    refuse_several("a transform")
     output = Path(config.output)
     with new_folder(output) as partial:
         model = load(config.base, pooling=config.pooling)  # type: ignore[arg-type]

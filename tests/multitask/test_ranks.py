@@ -1,0 +1,61 @@
+"""Several tasks on three gloo processes against one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file
+from torch import nn
+
+from sentemb.multitask import fit_multitask
+from sentemb.multitask.session import MultiTaskSession
+from sentemb.multitask.stages import uses_nli
+from tests import processes
+from tests.multitask.toy import NLI, toy_config, toy_sets
+from tests.training.test_ddp import on_ranks
+
+KINDS: dict[str, dict[str, Any]] = {
+    "table1-fusion": {"fusion": "summed"},
+    "table5-given-nli": {},
+    "table6-epoch-round-robin": {"preset": "released"},
+    "table7-gradient-surgery": {},
+}
+
+
+def train_each(base: Path, output: Path) -> None:
+    build = MultiTaskSession._trainer
+
+    def without_dropout(self: MultiTaskSession, **options: Any) -> Any:
+        for module in (*self.model.modules(), *self.tasks.heads.modules()):
+            if isinstance(module, nn.Dropout):
+                module.p = 0.0
+        return build(self, **options)
+
+    MultiTaskSession._trainer = without_dropout  # in a process of its own
+    for row, options in KINDS.items():
+        # A large epsilon: Adam would make a step of what rounding leaves of a gradient of zero.
+        options = {"max_steps": 4, "batch_size": 5, "epsilon": 1e-2, "head_dropout": 0.0, **options}
+        config = toy_config(row, base, output / row, **options)
+        fit_multitask(
+            config, toy_sets(17), toy_sets(12, seed=1, split="dev"), nli=NLI if uses_nli(config) else ()
+        )
+
+
+def weights_of(folder: Path) -> dict[str, torch.Tensor]:
+    files = sorted(folder.glob("*.safetensors"))
+    return {f"{path.name} {name}": one for path in files for name, one in load_file(path).items()}
+
+
+def test_three_processes_train_what_one_does(small_bert: Path, tmp_path: Path) -> None:
+    log = tmp_path / "log.txt"
+    alone = processes.start(train_each, small_bert, tmp_path / "alone", log=log)
+    alone.join(300)
+    assert alone.exitcode == 0, log.read_text()
+    on_ranks(3, train_each, small_bert, tmp_path / "several", log=log)
+    for row in KINDS:
+        expected, found = (weights_of(tmp_path / name / row) for name in ("alone", "several"))
+        assert expected.keys() == found.keys() and len(expected) > 20
+        for name, tensor in expected.items():
+            torch.testing.assert_close(found[name], tensor, rtol=1e-4, atol=1e-5, msg=f"{row} {name}")
