@@ -137,8 +137,8 @@ class GradientSurgery:
             torch.autograd.grad(loss, self.parameters, retain_graph=later > 0, allow_unused=True)
             for later, loss in zip(reversed(range(len(losses))), losses, strict=True)
         ]
-        for gradient in (entry for one in gradients for entry in one):
-            average(gradient)
+        for own in (entry for one in gradients for entry in one):
+            average(own)
         combined = project_conflicts(
             gradients, generator=generator, reduction=self.reduction, preset=self.preset
         )
