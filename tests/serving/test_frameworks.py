@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from langchain_tests.integration_tests import EmbeddingsIntegrationTests
 
 from sentemb.encoding import load_encoder
 from tests.serving.live import live
@@ -42,10 +44,25 @@ def test_haystack(address: str, expected: np.ndarray) -> None:
     np.testing.assert_array_equal(np.array([one.embedding for one in found], np.float32), expected)
 
 
-def test_langchain(address: str, expected: np.ndarray) -> None:
-    langchain = pytest.importorskip("langchain_openai", reason="needs langchain-openai")
-    embeddings = langchain.OpenAIEmbeddings(
-        model="static-mini", base_url=address, api_key="any", check_embedding_ctx_length=False
-    )
-    np.testing.assert_array_equal(np.array(embeddings.embed_documents(TEXTS), np.float32), expected)
-    np.testing.assert_array_equal(np.array(embeddings.embed_query(TEXTS[0]), np.float32), expected[0])
+class TestLangChain(EmbeddingsIntegrationTests):
+    """LangChain's own tests of embeddings, and the vectors."""
+
+    address: str
+
+    @pytest.fixture(autouse=True, scope="class")
+    @classmethod
+    def _served(cls, address: str) -> None:
+        cls.address = address
+
+    @property
+    def embeddings_class(self) -> Any:
+        return pytest.importorskip("langchain_openai", reason="needs langchain-openai").OpenAIEmbeddings
+
+    @property
+    def embedding_model_params(self) -> dict[str, Any]:
+        options = {"base_url": self.address, "api_key": "any", "check_embedding_ctx_length": False}
+        return {"model": "static-mini", **options}
+
+    def test_vectors_are_the_librarys(self, model: Any, expected: np.ndarray) -> None:
+        np.testing.assert_array_equal(np.array(model.embed_documents(TEXTS), np.float32), expected)
+        np.testing.assert_array_equal(np.array(model.embed_query(TEXTS[0]), np.float32), expected[0])
