@@ -163,13 +163,14 @@ def _encode(
         for path in folder.glob(SHARDS):
             path.unlink()
         raise InputError(f"{source} has no row that can be encoded{first}", "give at least one text")
-    write_text(
-        folder / SET_ASIDE, "".join(json.dumps(row._asdict(), ensure_ascii=False) + "\n" for row in refused)
-    )
+    if refused:
+        aside = [json.dumps(row._asdict(), ensure_ascii=False) + "\n" for row in refused]
+        write_text(folder / SET_ASIDE, "".join(aside))
     for path in set(folder.glob(SHARDS)) - {folder / file for file, _ in shards}:
         path.unlink()  # of rows that are not there any more
     write_manifest(folder, settings, shards, set_aside=len(refused), source=source)
-    (folder / BEGUN).unlink()
+    for name in (BEGUN, _LOCK):
+        (folder / name).unlink()
     return Encoded(ShardFolder(folder), len(refused), encoded)
 
 

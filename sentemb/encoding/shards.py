@@ -3,7 +3,7 @@
 vectors/
 ├─ shards.json          the model, the settings, and every shard with its checksum; written last
 ├─ shard-….arrow        named by a digest of its rows and of what their vectors depend on
-└─ set-aside.jsonl      rows that have no vector, each with its place and the reason
+└─ set-aside.jsonl      rows that have no vector, if any, each with its place and the reason
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ DType = Literal["float32", "float16"]
 _FORMAT = 1
 _REFUSED = b"refused"
 _AT_ONCE = 8192  # rows
+_COLUMNS = ["id", "id_is_integer", "text", "metadata", "vector"]
 _FLOATS = {"float32": pa.float32(), "float16": pa.float16()}
 
 
@@ -237,7 +238,8 @@ def _read(path: Path, rows: int, settings: Settings) -> pa.Table:
         with pa.memory_map(str(path)) as source:
             table = pa.ipc.open_file(source).read_all()
         wanted = pa.list_(_FLOATS[settings.dtype], settings.dimension)
-        if table.num_rows != rows or table.schema.field("vector").type != wanted:
+        known = table.schema.names == _COLUMNS and table.schema.field("vector").type == wanted
+        if table.num_rows != rows or not known:
             raise ValueError(f"{table.num_rows} rows")
         table.validate(full=True)
     except FileNotFoundError:

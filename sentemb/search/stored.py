@@ -54,6 +54,7 @@ def index_shards(
     if metric not in ("cosine", "dot"):
         raise InputError(f"unknown metric {metric!r}", "choose cosine or dot")
     check_language(language)
+    shards.verify()
     source = source_of(shards, None if encoder is None else str(encoder))
     loaded = source.load()
     stored = StoredVectors(shards, loaded)

@@ -33,7 +33,7 @@ def encode(output: Path, texts: list[Any] = TEXTS, **changes: Any) -> Encoded:
 
 
 def content(folder: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in folder.iterdir() if path.name != ".lock"}
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
 def test_a_folder_gives_back_what_was_encoded(tmp_path: Path) -> None:
