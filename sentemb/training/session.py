@@ -26,7 +26,7 @@ from sentemb.training.config import RunConfig
 from sentemb.training.folder import RunFolder
 from sentemb.training.outcome import Interrupted, Run
 from sentemb.training.progress import ConsoleProgress
-from sentemb.training.ranks import on_main, ranks
+from sentemb.training.ranks import on_all, on_main, ranks
 from sentemb.training.record import describe_environment
 from sentemb.training.stopping import StoppingCallback, StoppingRule, dev_scores
 
@@ -132,7 +132,8 @@ class Session(ABC):
             trainer.restore(checkpoint)
         else:
             self._train(trainer, checkpoint)
-        kept = self.finish(self._keep(trainer))
+        # On all: publishing removes checkpoints, which another process may still be reading.
+        kept = on_all(lambda: self.finish(self._keep(trainer)))
         on_main(lambda: self._publish(trainer, kept))
         return kept
 

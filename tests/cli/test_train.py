@@ -113,7 +113,7 @@ def test_help_imports_no_torch() -> None:
 def test_help_shows_each_default_with_its_source(capsys: pytest.CaptureFixture[str]) -> None:
     out, _ = succeed(["sg-opt", "--help"], capsys)
     told = " ".join(out.split())
-    assert "Rows per optimizer step and process. [16: Kim et al., ACL 2021, table 8]" in told
+    assert "Rows per optimizer step, divided among the processes. [16: Kim et al., ACL 2021, table 8]" in told
     assert "--drift-weight" in told and "--mini-batch-size" in told and "FILE.py:CLASS" in told
 
 

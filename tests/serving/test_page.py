@@ -141,6 +141,7 @@ def test_more_like_a_hit_and_the_keyboard(page: Page, server: Live) -> None:
     page.locator("h1").click()
     page.keyboard.press("/")
     page.keyboard.type("bumblebee")
+    wait_for(page, lambda: found(page), expected(server, "bumblebee"))
     first = found(page)[0]
     page.keyboard.press("ArrowDown")
     page.keyboard.press("Enter")
