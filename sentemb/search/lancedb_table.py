@@ -232,7 +232,7 @@ def _spelled(counts: Counter[str]) -> str:
 
 def _index(table: Any) -> Any:
     """Make the indexes that are not there: of terms, of keys, and of vectors where they are many."""
-    from lancedb.index import FTS, BTree, IvfPq
+    from lancedb.index import FTS, BTree, IvfHnswSq
 
     facts = json.loads(table.schema.metadata[_FACTS])
     there = {column for one in table.list_indices() for column in one.columns}
@@ -248,7 +248,7 @@ def _index(table: Any) -> Any:
         wanted["terms"] = FTS(base_tokenizer="whitespace", max_token_length=None, **plain)
         wanted |= {"key": BTree(), "document": BTree()}
     if rows >= APPROXIMATE_FROM:
-        wanted["vector"] = IvfPq(distance_type=facts["metric"])
+        wanted["vector"] = IvfHnswSq(distance_type=facts["metric"])
     for column, config in wanted.items():
         if column not in there:
             table.create_index(column, config=config)

@@ -240,7 +240,7 @@ def test_an_approximate_index_ranks_by_the_vectors_themselves(
     address = f"lancedb:{tmp_path / 'lance'}"
     move(str(tmp_path / "index"), address)
     index = LanceIndex(address, encoder)
-    assert "IvfPq" in index.stats()["indexes"]
+    assert "IvfHnswSq" in index.stats()["indexes"]
     exact, near = built.search("cat river stone", k=20), index.search("cat river stone", k=20)
     assert [hit.score for hit in near] == pytest.approx([hit.score for hit in exact], abs=1e-5)
     hits = index.search("cat", k=80, where={"lang": "de"})
