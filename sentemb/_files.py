@@ -102,6 +102,17 @@ def refuse_output_over_input(
             raise InputError(f"the output {output} would replace the input {source}", "name another output")
 
 
+def refuse_output_as_cache(
+    output: str | os.PathLike[str] | None, cache: str | os.PathLike[str] | None
+) -> None:
+    """Refuse an output that would replace the folder in which a command keeps what it computes on the way."""
+    if output is None or cache is None:
+        return
+    target, folder = Path(output).resolve(), Path(cache).resolve()
+    if target in (folder, *folder.parents):
+        raise InputError(f"the output {output} would replace the cache folder {cache}", "name another output")
+
+
 def refuse_existing(output: str | os.PathLike[str], *, overwrite: bool) -> None:
     """Refuse an output file that would replace one, unless it is empty or that is wanted."""
     path = Path(output)

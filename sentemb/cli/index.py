@@ -45,6 +45,7 @@ STAGES = {
     "train": "learning codes",
     "terms": "indexing words",
     "index": "indexing",
+    "tune": "measuring recall",
     "weigh": "weighing vectors and words",
 }
 COMPACTING = STAGES | {"encode": "copying vectors", "resume": "copying vectors"}

@@ -50,6 +50,7 @@ VERBS: dict[str, Verb | Group] = {
     "compress": Verb("compress:compress", "Price smaller and faster forms of a model, and write one."),
     "card": Verb("card:card", "Write recorded results into the model card of a folder."),
     "distill": Verb("distill:distill", "Make a small, fast static student of an encoder."),
+    "plan": Verb("plan:plan", "Say what many texts will take: hours, bytes, commands."),
     "encode": Verb("encode:encode", "Encode a corpus of any size into files."),
     "serve": Verb("serve:serve", "Serve models and indexes over HTTP, with a search page."),
     "classify": Verb("classify:classify", "Name the class of each text."),

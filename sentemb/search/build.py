@@ -82,6 +82,7 @@ def build_in(
     _check_disk(folder, counts.texts * encoder.dimension * 4, plan.bytes + path.stat().st_size)
     logger.info("%s", plan.reason)
     store = DocumentStore(path)
+    progress("encode", 0, counts.texts)
     encoded = encode_texts(
         store,
         counts.texts,
@@ -142,6 +143,7 @@ def _index(encoded: EncodedTexts, plan: IndexPlan, progress: Progress) -> tuple[
         index.train(_sample(encoded, held, wanted))
     queries = encoded.rows(held) if len(held) else np.empty((0, encoded.dimension), dtype=np.float32)
     exact = ExactNeighbours(queries)
+    progress("index", 0, encoded.count)
     for numbers, vectors in encoded:
         kept = ~np.isin(numbers, held, assume_unique=True)
         index.add(vectors[kept], numbers[kept])
@@ -153,6 +155,7 @@ def _index(encoded: EncodedTexts, plan: IndexPlan, progress: Progress) -> tuple[
     if not len(held):
         index.effort = index.efforts()[-1]
         return index, Recall(None, 0, 0, None)
+    progress("tune", 0, 1)
     recall = tune_and_measure(index, queries, exact.numbers())
     index.add(queries, held)
     return index, recall

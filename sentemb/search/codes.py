@@ -31,6 +31,10 @@ _FINE_BITS = 8
 _SMALLEST = 1e-7
 # Points for a codebook's centroid, and rounds: more of either find no neighbour more.
 _POINTS, _ROUNDS = 64, 10
+FINE_POINTS = _POINTS * 2**_FINE_BITS
+"""Points of the sample from which the fine codes are learnt, at most."""
+LISTS_ROUNDS = 10
+"""Rounds of k-means in which faiss finds the lists."""
 # Floats of decoded candidates at a time: a few of a batch's queries, which fit a cache.
 _DECODED = 2**20
 # Where faiss puts the vectors of a block of 32: two share a byte, 16 apart.

@@ -119,6 +119,14 @@ def estimate_bytes(factory: str, count: int, dimension: int) -> int:
     return codes + count * refine * dimension // 8 + lists * full + 16 * full
 
 
+def budget_of(plan: IndexPlan, count: int, dimension: int) -> int | None:
+    """The memory budget for which `plan_index` gives another number of vectors the codes of a plan."""
+    codes = CodesPlan.read(plan.factory)
+    if codes is None:
+        return None
+    return estimate_bytes(codes._replace(lists=ideal_lists(count)).factory(), count, dimension)
+
+
 def kind_of(factory: str) -> Kind:
     """The kind that a faiss description belongs to."""
     return "flat" if factory == "Flat" else "hnsw" if factory.startswith("HNSW") else "ivfpq"

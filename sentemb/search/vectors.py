@@ -28,6 +28,11 @@ _TRAINING_POINTS = 64
 _FEWEST_TRAINING_POINTS = 20_000
 
 
+def training_points(count: int, lists: int) -> int:
+    """How many of `count` vectors the training of so many lists wants to see."""
+    return min(count, max(_TRAINING_POINTS * lists, _FEWEST_TRAINING_POINTS))
+
+
 class VectorIndex:
     """Vectors by number."""
 
@@ -58,8 +63,7 @@ class VectorIndex:
         """How many of `count` vectors `train` wants to see."""
         if self.kind != "ivfpq":
             return 0
-        lists = int(_ivf(self._index).nlist)
-        return min(count, max(_TRAINING_POINTS * lists, _FEWEST_TRAINING_POINTS))
+        return training_points(count, int(_ivf(self._index).nlist))
 
     def train(self, sample: Vectors) -> None:
         """Learn the centroids and codes from a sample, (n, dim)."""

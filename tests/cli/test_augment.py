@@ -158,6 +158,7 @@ def test_only_the_rows_that_the_experiment_draws(
         (["absent.txt", "-o", "{tmp}/b.csv"], "no such file"),
         (["{tmp}/t.csv", "-o", "{tmp}/b.tsv"], "name it .csv, .jsonl, .parquet"),
         (["{tmp}/t.csv", "-o", "{tmp}/t.csv"], "would replace the input"),
+        (["{tmp}/t.csv", "-o", "{tmp}/b.csv", "--cache-dir", "{tmp}/b.csv"], "would replace the cache"),
         (["{tmp}/t.csv", "-o", "{tmp}/b.csv"], "has the columns a, b"),
         (["{tmp}/t.csv", "--column", "a", "--beams", "0", "-o", "{tmp}/b.csv"], "beams is 0"),
         (["{tmp}/t.csv", "--column", "a", "--source-language", "en", "-o", "{tmp}/b.csv"], "languages"),

@@ -244,6 +244,13 @@ def test_a_bad_place_is_refused_before_anything_is_compared(folder: Path, tmp_pa
     assert caught.value.code == 2 and not any(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize("output", ["kept", "."])
+def test_a_report_does_not_replace_its_cache(folder: Path, tmp_path: Path, output: str) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        run(["report", str(folder), "--cache-dir", str(tmp_path / "kept"), "-o", str(tmp_path / output)])
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_damaged_record_names_its_field(folder: Path, tmp_path: Path) -> None:
     whole = json.loads((folder / "raw.geometry.stsb-test.json").read_text())
     (tmp_path / "broken.json").write_text(json.dumps({**whole, "model": 5}))

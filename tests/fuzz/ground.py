@@ -183,6 +183,7 @@ def make_ground(folder: Path, run: Callable[[list[str]], None]) -> None:
         (folder / name).write_bytes(content)
     (folder / "corpus.txt").write_text("\n".join(make_sentences(400, seed=5)))
     (folder / "library.txt").write_text("\n".join(make_sentences(700, seed=6)))
+    (folder / "sample.txt").write_text("\n".join(make_sentences(4_000, seed=8)))
     _make_sets(folder / "sets")
     shutil.copytree(folder / "sets", folder / "tasks")
     _make_judged(folder / "judged")

@@ -50,6 +50,7 @@ COMMANDS = (
     "distill {g}/encoder --texts {g}/library.txt --steps 2 --dimension 8 -o out",
     "encode {g}/documents.jsonl -m {g}/encoder --text-column text -o out",
     "index build {g}/shards --kind flat -o out",
+    "plan 1e6 --texts {g}/sample.txt --model {g}/encoder --kind flat -o out.json",
     "serve {g}/encoder --index {g}/index --classifier {g}/classifier --port 0",
     "compress {g}/encoder --texts {g}/corpus.txt --sets {g}/pairs.tsv --only float16 --record out.json",
 )
