@@ -5,12 +5,15 @@ from __future__ import annotations
 import datetime
 import decimal
 import math
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from sentemb.errors import InputError
+
+_HALF = re.compile("[\ud800-\udfff]")  # of a surrogate pair
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +117,7 @@ def check_id(identifier: Any, location: str) -> None:
 
 def check_letters(what: str, value: str, location: str) -> None:
     """Refuse half a surrogate pair, which no file and no database can hold."""
-    if any("\ud800" <= letter <= "\udfff" for letter in value):
+    if _HALF.search(value):
         raise InputError(f"{location}: the {what} holds half a surrogate pair, which is no character")
 
 

@@ -21,7 +21,7 @@ from sentemb.search.manifest import Manifest
 from sentemb.search.prepared import Prepared, Span
 from sentemb.search.store import StoredDocument
 from sentemb.search.vectors import Numbers
-from sentemb.search.view import Found, Ranked
+from sentemb.search.view import Fetched, Ranked
 from sentemb.search.where import Where
 
 logger = logging.getLogger(__name__)
@@ -121,7 +121,7 @@ class LanceView:
             ranked.append([Ranked(score, number) for score, number in pairs if score >= least])
         return None if self._changed() else ranked
 
-    def fetch(self, ranked: list[list[Ranked]]) -> list[list[Found]] | None:
+    def fetch(self, ranked: list[list[Ranked]]) -> Fetched | None:
         """The documents that were ranked; None as for `rank`."""
         columns = ["document", "part", "key", "start", "stop", "text", "metadata"]
         numbers = {hit.document for row in ranked for hit in row}
@@ -138,10 +138,7 @@ class LanceView:
             for row in rows
             if row["start"] is not None
         }
-        return [
-            [Found(hit.score, whole[hit.document], spans.get((hit.document, hit.text))) for hit in row]
-            for row in ranked
-        ]
+        return Fetched(whole, spans)
 
     def vectors_by_id(self, ids: Sequence[str | int]) -> Vectors | None:
         """The vectors (n, dim) of some documents; None as for `rank`."""

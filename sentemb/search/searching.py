@@ -13,11 +13,11 @@ from sentemb.encoding.encoder import Vectors
 from sentemb.errors import InputError
 from sentemb.search.calibration import lowest_score
 from sentemb.search.documents import check_letters
-from sentemb.search.hit import Hit, Snippet
+from sentemb.search.hit import Hit
 from sentemb.search.keywords import terms_of
 from sentemb.search.snippets import snippets_of
 from sentemb.search.vectors import comparable
-from sentemb.search.view import Found, Ranked, View
+from sentemb.search.view import Fetched, Ranked, View
 from sentemb.search.where import Where
 
 Mode = Literal["dense", "keyword", "hybrid"]
@@ -122,41 +122,36 @@ def find(current: Callable[[], View], rank: Rank, queries: Sequence[str], wanted
         view = current()
         ranked = rank(view)
         found = None if ranked is None else view.fetch(ranked)
-        if found is not None:
+        if ranked is not None and found is not None:
             break
     if wanted.mode == "dense":
-        return _with_percentiles(view, found)
+        return _by_meaning(view, ranked, found)
+    return [_with_words(query, row, found, view.language) for query, row in zip(queries, ranked, strict=True)]
+
+
+def _with_words(query: str, row: list[Ranked], found: Fetched, language: str) -> list[Hit]:
+    """The hits of a query, each with what shows its words."""
+    documents = [found.documents[one.document] for one in row]
+    passages = [found.passages.get((one.document, one.text)) for one in row]
+    starts = [passage.start if passage else 0 for passage in passages]
+    snippets = snippets_of(query, [at.text for at in documents], language, starts)
     return [
-        [
-            Hit(
-                one.document.id,
-                one.score,
-                one.document.text,
-                one.document.metadata,
-                None,
-                snippet,
-                one.passage,
-            )
-            for one, snippet in zip(row, _snippets(query, row, view.language), strict=True)
-        ]
-        for query, row in zip(queries, found, strict=True)
+        Hit(at.id, one.score, at.text, at.metadata, None, snippet, passage)
+        for one, at, snippet, passage in zip(row, documents, snippets, passages, strict=True)
     ]
 
 
-def _snippets(query: str, row: list[Found], language: str) -> list[Snippet]:
-    starts = [one.passage.start if one.passage else 0 for one in row]
-    return snippets_of(query, [one.document.text for one in row], language, starts)
-
-
-def _with_percentiles(view: View, found: list[list[Found]]) -> list[list[Hit]]:
-    """The hits of dense search."""
+def _by_meaning(view: View, ranked: list[list[Ranked]], found: Fetched) -> list[list[Hit]]:
+    """The hits of dense search, each with its percentile."""
     known = view.manifest.calibration
-    scores = [one.score for row in found for one in row]
+    scores = [one.score for row in ranked for one in row]
     percentiles: Iterator[float | None] = iter(known.percentiles(scores) if known else repeat(None))
-    return [
-        [
-            Hit(at.id, score, at.text, at.metadata, next(percentiles), passage=passage)
-            for score, at, passage in row
-        ]
-        for row in found
-    ]
+    hits = []
+    for row in ranked:
+        of_query = []
+        for score, document, text in row:
+            at = found.documents[document]
+            passage = found.passages.get((document, text)) if found.passages else None
+            of_query.append(Hit(at.id, score, at.text, at.metadata, next(percentiles), None, passage))
+        hits.append(of_query)
+    return hits

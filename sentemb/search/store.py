@@ -219,14 +219,16 @@ class DocumentStore:
         return found
 
     def owners(self, texts: Iterable[int], limit: int, where: Where | None = None) -> dict[int, list[int]]:
-        """The numbers of the documents that have some texts, of each text the first `limit`."""
-        wanted = list(texts)
+        """The numbers of the documents that have some texts, of each text the first `limit`.
+
+        With conditions, each text is one of a document that meets them.
+        """
+        wanted = sorted(texts)  # in the order of the index, which takes half the time
         found: dict[int, list[int]] = {}
         query = _OWN if where is None else _OWN_AND_MEET
         with self._asking(where) as connection:
-            if where is None:
-                rows = connection.execute(_ALONE, (json.dumps(wanted),))
-                found = {text: [number] for text, number in rows}
+            rows = connection.execute(_ALONE, (json.dumps(wanted),))
+            found = {text: [number] for text, number in rows}
             # One statement for those of many documents would number them all, and takes thrice the time.
             for text in wanted:
                 if text not in found:
@@ -236,7 +238,7 @@ class DocumentStore:
     def by_number(self, numbers: Iterable[int]) -> dict[int, StoredDocument]:
         """Some documents by their numbers."""
         with self.reading() as connection:
-            rows = connection.execute(_BY_NUMBER, (json.dumps(list(numbers)),)).fetchall()
+            rows = connection.execute(_BY_NUMBER, (json.dumps(sorted(numbers)),)).fetchall()
         metadata = self._all_metadata([extra for *_, extra in rows])
         return {
             number: StoredDocument(key, text, extra)

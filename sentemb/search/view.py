@@ -47,12 +47,11 @@ class Ranked(NamedTuple):
     text: int | None = None
 
 
-class Found(NamedTuple):
-    """A document, its score, and the passage that has it, where that is not the whole text."""
+class Fetched(NamedTuple):
+    """Documents by number, and the passages that have their scores, where those are not the whole texts."""
 
-    score: float
-    document: StoredDocument
-    passage: Span | None = None
+    documents: dict[int, StoredDocument]
+    passages: dict[tuple[int, int | None], Span]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -204,18 +203,14 @@ class View:
             ranked.append([Ranked(score, number) for score, number in hits if score >= least])
         return ranked
 
-    def fetch(self, ranked: list[list[Ranked]]) -> list[list[Found]] | None:
+    def fetch(self, ranked: list[list[Ranked]]) -> Fetched | None:
         """The documents that were ranked; None as for `rank`."""
         with self.store.reading():
             if self.store.version() != self.version:
                 return None
             documents = self.store.by_number({hit.document for row in ranked for hit in row})
             pairs = ((hit.document, hit.text) for row in ranked for hit in row)
-            spans = self.store.spans_of(set(pairs)) if self.manifest.long else {}
-        return [
-            [Found(hit.score, documents[hit.document], spans.get((hit.document, hit.text))) for hit in row]
-            for row in ranked
-        ]
+            return Fetched(documents, self.store.spans_of(set(pairs)) if self.manifest.long else {})
 
     def vectors_by_id(self, ids: Sequence[str | int]) -> Vectors | None:
         """The vectors (n, dim) of some documents; None as for `find`."""
