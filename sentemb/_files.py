@@ -27,6 +27,7 @@ except ImportError:  # Windows
 @contextlib.contextmanager
 def new_file(path: Path) -> Iterator[BinaryIO]:
     """Fill a file beside `path` and give it that name only when it is complete and on the disk."""
+    path = without_dots(path)
     with _partial(path, _new_empty_file) as partial:
         with partial.open("wb") as file:
             yield file
@@ -86,13 +87,19 @@ def read_json(path: Path) -> Any:
 
 
 def refuse_output_over_input(
-    output: str | os.PathLike[str], inputs: Iterable[str | os.PathLike[str] | None]
+    output: str | os.PathLike[str],
+    inputs: Iterable[str | os.PathLike[str] | None],
+    *,
+    cache: str | os.PathLike[str] | None = None,
 ) -> None:
-    """Refuse an output that would replace what is read: the same, what holds it, or a file in it.
+    """Refuse an output that would replace what is read or kept: the same, what holds it, or a file in it.
 
-    Inputs that are no path, such as names of data sets and hub ids, are ignored.
+    Inputs that are no path, such as names of data sets and hub ids, are ignored. The cache folder may not be
+    there yet.
     """
     target = Path(output).resolve()
+    if cache is not None and target in (Path(cache).resolve(), *Path(cache).resolve().parents):
+        raise InputError(f"the output {output} would replace the cache folder {cache}", "name another output")
     for source in inputs:
         if source is None or not Path(source).exists():
             continue
@@ -100,17 +107,6 @@ def refuse_output_over_input(
         within = target.is_file() and place in target.parents
         if within or target in (place, *place.parents) or (target.exists() and target.samefile(place)):
             raise InputError(f"the output {output} would replace the input {source}", "name another output")
-
-
-def refuse_output_as_cache(
-    output: str | os.PathLike[str] | None, cache: str | os.PathLike[str] | None
-) -> None:
-    """Refuse an output that would replace the folder in which a command keeps what it computes on the way."""
-    if output is None or cache is None:
-        return
-    target, folder = Path(output).resolve(), Path(cache).resolve()
-    if target in (folder, *folder.parents):
-        raise InputError(f"the output {output} would replace the cache folder {cache}", "name another output")
 
 
 def refuse_existing(output: str | os.PathLike[str], *, overwrite: bool) -> None:
@@ -146,6 +142,7 @@ def sha256_of(path: Path) -> str:
 @contextlib.contextmanager
 def new_folder(path: Path) -> Iterator[Path]:
     """Fill a folder beside `path` and give it that name only when everything in it is complete."""
+    path = without_dots(path)
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
         raise InputError(f"{path} already exists", "choose another output or remove it")
     try:
@@ -166,7 +163,6 @@ def _partial(path: Path, make: Callable[..., str]) -> Iterator[Path]:
 
     After a kill it goes with the next use: the lock on it lasts as long as its writer lives.
     """
-    path = without_dots(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     place = {"prefix": f".{path.name}.", "suffix": ".partial", "dir": path.parent}
     for left in path.parent.glob(f".{glob.escape(path.name)}.*.partial"):
@@ -175,7 +171,10 @@ def _partial(path: Path, make: Callable[..., str]) -> Iterator[Path]:
     with contextlib.ExitStack() as lock:
         partial = None
         while partial is None or not partial.exists():  # one that was taken for dead before it was locked
-            partial = Path(make(**place))
+            try:
+                partial = Path(make(**place))
+            except OSError as error:  # it names what nobody has asked for
+                raise OSError(error.errno, error.strerror, str(path)) from error
             with contextlib.suppress(FileNotFoundError):
                 lock.enter_context(_alone(partial, wait=True))
         try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -130,6 +131,30 @@ def test_many_writers_and_readers_of_one_file(tmp_path: Path) -> None:
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(write, contents))
     assert [entry.name for entry in tmp_path.iterdir()] == ["file"]
+
+
+def test_a_way_through_a_folder_that_is_not_there_makes_none(tmp_path: Path) -> None:
+    write_text(tmp_path / "absent" / ".." / "file", "text")
+    with new_folder(tmp_path / "absent" / ".." / "folder"):
+        pass
+    assert {path.name for path in tmp_path.iterdir()} == {"file", "folder"}
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="there is no folder that nobody can write to")
+def test_an_error_names_what_was_asked_for() -> None:
+    for error in (_error_of(lambda: write_text(Path("/proc/x"), "")), _error_of(_make_in_proc)):
+        assert error.filename == "/proc/x"
+
+
+def _error_of(action: Callable[[], None]) -> OSError:
+    with pytest.raises(OSError) as caught:
+        action()
+    return caught.value
+
+
+def _make_in_proc() -> None:
+    with new_folder(Path("/proc/x")):
+        pass
 
 
 def test_a_folder_whose_name_is_not_utf8_is_refused(tmp_path: Path) -> None:

@@ -85,14 +85,6 @@ class Translation:
             )
         return forward, backward
 
-    def check_output(self, data: str) -> None:
-        """Refuse an output that would replace something else."""
-        from sentemb._files import refuse_output_as_cache
-        from sentemb.data.writing import check_output
-
-        check_output(self.output, [data], overwrite=self.overwrite)
-        refuse_output_as_cache(self.output, self.cache_dir)
-
     @contextmanager
     def cache(self) -> Iterator[Path]:
         """Where translations are kept: the user's folder, or one beside the output that a success removes."""
@@ -121,10 +113,10 @@ def back_translate(
     Repeated texts stay, translated once. A text that comes back empty is left out.
     """
     from sentemb.data import describe_source, load_columns
-    from sentemb.data.writing import by_column, write_table
+    from sentemb.data.writing import by_column, check_output, write_table
 
     # Before the models are loaded: a missing file or column must not cost a minute.
-    options.check_output(data)
+    check_output(options.output, [data], overwrite=options.overwrite, cache=options.cache_dir)
     rows = load_columns(data, [column] if column else None, data_dir=options.data_dir)
     texts = list(rows[rows.column_names[0]])
     from sentemb import augmentation
@@ -169,9 +161,9 @@ def noisy_copies(
     """
     from sentemb.data import describe_source
     from sentemb.data.augmented import read_originals
-    from sentemb.data.writing import write_table
+    from sentemb.data.writing import check_output, write_table
 
-    options.check_output(data)
+    check_output(options.output, [data], overwrite=options.overwrite, cache=options.cache_dir)
     levels = [float(level) for level in split_numbers("temperatures", temperatures)]
     chosen = None if seeds is None else _drawn(data, split_seeds(seeds), options.data_dir)
     rows = read_originals(data, column, only=chosen, data_dir=options.data_dir)

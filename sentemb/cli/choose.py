@@ -68,7 +68,7 @@ def choose(
     from sentemb.report.choosing import choice_table
 
     if output is not None:
-        refuse_output_over_input(output, [texts, judged, pairs, *systems])
+        refuse_output_over_input(output, [texts, judged, pairs, *systems], cache=options.cache_dir)
         refuse_existing(output, overwrite=overwrite)
     check_options(options.pooling, options.device)
     for model in filter(None, map(model_of, systems)):

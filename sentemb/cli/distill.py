@@ -43,7 +43,7 @@ def distill(
     """
     from sentemb._files import refuse_output_over_input, shareable
 
-    refuse_output_over_input(output, [texts, teacher])
+    refuse_output_over_input(output, [texts, teacher], cache=options.cache_dir)
     _refuse_existing(output)
     from sentemb.data.own_documents import read_own_documents
     from sentemb.data.sources import describe_source

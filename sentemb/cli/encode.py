@@ -42,7 +42,7 @@ def encode(
     Memory holds a few shards. The bytes of the folder are the same with any number of workers, and after any
     interruption. Rows without a vector are named in set-aside.jsonl.
     """
-    refuse_output_over_input(output, [data, model])
+    refuse_output_over_input(output, [data, model], cache=options.cache_dir)
     from sentemb.encoding.sharding import SHARD_SIZE, encode_shards
     from sentemb.modules.cards import public_name
     from sentemb.search import read_documents

@@ -99,7 +99,7 @@ def build(
     check_language(language)
     check_truncation(truncate, overlap)
     check_output(output, overwrite=overwrite)
-    refuse_output_over_input(output, [data, model])
+    refuse_output_over_input(output, [data, model], cache=options.cache_dir)
     with work_folder(output.absolute().parent / f".{output.name}.building", announce=say) as work_dir:
         wanted: dict[str, Any] = {
             "kind": kind,

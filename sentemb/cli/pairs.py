@@ -109,13 +109,11 @@ def mine_negatives(
 
     The columns are those of anchor and positive.
     """
-    from sentemb._files import refuse_output_as_cache
     from sentemb.data import load_columns
     from sentemb.data.nli import TRIPLE_COLUMNS
     from sentemb.data.writing import check_output
 
-    check_output(output, [data, corpus], overwrite=overwrite)
-    refuse_output_as_cache(output, cache_dir)
+    check_output(output, [data, corpus], overwrite=overwrite, cache=cache_dir)
     names = column or TRIPLE_COLUMNS[:2]
     if len(names) != 2:
         raise InputError(f"--column: {len(names)} given, not 2", "repeat it for anchor and positive")

@@ -64,7 +64,7 @@ def plan(
     number = _number(count)
     budget = None if memory_budget is None else parse_bytes(memory_budget)
     if output is not None:
-        refuse_output_over_input(output, [texts, model])
+        refuse_output_over_input(output, [texts, model], cache=options.cache_dir)
         refuse_existing(output, overwrite=overwrite)
     check_address(model, data_dir=options.data_dir)
     some = list(itertools.islice(_texts(texts, text_column, options.data_dir), sample))

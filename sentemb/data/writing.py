@@ -15,10 +15,12 @@ from sentemb.errors import InputError
 Columns = Mapping[str, Sequence[Any]]
 
 
-def check_output(path: Path, inputs: Iterable[str | None], *, overwrite: bool) -> None:
+def check_output(
+    path: Path, inputs: Iterable[str | None], *, overwrite: bool, cache: Path | None = None
+) -> None:
     """Refuse a name of no format, and one that would replace a file: before hours of work."""
     _check_format(path)
-    refuse_output_over_input(path, inputs)
+    refuse_output_over_input(path, inputs, cache=cache)
     refuse_existing(path, overwrite=overwrite)
 
 

@@ -138,8 +138,14 @@ class ShardFolder:
             self._shards = [
                 (str(one["file"]), int(one["rows"]), str(one["sha256"])) for one in values["shards"]
             ]
-            sound = isinstance(self.settings.dimension, int) and self.settings.dtype in _FLOATS
-        except (KeyError, TypeError, ValueError) as error:
+            model = self.settings.model
+            sound = (
+                isinstance(self.settings.dimension, int)
+                and self.settings.dtype in _FLOATS
+                and isinstance(model["model"], str)
+                and isinstance(model.get("max_length"), int | None)
+            )
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise InputError(f"{manifest} is damaged: {error!r}", "encode again") from None
         if not sound or any(Path(file).name != file for file, _, _ in self._shards):
             raise InputError(f"{manifest} is damaged", "encode again")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -125,8 +125,10 @@ def stored_documents(shards: ShardFolder) -> Iterator[Document]:
 
 def source_of(shards: ShardFolder, model: str | None = None) -> EncoderSource:
     """Where the encoder of a folder of shards can be loaded from, or is now."""
-    given = dict(shards.settings.model)
-    source = EncoderSource(given["model"], given["pooling"], given["precision"], given["max_length"])
+    given = shards.settings.model
+    source = EncoderSource(
+        **{one.name: given[one.name] for one in fields(EncoderSource) if one.name in given}
+    )
     return source.located(shards.path) if model is None else replace(source, model=model)
 
 

@@ -43,6 +43,7 @@ def test_a_corpus_becomes_vectors_and_an_index(documents: Path, tmp_path: Path, 
         (["documents.csv", "-o", "out", "--text-column", "title"], "title"),
         (["documents.csv", "-o", "documents.csv", "--text-column", "text"], "would replace the input"),
         (["documents.csv", "-o", "out", "--text-column", "text", "-m", "absent/model/x"], "absent/model/x"),
+        (["documents.csv", "-o", "out", "--text-column", "text", "--cache-dir", "out"], "replace the cache"),
     ],
 )
 def test_what_cannot_be_encoded_leaves_nothing(

@@ -113,6 +113,12 @@ def _empty(folder: Path) -> None:
     (folder / MANIFEST).write_text("{}")
 
 
+def _forget_the_model(folder: Path) -> None:
+    values = json.loads((folder / MANIFEST).read_text())
+    del values["settings"]["model"]["model"]
+    (folder / MANIFEST).write_text(json.dumps(values))
+
+
 @pytest.mark.parametrize(
     ("damage", "said"),
     [
@@ -120,6 +126,7 @@ def _empty(folder: Path) -> None:
         (_remove, r"shard-.*arrow is missing"),
         (_change, r"shard-.*arrow is damaged"),
         (_empty, r"shards\.json is damaged"),
+        (_forget_the_model, r"shards\.json is damaged: KeyError\('model'\)"),
     ],
 )
 def test_damage_is_named(damage: Callable[[Path], None], said: str, tmp_path: Path) -> None:
