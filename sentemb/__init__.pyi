@@ -38,6 +38,7 @@ from .experiments import Experiment as Experiment
 from .experiments import load_experiment as load_experiment
 from .experiments import run_experiment as run_experiment
 from .losses import BackTranslationLoss as BackTranslationLoss
+from .losses import CosineDistillationLoss as CosineDistillationLoss
 from .losses import CrossEntropyContrastLoss as CrossEntropyContrastLoss
 from .losses import CrossEntropyLoss as CrossEntropyLoss
 from .losses import CrossEntropySupConLoss as CrossEntropySupConLoss

@@ -44,7 +44,7 @@ ROOMS: dict[str, set[str]] = {
     "experiments": ABOVE_TRAINING
     | {"augmentation", "classification", "multitask", "pretraining", "transforms", "report"},
     "report": {"evaluation", "training"},
-    "compression": {"data", "encoding", "modules", "evaluation"},
+    "compression": ABOVE_TRAINING | {"pretraining"},
     "integrations": {"search", "encoding"},
     "serving": {"data", "encoding", "modules", "search", "classification"},
 }

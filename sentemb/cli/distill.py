@@ -10,8 +10,10 @@ import typer
 
 from sentemb.cli.console import next_step, progress_bar
 from sentemb.cli.options import EncoderOptions, Model, OutputFolder, Seed, grouped
+from sentemb.errors import InputError
 
 _TIMED = 100  # texts, of which the teacher's speed is measured
+_STATIC = {"dimension": 256, "vocabulary": 52_000, "dtype": "int8"}
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,22 +30,124 @@ def distill(
     output: OutputFolder,
     options: EncoderOptions,
     column: Annotated[str | None, typer.Option(help="Text column, where there are several.")] = None,
-    dimension: Annotated[int, typer.Option(min=2, help="Numbers in a vector.")] = 256,
-    vocabulary: Annotated[int, typer.Option(min=1000, help="Most tokens.")] = 52_000,
+    layers: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help="A transformer with so many of the teacher's layers.", show_default="static"
+        ),
+    ] = None,
+    dimension: Annotated[
+        int | None, typer.Option(min=2, help="Numbers in a static student's vector.", show_default="256")
+    ] = None,
+    vocabulary: Annotated[
+        int | None, typer.Option(min=1000, help="Most tokens of a static student.", show_default="52000")
+    ] = None,
     dtype: Annotated[
-        Literal["float32", "float16", "int8"], typer.Option(help="How each number is kept.")
-    ] = "int8",
+        Literal["float32", "float16", "int8"] | None,
+        typer.Option(help="How each number of a static student is kept.", show_default="int8"),
+    ] = None,
     sentences: Annotated[int, typer.Option(min=1, help="Most texts that the teacher encodes.")] = 200_000,
-    steps: Annotated[int, typer.Option(min=2, help="Steps of refinement, 1,024 texts each.")] = 1000,
+    steps: Annotated[
+        int | None,
+        typer.Option(
+            min=2,
+            help="Of a static student, 1,024 texts each; of layers, 64 each.",
+            show_default="1000; all texts once",
+        ),
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Resume an interrupted run of --layers.")] = False,
     seed: Seed = 0,
 ) -> None:
-    """Distill an encoder into token vectors: hundreds of times its speed, near its quality on your texts.
+    """Distill an encoder into a smaller one on your texts: token vectors, or a few of its layers.
 
-    An interrupted run leaves nothing and starts again; with --cache-dir the teacher's vectors are kept.
+    Token vectors are hundreds of times faster. An interrupted run of them leaves nothing and starts again;
+    with --cache-dir the teacher's vectors are kept. A run of --layers resumes with --resume.
     """
-    from sentemb._files import refuse_output_over_input, shareable
+    from sentemb._files import refuse_output_over_input
 
     refuse_output_over_input(output, [texts, teacher], cache=options.cache_dir)
+    static = {"dimension": dimension, "vocabulary": vocabulary, "dtype": dtype}
+    given = {name: value for name, value in static.items() if value is not None}
+    if layers is None:
+        if resume:
+            raise InputError("--resume is for --layers", "run the command again; --cache-dir keeps vectors")
+        _static(teacher, texts, output, options, column, {**_STATIC, **given}, sentences, steps or 1000, seed)
+    elif given:
+        raise InputError(f"--{next(iter(given))} is for static students", "leave it or --layers out")
+    else:
+        _layered(teacher, texts, output, options, column, layers, sentences, steps, seed, resume=resume)
+    next_step(shlex.join(["sentemb", "eval", "sts", str(output), teacher]))
+
+
+def _layered(
+    teacher: str,
+    texts: str,
+    output: Path,
+    options: EncoderOptions,
+    column: str | None,
+    layers: int,
+    sentences: int,
+    steps: int | None,
+    seed: int,
+    *,
+    resume: bool,
+) -> None:
+    """A transformer with fewer layers."""
+    for name in ("device", "cache_dir"):
+        if getattr(options, name) is not None:
+            raise InputError(f"--{name.replace('_', '-')} is for static students", "leave it or --layers out")
+    from sentemb.compression import distill_layers
+    from sentemb.encoding import load_encoder
+    from sentemb.training.outcome import Interrupted
+    from sentemb.training.progress import ConsoleProgress
+
+    try:
+        student = distill_layers(
+            teacher,
+            texts,
+            output,
+            layers=layers,
+            resume=resume,
+            progress=ConsoleProgress(),
+            pooling=options.pooling,
+            max_length=options.max_length,
+            sentences=sentences,
+            max_steps=steps,
+            text_column=column,
+            data_dir=None if options.data_dir is None else str(options.data_dir),
+            seeds=(seed,),
+        )
+    except Interrupted as stopped:
+        typer.echo(f"{stopped.folder}: {stopped}", err=True)
+        raise
+    whole = load_encoder(teacher, pooling=options.pooling)  # type: ignore[arg-type]
+    speeds = _speeds(load_encoder(output), whole, student.held_out[:_TIMED])
+    kept = f"{layers} {'layer' if layers == 1 else 'layers'}"
+    typer.echo(
+        f"{output}: {kept}, {speeds['student']:,.0f} texts a second here, "
+        f"{speeds['student'] / speeds['teacher']:.1f} times the teacher's {speeds['teacher']:,.0f}"
+    )
+    typer.echo(
+        f"on {len(student.held_out):,} held-out texts: cosine with the teacher {student.before:.3f} before "
+        f"training, {student.agreement.cosine:.3f} now; agreement on similarities "
+        f"{student.agreement.similarities:.3f}"
+    )
+
+
+def _static(
+    teacher: str,
+    texts: str,
+    output: Path,
+    options: EncoderOptions,
+    column: str | None,
+    given: dict[str, Any],
+    sentences: int,
+    steps: int,
+    seed: int,
+) -> None:
+    """Token vectors."""
+    from sentemb._files import shareable
+
     _refuse_existing(output)
     from sentemb.data.own_documents import read_own_documents
     from sentemb.data.sources import describe_source
@@ -55,10 +159,15 @@ def distill(
     from sentemb.evaluation.environment import library_versions
     from sentemb.modules.cards import base_terms, public_name
 
-    given = {"dimension": dimension, "vocabulary": vocabulary, "dtype": dtype, "sentences": sentences}
-    told = [f"--{name}={value}" for name, value in {**given, "steps": steps, "seed": seed}.items()]
+    settings = {**given, "sentences": sentences, "steps": steps, "seed": seed}
     drawn = draw_texts(documents, most=sentences, seed=seed)
-    wanted = StaticOptions(dimension=dimension, vocabulary=vocabulary, storage=dtype, steps=steps, seed=seed)
+    wanted = StaticOptions(
+        dimension=given["dimension"],
+        vocabulary=given["vocabulary"],
+        storage=given["dtype"],
+        steps=steps,
+        seed=seed,
+    )
     encoder = options.load(teacher)
     tokenizer = tokenizer_of(encoder)
     with progress_bar() as bar:
@@ -74,7 +183,7 @@ def distill(
         "held_out": len(drawn.held_out),
         "tokens": len(student.table),
         "dimension": student.table.shape[1],
-        "storage": dtype,
+        "storage": given["dtype"],
         "steps": steps,
         "seed": seed,
         "agreement": student.agreement._asdict(),
@@ -87,21 +196,18 @@ def distill(
                 shareable(texts),
                 "-o",
                 output.name,
-                *told,
+                *(f"--{name}={value}" for name, value in settings.items()),
             ]
         ),
         "versions": library_versions(),
     }
     uncached = getattr(encoder, "encoder", encoder)
     record["speed"] = _speeds(load_encoder(student.model()), uncached, drawn.held_out)
-    size = save_student(output, student, record, storage=dtype, terms=base_terms(teacher))
+    size = save_student(output, student, record, storage=given["dtype"], terms=base_terms(teacher))
     _tell(output, size, record)
-    next_step(shlex.join(["sentemb", "eval", "sts", str(output), teacher]))
 
 
 def _refuse_existing(output: Path) -> None:
-    from sentemb.errors import InputError
-
     if output.exists() and (not output.is_dir() or any(output.iterdir())):
         raise InputError(f"{output} already exists", "choose another output or remove it")
 

@@ -135,14 +135,18 @@ def distill_static(
 
 
 def agreement(tokenizer: Tokenizer, table: Vectors, texts: Sequence[str], targets: Vectors) -> Agreement:
-    """Compare a student with its teacher; see `Agreement`."""
-    vectors = unit(bags_of(tokenizer, texts).sums(table))
+    """Compare a static student with its teacher; see `Agreement`."""
+    return agreement_of(unit(bags_of(tokenizer, texts).sums(table)), targets)
+
+
+def agreement_of(vectors: Vectors, targets: Vectors) -> Agreement:
+    """Compare vectors of length 1 of some texts with the teacher's; see `Agreement`."""
     wanted = targets @ targets.T
     np.fill_diagonal(wanted, -np.inf)
     nearest = np.argpartition(-wanted, _NEIGHBOURS, axis=1)[:, :_NEIGHBOURS]
-    others = np.random.default_rng(0).integers(0, len(texts), nearest.shape)
+    others = np.random.default_rng(0).integers(0, len(vectors), nearest.shape)
     columns = np.concatenate([nearest, others], axis=1)
-    rows = np.repeat(np.arange(len(texts))[:, None], columns.shape[1], axis=1)
+    rows = np.repeat(np.arange(len(vectors))[:, None], columns.shape[1], axis=1)
     kept = rows != columns
     got = (vectors @ vectors.T)[rows[kept], columns[kept]]
     return Agreement(

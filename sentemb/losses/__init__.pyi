@@ -1,5 +1,6 @@
 from .back_translation import BackTranslationLoss as BackTranslationLoss
 from .base import EncoderLoss as EncoderLoss
+from .cosine_distillation import CosineDistillationLoss as CosineDistillationLoss
 from .cross_entropy import CrossEntropyLoss as CrossEntropyLoss
 from .cross_entropy_contrast import CrossEntropyContrastLoss as CrossEntropyContrastLoss
 from .cross_entropy_supcon import CrossEntropySupConLoss as CrossEntropySupConLoss

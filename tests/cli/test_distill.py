@@ -10,6 +10,7 @@ import numpy as np
 from sentemb import load
 from sentemb.data.bundled_text import bundled_sentences, bundled_sentences_file
 from tests.cli.conftest import Command
+from tests.training.training_helpers import make_sentences
 
 
 def test_distill_writes_a_student_that_is_near_its_teacher(tmp_path: Path, sentemb: Command) -> None:
@@ -30,6 +31,25 @@ def test_distill_writes_a_student_that_is_near_its_teacher(tmp_path: Path, sente
     pair = bundled_sentences()[:2]
     vectors = load(output).encode([*pair, pair[0].upper()])
     np.testing.assert_allclose(vectors[0], vectors[2], atol=1e-6)
+
+
+def test_layers_are_distilled_by_the_same_verb(tmp_path: Path, tiny_bert: Path, sentemb: Command) -> None:
+    texts = tmp_path / "texts.txt"
+    texts.write_text("\n".join(make_sentences(900, seed=3)))
+    arguments = [tiny_bert, "--texts", texts, "-o", tmp_path / "out", "--layers", 1, "--pooling", "mean"]
+    for wrong, said in (("--dimension", "--dimension is for static"), ("--cache-dir", "--cache-dir is for")):
+        code, _, err = sentemb("distill", *arguments, wrong, 64)
+        assert (code, err.count("\n")) == (2, 1)
+        assert said in err
+    code, out, err = sentemb("distill", *arguments, "--steps", 4)
+    assert code == 0, err
+    assert "1 layers" not in out and "1 layer, " in out
+    assert "held-out texts: cosine with the teacher" in out
+    assert f"next: sentemb eval sts {tmp_path / 'out'} {tiny_bert}" in err
+    code, _, err = sentemb("distill", *arguments, "--steps", 4)
+    assert (code, "finished run" in err) == (2, True)
+    code, _, err = sentemb("distill", tiny_bert, "--texts", texts, "-o", tmp_path / "new", "--resume")
+    assert (code, "--resume is for --layers" in err) == (2, True)
 
 
 def test_too_few_documents_are_refused_in_a_line(tmp_path: Path, sentemb: Command) -> None:

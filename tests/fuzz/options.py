@@ -48,6 +48,7 @@ COMMANDS = (
     "-o out.json",
     "adapt {g}/corpus.txt --base {g}/encoder --steps 2 --batch-size 4 -o out",
     "distill {g}/encoder --texts {g}/library.txt --steps 2 --dimension 8 -o out",
+    "distill {g}/bert --pooling mean --texts {g}/library.txt --layers 1 --sentences 600 --steps 2 -o out",
     "encode {g}/documents.jsonl -m {g}/encoder --text-column text -o out",
     "index build {g}/shards --kind flat -o out",
     "plan 1e6 --texts {g}/sample.txt --model {g}/encoder --kind flat -o out.json",

@@ -1,0 +1,226 @@
+"""A run that trains what is left of a transformer, after layers are taken out, to the whole one's vectors."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import pyarrow as pa
+from datasets import Dataset
+from pydantic import Field
+from sentence_transformers import SentenceTransformer
+from torch import nn
+
+from sentemb._compat import BaseEvaluator
+from sentemb.compression.distillation import Agreement, agreement_of
+from sentemb.compression.distillation_texts import draw_texts
+from sentemb.compression.prune import pruned
+from sentemb.compression.static_vectors import unit
+from sentemb.data.own_documents import OwnDocument
+from sentemb.encoding import NonFiniteError, load_encoder
+from sentemb.encoding.encoder import TextEncoder, Vectors
+from sentemb.errors import InputError
+from sentemb.modules.cards import ENCODER_TAGS, public_name
+from sentemb.training.card import Card, encoder_code, run_name, training_rows, write_card
+from sentemb.training.config.base import Beta, EncoderConfig, Options, Seeds
+from sentemb.training.encoder_session import EncoderSession
+from sentemb.training.length_bucketing import bucketed_by_length
+from sentemb.training.objective import build_loss, citation_of
+from sentemb.training.outcome import Run
+from sentemb.training.progress import ConsoleProgress
+
+_EVALUATIONS = 8  # of a run, beside the one before the first step
+_MAPPED = 2000  # texts by which layers are chosen and the last matrix is fitted
+_AT_ONCE = 4096
+_KEPT_VECTORS = "teacher"  # folder below `run/`, until the run is over
+
+
+class LayeredConfig(EncoderConfig):
+    """Everything but the texts that decides the weights of a student with fewer layers."""
+
+    # The arithmetic is chosen by the machine.
+    free_to_change: ClassVar[tuple[str, ...]] = ("output", "data_dir", "precision")
+
+    recipe: str = Field("distill", description="Not a recipe of `train`: the teacher labels the texts.")
+    base: str = Field(description="The teacher: a folder, a hub id or a bundled model.")
+    texts: str = Field(description="The documents: a file, or a folder of files.")
+    layers: int = Field(ge=1, description="Layers that the student keeps.")
+    sentences: int = Field(200_000, ge=1, description="Most texts that the teacher encodes.")
+    text_column: str | None = Field(None, description="Column of the documents' text.")
+    data_dir: str | None = Field(None, description="Folder of local data sets; SENTEMB_DATA by default.")
+    pooling: str | None = Field(None, description="For raw transformers; a finished encoder keeps its own.")
+    loss: str = Field("CosineDistillationLoss", description="Regression to the teacher's vectors.")
+    loss_options: Options = Field({}, description="Arguments of the loss.")
+    batch_size: int = Field(64, ge=1, description="Texts of a step.")
+    learning_rate: float = Field(3e-4, ge=0, description="Peak learning rate.")
+    weight_decay: float = Field(0.01, ge=0, description="Decoupled decay of matrices.")
+    betas: tuple[Beta, Beta] = Field((0.9, 0.999), description="Decay rates of AdamW's moments.")
+    epsilon: float = Field(1e-8, gt=0, description="AdamW's epsilon.")
+    warmup: float = Field(0.05, ge=0, le=0.99, description="Share of the steps with a rising learning rate.")
+    clip: float = Field(1.0, ge=0, description="Largest global gradient norm.")
+    epochs: int = Field(1, ge=1, description="Passes over the texts.")
+    schedule: Literal["linear", "constant"] = Field("linear", description="Learning rate after the warm-up.")
+    max_length: int = Field(128, ge=1, description="Longest training input in tokens.")
+    stopping: Literal["drops", "patience", "none"] = Field("none", description="Stopping rule.")
+    stopping_limit: int = Field(1, ge=1, description="The count at which the rule stops.")
+    use_last: bool = Field(False, description="Keep the last weights, not the best.")
+    seeds: Seeds = Field((0,), description="Of texts, order and dropout.")
+
+
+class TeacherCosine(BaseEvaluator):
+    """Mean cosine between the student's and the teacher's vectors of held-out texts, for the trainer."""
+
+    best_metric_key = "eval_dev_cosine"
+
+    def __init__(self, texts: Sequence[str]) -> None:
+        super().__init__()
+        self.primary_metric = "dev_cosine"
+        self.texts = texts
+        self.wanted: Vectors | None = None
+        """The teacher's vectors, of length 1."""
+
+    def encode(self, model: SentenceTransformer) -> Vectors:
+        """The student's vectors of the texts, of length 1."""
+        return unit(load_encoder(model, precision="reduced").encode(self.texts))
+
+    def __call__(
+        self, model: Any, output_path: str | None = None, epoch: float = -1, steps: int = -1
+    ) -> dict[str, float]:
+        """Evaluate; weights that have diverged score -1."""
+        assert self.wanted is not None  # the session has prepared it
+        try:
+            return {self.primary_metric: float((self.encode(model) * self.wanted).sum(axis=1).mean())}
+        except NonFiniteError:
+            return {self.primary_metric: -1.0}
+
+
+class LayeredSession(EncoderSession):
+    """Takes layers out of a teacher and trains the rest to the teacher's vectors of the user's texts.
+
+    Raises:
+        InputError: Something in the configuration or the documents cannot be used.
+    """
+
+    config: LayeredConfig
+    eval_on_start: ClassVar[bool] = True
+    evaluator: TeacherCosine
+
+    def __init__(
+        self, config: LayeredConfig, documents: Sequence[OwnDocument], *, progress: ConsoleProgress | None
+    ) -> None:
+        (seed,) = config.seeds
+        self.documents = len(documents)
+        self.texts = draw_texts(documents, most=config.sentences, seed=seed)
+        rows = len(self.texts.training)
+        if config.batch_size > rows:
+            raise InputError(f"batch_size {config.batch_size}: only {rows} texts to train on", "lower it")
+        steps = config.max_steps or config.epochs * -(-rows // config.batch_size)
+        self.eval_steps = max(1, steps // _EVALUATIONS)
+        super().__init__(config, progress=progress)
+        self.model = pruned(self.model, config.layers, self.texts.training[:_MAPPED])
+        for module in self.model.modules():
+            if isinstance(module, nn.Dropout):
+                module.p = 0.0  # the teacher's vectors have none, and there are as many of them as wanted
+        self.loss = build_loss(config, bucketed_by_length(self.model))
+        self.evaluator = TeacherCosine(self.texts.held_out)
+        self.agreement: Agreement | None = None
+        self.remarks = (
+            f"{rows:,} texts to train on, {len(self.texts.held_out):,} held out; {config.layers} layers",
+        )
+
+    @property
+    def kept_vectors(self) -> Path:
+        """Where the teacher's vectors are until the run is over, so that a resumed run has them."""
+        return self.folder.run / _KEPT_VECTORS
+
+    def prepare(self) -> None:
+        """Let the teacher encode the texts."""
+        teacher = load_encoder(
+            self.config.base,
+            pooling=self.config.pooling,  # type: ignore[arg-type]
+            precision="reduced",
+            cache_dir=self.kept_vectors,
+        )
+        vectors = self._encode(teacher, [*self.texts.training, *self.texts.held_out])
+        vectors, self.evaluator.wanted = np.split(vectors, [len(self.texts.training)])
+        labels = pa.FixedSizeListArray.from_arrays(pa.array(vectors.ravel()), vectors.shape[1])
+        self.rows = Dataset(pa.table({"text": self.texts.training, "label": labels}))
+
+    def _encode(self, teacher: TextEncoder, texts: Sequence[str]) -> Vectors:
+        """The teacher's vectors, of length 1."""
+        self.announce(f"{public_name(self.config.base)} encodes {len(texts):,} texts")
+        parts = []
+        if self.progress is not None:
+            self.progress.begin(len(texts))
+        try:
+            for first in range(0, len(texts), _AT_ONCE):
+                parts.append(unit(teacher.encode(texts[first : first + _AT_ONCE])))
+                if self.progress is not None:
+                    self.progress.advance(min(first + _AT_ONCE, len(texts)))
+        finally:
+            if self.progress is not None:
+                self.progress.close()
+        return np.concatenate(parts)
+
+    def describe(self) -> dict[str, Any]:
+        """Say for the record what is trained on what."""
+        digest = hashlib.sha256()
+        for text in (*self.texts.training, *self.texts.held_out):
+            digest.update(f"{text}\0".encode("utf-8", "surrogatepass"))
+        data = {
+            "source": public_name(self.config.texts),
+            "sha256": digest.hexdigest(),
+            "documents": self.documents,
+            "texts": len(self.texts.training),
+        }
+        return {"data": data, **super().describe()}
+
+    def finish(self, kept: Run) -> Run:
+        """Compare the student with its teacher on the held-out texts."""
+        assert self.evaluator.wanted is not None  # prepared
+        self.agreement = agreement_of(self.evaluator.encode(self.model), self.evaluator.wanted)
+        return kept
+
+    def describe_score(self, kept: Run, scores: list[float]) -> dict[str, Any]:
+        """Say for the record how the weights were chosen."""
+        return {
+            "set": f"{len(self.texts.held_out)} held-out texts",
+            "metric": "mean cosine with the teacher",
+            "initial": scores[0],
+        }
+
+    def summarise(self, trainer: Any, kept: Run) -> dict[str, Any]:
+        """How near the student is to its teacher."""
+        assert self.agreement is not None  # finish comes first
+        return {"agreement": self.agreement._asdict()}
+
+    def write_model(self, folder: Path, record: dict[str, Any]) -> None:
+        """Write the student and its card."""
+        self.model.save_pretrained(str(folder), create_model_card=False)
+        write_card(folder / "README.md", lambda: self._card(record))
+
+    def _card(self, record: dict[str, Any]) -> str:
+        teacher, data, found = public_name(self.config.base), record["data"], self.agreement
+        assert found is not None  # finish comes first
+        rows: dict[str, object] = {
+            "Texts": f"{data['texts']:,} of {data['documents']:,} documents: {data['source']}",
+            "Checksum of the texts": data["sha256"],
+            "Layers": self.config.layers,
+            **training_rows(self.config),
+            "Cosine with the teacher": f"{found.cosine:.3f}",
+            "Agreement on similarities": f"{found.similarities:.3f}",
+        }
+        name = run_name(self.config.output)
+        return Card(
+            name,
+            f"`{teacher}` with {self.config.layers} of its layers and a matrix behind them, trained with "
+            "`sentemb distill` to the vectors of the whole model.",
+            encoder_code(name, self.model),
+            rows,
+            citation_of(self.loss),
+            self.config.base,
+            tags=ENCODER_TAGS,
+        ).text()

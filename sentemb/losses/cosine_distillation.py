@@ -1,0 +1,60 @@
+"""Regression of an encoder's vectors to a teacher's."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from torch import Tensor, nn
+from torch.nn.functional import cosine_similarity
+
+from sentemb.errors import InputError
+from sentemb.losses.base import EncoderLoss
+
+
+class CosineDistillationLoss(EncoderLoss):
+    """Brings the vector of each text to the direction of its teacher's (after Reimers and Gurevych, 2020).
+
+    With h_i the vector of text i and t_i the teacher's::
+
+        loss = mean_i ( 1 - cos(h_i, t_i) )
+
+    The paper takes the squared distance, which for vectors of length 1 is twice as much. The cosine leaves
+    lengths free: a teacher that does not normalise can be compared by cosine all the same.
+
+    Inputs:
+        text; labels: the teacher's vectors, `(b, d)`.
+
+    Args:
+        model: The encoder to train.
+
+    Raises:
+        InputError: Labels are missing or have another shape than the vectors.
+
+    Example:
+        >>> rows = Dataset.from_dict({"text": texts, "label": teacher.encode(texts).tolist()})
+        >>> trainer = SentembTrainer(model=student, train_dataset=rows, loss=CosineDistillationLoss(student))
+
+    Reference:
+        Reimers and Gurevych: Making Monolingual Sentence Embeddings Multilingual using Knowledge
+        Distillation. EMNLP 2020. https://aclanthology.org/2020.emnlp-main.365
+    """
+
+    references: ClassVar[tuple[str, ...]] = ("reimers-gurevych-2020-making",)
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__(model)
+
+    def compute_loss_from_embeddings(self, embeddings: list[Tensor], labels: Tensor | None = None) -> Tensor:
+        """Loss of the vectors of the texts, one tensor `(b, d)`, with the teacher's, `(b, d)`."""
+        name = type(self).__name__
+        if labels is None:
+            raise InputError(f"{name} needs labels", "give the teacher's vectors in a column called label")
+        if len(embeddings) != 1 or embeddings[0].shape != labels.shape:
+            shapes = ", ".join(str(tuple(one.shape)) for one in embeddings)
+            raise InputError(
+                f"{name} has vectors of shape {shapes} and a teacher's of shape {tuple(labels.shape)}",
+                "give one text column, and a student with the teacher's dimension",
+            )
+        (vectors,) = embeddings
+        distances: Tensor = 1 - cosine_similarity(vectors, labels.to(vectors.dtype))
+        return distances.mean()
