@@ -51,6 +51,8 @@ def _enter(target: Callable[..., None], arguments: Any, log: Path, environment: 
     os.dup2(descriptor, 1)
     os.dup2(descriptor, 2)
     os.environ.update(environment)
+    # Only so can it have processes of its own; it is still ended with its parent.
+    multiprocessing.current_process()._config["daemon"] = False  # type: ignore[attr-defined]
     target(*arguments)
 
 

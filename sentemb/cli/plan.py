@@ -33,7 +33,7 @@ def plan(
     ] = None,
     text_column: Annotated[str | None, typer.Option(help="Column of the text.")] = None,
     model: Named = DEFAULT_ENCODER,
-    sample: Annotated[int, typer.Option(min=1, help="Texts that are measured, at most.")] = 20_000,
+    sample: Annotated[int, typer.Option(min=1, max=10**7, help="Texts that are measured, at most.")] = 20_000,
     workers: Annotated[int, typer.Option(min=1, max=256, help="Processes that encode.")] = 1,
     dtype: Annotated[
         Literal["float32", "float16"], typer.Option(help="How vectors are stored between the two steps.")

@@ -29,7 +29,7 @@ def tune(
         typer.Option(help="KEY=VALUE,VALUE,...: learning_rate=2e-5,1e-4 loss_options.heads=2,6; repeat it."),
     ],
     base: Annotated[str | None, typer.Option(help="Base model.")] = None,
-    rows: Annotated[int | None, typer.Option(min=2, help="Train on a stratified subset.")] = None,
+    rows: Annotated[int | None, typer.Option(min=2, max=10**9, help="Train on a stratified subset.")] = None,
     data: Annotated[list[str] | None, typer.Option(help="Such as rule=lacon or paper=scl.")] = None,
     seeds: Seeds = None,
     trials: Annotated[

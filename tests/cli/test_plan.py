@@ -46,6 +46,7 @@ def test_prints_laws_verdict_and_commands(texts: Path, tmp_path: Path, sentemb: 
         (["1e7", "--texts", "absent.txt"], "absent.txt"),
         (["1e7", "--texts", "texts.txt", "--sample", 10], "different texts"),
         (["1e7", "--text-column", "x"], "--texts"),
+        (["1e7", "--texts", "texts.txt", "--sample", 10**9], "--sample"),
         (["1e7", "--memory-budget", "much"], "'much' is no size"),
         (["1e7", "--model", "absent/model/x"], "absent/model/x"),
         (["1e4", "--texts", "texts.txt", "-o", "texts.txt"], "would replace the input"),
