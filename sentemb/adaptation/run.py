@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import torch
 from sentence_transformers.sentence_transformer.modules import StaticEmbedding
 
 from sentemb.adaptation.config import FINISHED, RAW, SETTINGS, STATIC, AdaptConfig
@@ -15,7 +14,7 @@ from sentemb.adaptation.outcome import Adapted
 from sentemb.adaptation.session import AdaptSession
 from sentemb.data.own_documents import OwnDocument, read_own_documents
 from sentemb.modules import is_finished_encoder, load
-from sentemb.pretraining.throughput import choose_dtype
+from sentemb.pretraining.throughput import faster_precision
 from sentemb.training.folder import RunFolder
 from sentemb.training.progress import ConsoleProgress, without_upstream_bars
 from sentemb.training.ranks import refuse_several
@@ -68,7 +67,8 @@ def adapt(
         if isinstance(documents, str | Path)
         else documents
     )
-    values = {**SETTINGS[kind], "precision": _precision(kind)}
+    # Token vectors are looked up, not multiplied.
+    values = {**SETTINGS[kind], "precision": "float32" if kind == STATIC else faster_precision()}
     values["batch_size"] = min(values["batch_size"], most_pairs_of_a_batch(len(read)))
     values |= given
     source = str(documents) if isinstance(documents, str | Path) else f"{len(documents)} documents"
@@ -87,10 +87,3 @@ def kind_of_base(base: str) -> str:
     if not is_finished_encoder(base):
         return RAW
     return STATIC if isinstance(load(base)[0], StaticEmbedding) else FINISHED
-
-
-def _precision(kind: str) -> str:
-    """The one that this machine multiplies faster in; token vectors are not multiplied."""
-    device = torch.accelerator.current_accelerator() or torch.device("cpu")
-    slow = kind == STATIC or choose_dtype("auto", device) is torch.float32
-    return "float32" if slow else "bfloat16"

@@ -96,6 +96,8 @@ def _layered(
     for name in ("device", "cache_dir"):
         if getattr(options, name) is not None:
             raise InputError(f"--{name.replace('_', '-')} is for static students", "leave it or --layers out")
+    if options.precision != "float32":
+        raise InputError("--precision is for static students", "leave it or --layers out")
     from sentemb.compression import distill_layers
     from sentemb.encoding import load_encoder
     from sentemb.training.outcome import Interrupted

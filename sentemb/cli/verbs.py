@@ -49,7 +49,7 @@ VERBS: dict[str, Verb | Group] = {
     "report": Verb("report:report", "Make tables, figures and comparisons of records."),
     "compress": Verb("compress:compress", "Price smaller and faster forms of a model, and write one."),
     "card": Verb("card:card", "Write recorded results into the model card of a folder."),
-    "distill": Verb("distill:distill", "Make a small, fast static student of an encoder."),
+    "distill": Verb("distill:distill", "Make a smaller, faster student of an encoder."),
     "plan": Verb("plan:plan", "Say what many texts will take: hours, bytes, commands."),
     "encode": Verb("encode:encode", "Encode a corpus of any size into files."),
     "serve": Verb("serve:serve", "Serve models and indexes over HTTP, with a search page."),

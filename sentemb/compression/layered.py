@@ -6,12 +6,10 @@ import shutil
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import torch
-
 from sentemb.compression.distillation import Agreement
 from sentemb.compression.layered_session import LayeredConfig, LayeredSession
 from sentemb.data.own_documents import read_own_documents
-from sentemb.pretraining.throughput import choose_dtype
+from sentemb.pretraining.throughput import faster_precision
 from sentemb.training.folder import RunFolder
 from sentemb.training.progress import ConsoleProgress, without_upstream_bars
 from sentemb.training.ranks import refuse_several
@@ -24,7 +22,7 @@ class LayeredStudent(NamedTuple):
         output: Its folder.
         agreement: On the held-out texts.
         before: Mean cosine with the teacher on them before the first step.
-        held_out: How many texts those are.
+        held_out: These texts.
     """
 
     output: Path
@@ -69,11 +67,8 @@ def distill_layers(
     """
     refuse_several("distillation")
     given = {name: value for name, value in settings.items() if value is not None}
-    device = torch.accelerator.current_accelerator() or torch.device("cpu")
-    faster = "float32" if choose_dtype("auto", device) is torch.float32 else "bfloat16"
-    config = LayeredConfig(
-        base=teacher, texts=str(texts), output=str(output), layers=layers, **{"precision": faster, **given}
-    )
+    values = {"precision": faster_precision(), **given}
+    config = LayeredConfig(base=teacher, texts=str(texts), output=str(output), layers=layers, **values)
     config.check_single_seed("distill")
     RunFolder(Path(config.output)).check(config, resume=resume)
     documents = read_own_documents(texts, text_column=config.text_column, data_dir=config.data_dir)

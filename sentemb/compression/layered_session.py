@@ -67,7 +67,7 @@ class LayeredConfig(EncoderConfig):
     stopping: Literal["drops", "patience", "none"] = Field("none", description="Stopping rule.")
     stopping_limit: int = Field(1, ge=1, description="The count at which the rule stops.")
     use_last: bool = Field(False, description="Keep the last weights, not the best.")
-    seeds: Seeds = Field((0,), description="Of texts, order and dropout.")
+    seeds: Seeds = Field((0,), description="Of texts and their order.")
 
 
 class TeacherCosine(BaseEvaluator):

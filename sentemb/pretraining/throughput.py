@@ -37,6 +37,12 @@ def choose_dtype(precision: Precision, device: torch.device) -> torch.dtype:
     return max(rates, key=lambda dtype: rates[dtype])
 
 
+def faster_precision() -> Literal["float32", "bfloat16"]:
+    """The precision of training in which this machine multiplies faster."""
+    device = torch.accelerator.current_accelerator() or torch.device("cpu")
+    return "float32" if choose_dtype("auto", device) is torch.float32 else "bfloat16"
+
+
 def operations_per_token(model: PreTrainedModel, length: int, masked_share: float) -> float:
     """Matrix-product operations of a training step, forward and backward, per token.
 

@@ -37,8 +37,12 @@ def test_layers_are_distilled_by_the_same_verb(tmp_path: Path, tiny_bert: Path, 
     texts = tmp_path / "texts.txt"
     texts.write_text("\n".join(make_sentences(900, seed=3)))
     arguments = [tiny_bert, "--texts", texts, "-o", tmp_path / "out", "--layers", 1, "--pooling", "mean"]
-    for wrong, said in (("--dimension", "--dimension is for static"), ("--cache-dir", "--cache-dir is for")):
-        code, _, err = sentemb("distill", *arguments, wrong, 64)
+    for wrong, said in (
+        (["--dimension", 64], "--dimension is for static"),
+        (["--cache-dir", tmp_path / "kept"], "--cache-dir is for static"),
+        (["--precision", "reduced"], "--precision is for static"),
+    ):
+        code, _, err = sentemb("distill", *arguments, *wrong)
         assert (code, err.count("\n")) == (2, 1)
         assert said in err
     code, out, err = sentemb("distill", *arguments, "--steps", 4)
