@@ -95,6 +95,12 @@ class View:
             )
         return self.manifest.language
 
+    @property
+    def _one_each(self) -> bool:
+        """Whether each document has one text that no other has: a build then gives both the same number."""
+        facts = self.manifest
+        return facts.living is None and not facts.long and facts.documents == facts.vectors
+
     def newest(self) -> View:
         """The state of now; a folder that holds another index, or none, does not concern this one."""
         if self.folder is None:
@@ -174,7 +180,8 @@ class View:
             with self.store.reading():
                 if self.store.version() != self.version:
                     return None
-                owners = self.store.owners({text for _, row in rows for text in row if text >= 0}, k, where)
+                texts_found = {text for _, row in rows for text in row if text >= 0}
+                owners = None if self._one_each else self.store.owners(texts_found, k, where)
             short = []
             for query, row in zip(left.tolist(), rows, strict=True):
                 ranked[query] = _best(*row, owners, k)
@@ -246,8 +253,12 @@ class View:
         return self.segments.rows(np.array(self.store.numbers_of(texts), dtype=np.int64))
 
 
-def _best(scores: list[float], texts: list[int], owners: dict[int, list[int]], k: int) -> list[Ranked]:
-    """The documents of texts, best first; each by the best of its texts."""
+def _best(
+    scores: list[float], texts: list[int], owners: dict[int, list[int]] | None, k: int
+) -> list[Ranked]:
+    """The documents of texts, best first; each by the best of its texts. None: their numbers are the same."""
+    if owners is None:
+        return [Ranked(score, text, text) for score, text in zip(scores[:k], texts, strict=False) if text >= 0]
     found: dict[int, Ranked] = {}
     for score, text in zip(scores, texts, strict=True):
         for document in owners.get(text, ()):
