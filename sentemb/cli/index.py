@@ -1,37 +1,28 @@
-"""`sentemb index`: build and search a semantic index."""
+"""`sentemb index search` and `info`; and what all verbs of an index share."""
 
 from __future__ import annotations
 
-import itertools
 import json
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
+from typing import TYPE_CHECKING, Annotated, Literal, cast
 
 import typer
 
-from sentemb._files import read_json, refuse_output_over_input
-from sentemb.cli.console import next_step, progress_bar, say, show
+from sentemb._files import read_json
+from sentemb.cli.console import next_step, say, show
 from sentemb.cli.options import (
-    DEFAULT_ENCODER,
     AsJson,
-    EncoderOptions,
-    Named,
-    OutputFolder,
-    Overwrite,
-    grouped,
 )
 from sentemb.errors import InputError
-from sentemb.search.prepared import OVERLAP
 
 if TYPE_CHECKING:
-    from sentemb.search import Hit, Manifest, SearchIndex
+    from sentemb.search import Hit, Manifest
     from sentemb.search.calibration import Calibration
     from sentemb.search.view import View
 
-_Make = Callable[[Callable[[str, int, int], None], Mapping[str, Any]], "SearchIndex"]
 IndexFolder = Annotated[Path, typer.Argument(help="Index folder.")]
 IndexPlace = Annotated[str, typer.Argument(help="Index folder, or lancedb:URI.")]
 NewKind = Annotated[
@@ -60,105 +51,6 @@ _FATES = {
 }
 _COUNTS = ("documents", "vectors", "left_out", "split", "cut")
 _EFFORT = {"flat": "", "hnsw": ", efSearch {}", "ivfpq": ", nprobe {}"}
-
-
-@grouped
-def build(
-    data: Annotated[
-        str, typer.Argument(help="File, folder, hub id, catalogue name, or what sentemb encode made.")
-    ],
-    output: OutputFolder,
-    options: EncoderOptions,
-    model: Named = DEFAULT_ENCODER,
-    text_column: Annotated[str | None, typer.Option(help="Column to encode.")] = None,
-    id_column: Annotated[str | None, typer.Option(help="Column with unique ids; else positions.")] = None,
-    kind: Annotated[
-        Literal["auto", "flat", "hnsw", "ivfpq"], typer.Option(help="By size by default.")
-    ] = "auto",
-    metric: Annotated[Literal["cosine", "dot"], typer.Option(help="How vectors are compared.")] = "cosine",
-    memory_budget: Annotated[
-        str | None, typer.Option(help="Memory the index may take, such as 500MB; auto keeps within 2GiB.")
-    ] = None,
-    language: Annotated[
-        str, typer.Option(help="Code of the documents' language, for keyword search: en, de; by words.")
-    ] = "auto",
-    truncate: TruncateOption = "split",
-    overlap: Annotated[
-        float, typer.Option(help="Share of a passage that the next one may repeat, in whole sentences.")
-    ] = OVERLAP,
-    overwrite: Overwrite = False,
-) -> None:
-    """Encode documents and index them; run the same command again to resume an interrupted build."""
-    from sentemb.search.folder import check_output
-    from sentemb.search.keywords import check_language
-    from sentemb.search.plan import parse_bytes
-    from sentemb.search.truncation import check_truncation
-    from sentemb.search.work import work_folder
-
-    budget = None if memory_budget is None else parse_bytes(memory_budget)
-    check_language(language)
-    check_truncation(truncate, overlap)
-    check_output(output, overwrite=overwrite)
-    refuse_output_over_input(output, [data, model], cache=options.cache_dir)
-    with work_folder(output.absolute().parent / f".{output.name}.building", announce=say) as work_dir:
-        wanted: dict[str, Any] = {
-            "kind": kind,
-            "metric": metric,
-            "memory_budget": budget,
-            "language": language,
-            "work_dir": work_dir,
-        }
-        if (Path(data) / "shards.json").is_file():
-            _refuse_for_vectors({"--text-column": text_column, "--id-column": id_column})
-            make = _of_vectors(data, None if model == DEFAULT_ENCODER else model)
-        else:
-            wanted |= {"truncate": truncate, "overlap": overlap}
-            make = _of_documents(data, text_column, id_column, model, options)
-        with progress_bar() as bar:
-            index = make(bar, wanted)
-            bar(STAGES["weigh"], 0, 1)
-            index.fit()
-        index.save(output, overwrite=overwrite)
-    show_facts(output, index.manifest)
-    next_step(f'sentemb index search {output} "..."')
-
-
-def _of_documents(
-    data: str, text_column: str | None, id_column: str | None, model: str, options: EncoderOptions
-) -> _Make:
-    """An index of documents that are encoded."""
-    from sentemb.search import EncoderSource, SearchIndex, read_documents
-
-    documents = read_documents(data, text_column=text_column, id_column=id_column, data_dir=options.data_dir)
-    # Before the model is loaded: a missing file or column must not cost a minute.
-    first = list(itertools.islice(documents, 1))
-    source = EncoderSource(model, options.pooling, options.precision, options.max_length)
-    encoder = source.load(device=options.device, cache_dir=options.cache_dir, data_dir=options.data_dir)
-
-    def make(bar: Callable[[str, int, int], None], wanted: Mapping[str, Any]) -> SearchIndex:
-        every = itertools.chain(first, documents)
-        return SearchIndex.build(every, encoder, source=source, progress=by_stage(bar), **wanted)
-
-    return make
-
-
-def _of_vectors(data: str, moved: str | None) -> _Make:
-    """An index of what was encoded before."""
-    from sentemb.encoding.shards import ShardFolder
-    from sentemb.search.stored import index_shards
-
-    shards = ShardFolder(data)
-
-    def make(bar: Callable[[str, int, int], None], wanted: Mapping[str, Any]) -> SearchIndex:
-        return index_shards(shards, moved, progress=by_stage(bar, COMPACTING), **wanted)
-
-    return make
-
-
-def _refuse_for_vectors(given: Mapping[str, object]) -> None:
-    for option, value in given.items():
-        if value is not None:
-            raise InputError(f"{option} is for documents, and these are vectors", f"leave {option} out")
 
 
 def search(

@@ -91,7 +91,7 @@ VERBS: dict[str, Verb | Group] = {
     "index": Group(
         "Build, change and search a semantic index.",
         {
-            "build": Verb("index:build", "Encode documents and index them."),
+            "build": Verb("index_build:build", "Encode documents and index them."),
             "add": Verb("index_changes:add", "Encode more documents and add them."),
             "update": Verb("index_changes:update", "Replace documents by their ids, or add them."),
             "delete": Verb("index_changes:delete", "Delete documents by their ids."),

@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.ipc
 
 from sentemb._files import new_file, read_json, sha256_of, write_json
-from sentemb.encoding.encoder import Vectors
+from sentemb.encoding.encoder import TextEncoder, Vectors
 from sentemb.errors import InputError
 
 MANIFEST, BEGUN, SET_ASIDE, SHARDS = "shards.json", "begun.json", "set-aside.jsonl", "shard-*.arrow"
@@ -163,6 +163,17 @@ class ShardFolder:
         """The shards, in the order of their rows."""
         return [self.path / file for file, _, _ in self._shards]
 
+    @property
+    def rows(self) -> list[int]:
+        """How many rows each shard has."""
+        return [rows for _, rows, _ in self._shards]
+
+    @property
+    def content(self) -> str:
+        """A digest of all rows and of what their vectors depend on."""
+        names = " ".join(file for file, _, _ in self._shards)
+        return blake2b(names.encode(), digest_size=16).hexdigest()
+
     def verify(self) -> None:
         """Compare every shard with its checksum.
 
@@ -174,11 +185,25 @@ class ShardFolder:
             if not path.is_file() or sha256_of(path) != checksum:
                 raise InputError(f"{path} is missing or does not match its checksum", "encode again")
 
-    def batches(self, size: int = _AT_ONCE) -> Iterator[Batch]:
+    def check_encoder(self, encoder: TextEncoder) -> None:
+        """Refuse an encoder that did not make the vectors.
+
+        Raises:
+            InputError: It is another.
+        """
+        if encoder.fingerprint != self.settings.fingerprint:
+            raise InputError(
+                f"{self.path} was encoded with {self.settings.name} ({self.settings.fingerprint[:12]}), "
+                f"the encoder given is {encoder.name} ({encoder.fingerprint[:12]})",
+                "give the encoder of the vectors, with its pooling and length",
+            )
+
+    def batches(self, size: int = _AT_ONCE, *, shard: int | None = None) -> Iterator[Batch]:
         """Read the rows in their order; memory holds no more than one batch.
 
         Args:
             size: Rows of a batch at most.
+            shard: Read only the one at this place among `files`.
 
         Yields:
             The batches.
@@ -186,10 +211,16 @@ class ShardFolder:
         Raises:
             InputError: A shard is missing or damaged.
         """
-        for path, (_, rows, _) in zip(self.files, self._shards, strict=True):
-            table = _read(path, rows, self.settings)
+        chosen = self._shards if shard is None else self._shards[shard : shard + 1]
+        for file, rows, _ in chosen:
+            table = _read(self.path / file, rows, self.settings)
             for batch in table.to_batches(max_chunksize=size):
                 yield _batch(batch, self.dimension)
+
+
+def is_shard_folder(path: str | Path) -> bool:
+    """Whether `sentemb encode` made a folder, or began to."""
+    return any((Path(path) / name).is_file() for name in (MANIFEST, BEGUN))
 
 
 def write_shard(

@@ -34,7 +34,7 @@ Double = NDArray[np.float64]
 AUTO = "auto"
 _STEMMER = "porter "
 # Texts whose words tell the language of all.
-_SAMPLE = 500
+SAMPLE = 500
 # The index has no copy of the texts: to forget a document it is told the text again.
 _SCHEMA = "CREATE VIRTUAL TABLE keywords USING fts5(text, content='', tokenize=\"{}\")"
 _FILL = f"""
@@ -73,7 +73,7 @@ def write_keywords(path: Path, language: str) -> str:
 
 
 def _sample(connection: sqlite3.Connection) -> Iterable[str]:
-    step = max(1, connection.execute("SELECT COUNT(*) FROM texts").fetchone()[0] // _SAMPLE)
+    step = max(1, connection.execute("SELECT COUNT(*) FROM texts").fetchone()[0] // SAMPLE)
     rows = connection.execute("SELECT text FROM texts WHERE number % ? = 0 ORDER BY number", (step,))
     return (text for (text,) in rows)
 

@@ -1,7 +1,8 @@
 """Documents in a table of LanceDB; the only file that imports it.
 
 A document has one row, or one for each of its passages; the first has its text, metadata and terms. A change
-is one version of the table, which LanceDB writes whole or not at all.
+is one version of the table, which LanceDB writes whole or not at all. A table that is being filled has a note
+beside it, and is no index until that is gone.
 """
 
 from __future__ import annotations
@@ -23,14 +24,16 @@ from sentemb.search.address import SCHEME, in_lancedb
 from sentemb.search.keywords import terms_of
 from sentemb.search.manifest import Manifest
 from sentemb.search.prepared import Prepared
+from sentemb.search.rows import metadata_json
 from sentemb.search.vectors import Numbers
 
 APPROXIMATE_FROM = 50_000
 """Rows from which on vectors get an approximate index; fewer are compared one by one."""
-_NAME = "sentemb"
+_NAME, _NOTE = "sentemb", "sentemb_unfinished"
 _FACTS = b"sentemb"
 _PROBES = 40
 _REFINED = 10  # candidates that are compared by their whole vectors, as a multiple of the limit
+_AT_ONCE = 8192  # rows that are read
 _KEPT = datetime.timedelta(hours=1)  # states that others may still read
 _MANIFEST = TypeAdapter(Manifest)
 Result = TypeVar("Result")
@@ -46,7 +49,12 @@ class LanceTable:
     def __init__(self, address: str) -> None:
         self.address = address
         self._database = _connect(address)
-        if not _has_table(self._database):
+        there = _tables(self._database)
+        if _NOTE in there:
+            raise InputError(
+                f"the index at {address} is not finished", "give the command that was writing it again"
+            )
+        if _NAME not in there:
             raise InputError(
                 f"no index at {address}", "`sentemb index move FOLDER --to lancedb:URI` makes one of a folder"
             )
@@ -71,7 +79,7 @@ class LanceTable:
     def scan(self, columns: Sequence[str], condition: str | None = None) -> Iterator[pa.RecordBatch]:
         """Some columns of the rows, in no particular order."""
         query = self._table.search().select(list(columns))
-        yield from (query if condition is None else query.where(condition)).to_batches(8192)
+        yield from (query if condition is None else query.where(condition)).to_batches(_AT_ONCE)
 
     def read(
         self, columns: Sequence[str], condition: str | None = None, *, numbered: bool = False
@@ -82,7 +90,10 @@ class LanceTable:
 
     def rows(self, ids: Sequence[int], columns: Sequence[str]) -> pa.Table:
         """Rows by LanceDB's ids, in their order."""
-        return self._table.take_row_ids(list(ids)).select(list(columns)).to_arrow()
+        found = self._table.take_row_ids(list(ids)).select(list(columns)).with_row_id().to_arrow()
+        # They come in the order of their ids.
+        order = np.argsort(found["_rowid"].to_numpy())
+        return found.take(order[np.argsort(np.argsort(ids))]).drop(["_rowid"])
 
     def nearest(self, vector: Any, limit: int, columns: Sequence[str], condition: str | None) -> pa.Table:
         """The rows nearest to a vector; with a condition all that meet it are compared."""
@@ -135,16 +146,83 @@ class LanceTable:
         return schema_of(self.facts)
 
 
+class Filling:
+    """A table that is being filled, by one process or several; it is no index until `finish`.
+
+    Args:
+        address: As of `LanceTable`.
+        facts: What is known of the index.
+        what: Tells what it is filled with: only who fills it with the same goes on with an unfinished table.
+
+    Raises:
+        InputError: There is a finished index, or an unfinished one of something else.
+    """
+
+    def __init__(self, address: str, facts: Manifest, what: str) -> None:
+        self._database = _connect(address)
+        self._facts = facts
+        there = _tables(self._database)
+        if _NAME in there and _NOTE not in there:
+            raise InputError(f"{address} already holds an index", "move to another place, or remove it first")
+        begun = _noted(self._database) if _NOTE in there else None
+        if begun not in (None, what):
+            raise InputError(
+                f"{address} holds an unfinished index of something else",
+                "finish it by the command that began it, or remove it and choose again",
+            )
+        self.resumed = begun is not None and _NAME in there
+        if begun is None:
+            note = pa.schema([pa.field("note", pa.string())], metadata={_FACTS: what.encode()})
+            self._database.drop_table(_NOTE, ignore_missing=True)
+            self._database.create_table(_NOTE, schema=note)
+        if not self.resumed:
+            self.restart()
+
+    def restart(self) -> None:
+        """Begin with no rows."""
+        self._database.drop_table(_NAME, ignore_missing=True)
+        self._database.create_table(_NAME, schema=schema_of(self._facts))
+
+    def counts(self, ends: Sequence[int]) -> list[int]:
+        """How many documents there are between bounds of their numbers, which rise from the first end on."""
+        found = np.zeros(len(ends), dtype=np.int64)
+        query = self._database.open_table(_NAME).search().select(["document"])
+        for batch in query.to_batches(_AT_ONCE):
+            parts = np.searchsorted(ends, batch["document"].to_numpy(), side="right")
+            found += np.bincount(parts, minlength=len(ends))
+        counts: list[int] = found.tolist()
+        return counts
+
+    def remove(self, start: int, stop: int) -> None:
+        """Take the documents with some numbers out."""
+        self._database.open_table(_NAME).delete(f"document >= {start} AND document < {stop}")
+
+    def finish(self) -> None:
+        """Index the rows; from here on it is an index."""
+        _index(self._database.open_table(_NAME))
+        self._database.drop_table(_NOTE)
+
+    def drop(self) -> None:
+        """Leave nothing."""
+        for name in (_NAME, _NOTE):
+            self._database.drop_table(name, ignore_missing=True)
+
+
+def fill(address: str, facts: Manifest, batches: Iterable[pa.RecordBatch]) -> None:
+    """Add rows to a table that is being filled, in one version."""
+    streamed(schema_of(facts), batches, _connect(address).open_table(_NAME).add)
+
+
 def create(address: str, facts: Manifest, batches: Iterable[pa.RecordBatch]) -> None:
-    """Make a table of rows and index it; a failure leaves none."""
-    database = _connect(address)
-    if _has_table(database):
-        raise InputError(f"{address} already holds an index", "move to another place, or remove it first")
-    schema = schema_of(facts)
+    """Make a table of rows and index it; a failure leaves none, and after a kill it is no index."""
+    filling = Filling(address, facts, "move")
     try:
-        _index(streamed(schema, batches, lambda reader: database.create_table(_NAME, reader, schema=schema)))
+        if filling.resumed:
+            filling.restart()
+        fill(address, facts, batches)
+        filling.finish()
     except BaseException:
-        database.drop_table(_NAME, ignore_missing=True)
+        filling.drop()
         raise
 
 
@@ -198,7 +276,7 @@ def batch_of(facts: Manifest, documents: Sequence[Prepared], first: int, vectors
         spans = one.spans or ((None, None),)
         for part, (start, stop) in enumerate(spans):
             row = [f"{key}#{part}", key, number, part, start, stop, one.cut]
-            whole = [one.document.text, json.dumps(dict(one.document.metadata)), _spelled(counts)]
+            whole = [one.document.text, metadata_json(one.document) or "{}", _spelled(counts)]
             for name, value in zip(columns, row + (whole if part == 0 else [None] * 3), strict=True):
                 columns[name].append(value)
     schema = schema_of(facts)
@@ -270,8 +348,19 @@ def _connect(address: str) -> Any:
         raise InputError(f"LanceDB cannot open {place}: {error}") from error
 
 
-def _has_table(database: Any) -> bool:
+def _tables(database: Any) -> set[str]:
     page = database.list_tables()
-    while _NAME not in page.tables and page.page_token:
+    found = set(page.tables)
+    while page.page_token:
         page = database.list_tables(page_token=page.page_token)
-    return _NAME in page.tables
+        found.update(page.tables)
+    return found
+
+
+def _noted(database: Any) -> str | None:
+    """What a table is being filled with; None where a kill left no whole note, and so no rows either."""
+    try:
+        metadata = database.open_table(_NOTE).schema.metadata
+    except (OSError, RuntimeError, ValueError):
+        return None
+    return str((metadata or {}).get(_FACTS, b"").decode())

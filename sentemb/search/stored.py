@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from sentemb.encoding.encoder import TextEncoder, Vectors
-from sentemb.encoding.shards import ShardFolder
+from sentemb.encoding.shards import Batch, ShardFolder
 from sentemb.errors import InputError
 from sentemb.search.documents import Document, as_documents
 from sentemb.search.encoders import facts_of
@@ -51,12 +51,7 @@ def index_shards(
     Raises:
         InputError: A damaged folder, another encoder, an id given twice, or nothing fits the budget.
     """
-    if metric not in ("cosine", "dot"):
-        raise InputError(f"unknown metric {metric!r}", "choose cosine or dot")
-    check_language(language)
-    shards.verify()
-    source = source_of(shards, None if encoder is None else str(encoder))
-    loaded = source.load()
+    source, loaded = checked_encoder(shards, encoder, metric=metric, language=language)
     stored = StoredVectors(shards, loaded)
     return SearchIndex.of_prepared(
         map(Prepared, as_documents(stored_documents(shards))),
@@ -73,25 +68,29 @@ def index_shards(
     )
 
 
+def checked_encoder(
+    shards: ShardFolder, encoder: str | Path | None, *, metric: str, language: str
+) -> tuple[EncoderSource, TextEncoder]:
+    """Check the options of an index and every byte of a folder, and load the encoder that made it."""
+    if metric not in ("cosine", "dot"):
+        raise InputError(f"unknown metric {metric!r}", "choose cosine or dot")
+    check_language(language)
+    shards.verify()
+    source = source_of(shards, None if encoder is None else str(encoder))
+    loaded = source.load()
+    shards.check_encoder(loaded)
+    return source, loaded
+
+
 class StoredVectors:
     """An encoder that takes the vectors of texts from shards, in whose order they are asked for.
 
     Args:
         shards: The folder.
-        encoder: The encoder of queries, which must be the one of the folder.
-
-    Raises:
-        InputError: It is another.
+        encoder: The encoder that made it.
     """
 
     def __init__(self, shards: ShardFolder, encoder: TextEncoder) -> None:
-        settings = shards.settings
-        if encoder.fingerprint != settings.fingerprint:
-            raise InputError(
-                f"{shards.path} was encoded with {settings.name} ({settings.fingerprint[:12]}), "
-                f"the encoder given is {encoder.name} ({encoder.fingerprint[:12]})",
-                "give the encoder of the vectors, with its pooling and length",
-            )
         self.name, self.fingerprint, self.dimension = encoder.name, encoder.fingerprint, encoder.dimension
         self._shards, self._encoder = shards, encoder
         self._rows = _rows(shards)
@@ -119,8 +118,13 @@ class StoredVectors:
 def stored_documents(shards: ShardFolder) -> Iterator[Document]:
     """The documents of a folder of shards."""
     for batch in shards.batches():
-        for identifier, text, metadata in zip(batch.ids, batch.texts, batch.metadata, strict=True):
-            yield Document(text, identifier, metadata, f"{shards.path}: {identifier!r}")
+        yield from documents_of(batch, shards)
+
+
+def documents_of(batch: Batch, shards: ShardFolder) -> Iterator[Document]:
+    """The documents of some rows of a folder."""
+    for identifier, text, metadata in zip(batch.ids, batch.texts, batch.metadata, strict=True):
+        yield Document(text, identifier, metadata, f"{shards.path}: {identifier!r}")
 
 
 def source_of(shards: ShardFolder, model: str | None = None) -> EncoderSource:

@@ -53,6 +53,41 @@ def test_an_index_lives_in_lancedb(sentemb: Any, folder: Path, tmp_path: Path) -
         assert code == 2 and message in err and err.count("\n") == 1
 
 
+def test_lancedb_is_filled_from_vectors(sentemb: Any, tmp_path: Path) -> None:
+    pytest.importorskip("lancedb", reason="lancedb is not installed")
+    texts, vectors, address = tmp_path / "texts.txt", tmp_path / "vectors", f"lancedb:{tmp_path / 'lance'}"
+    texts.write_text("a cat sat\ntwo dogs run\na bird\n")
+    assert sentemb("encode", texts, "-o", vectors, "--shard-size", 2)[0] == 0
+    unfinished = tmp_path / "unfinished"
+    unfinished.mkdir()
+    (unfinished / "begun.json").write_text("{}")
+    for arguments, message in (
+        ((texts,), f"{texts} is no folder of vectors, which LanceDB is filled from"),
+        ((tmp_path / "none",), "none is no folder of vectors"),
+        ((unfinished,), "holds no finished vectors"),
+        ((vectors, "--model", "bert-mini"), "was encoded with static-mini"),
+        ((vectors, "--kind", "flat"), "--kind is not for LanceDB"),
+        ((vectors, "--memory-budget", "1GB"), "--memory-budget is not for LanceDB"),
+        ((vectors, "--overwrite"), "--overwrite is not for LanceDB"),
+        ((vectors, "--id-column", "x"), "--id-column is for documents"),
+    ):
+        code, _, err = sentemb("index", "build", *arguments, "-o", address)
+        assert code == 2 and message in err and err.count("\n") == 1
+        assert not (tmp_path / "lance").exists()
+    code, out, err = sentemb("index", "build", vectors, "--output", address)
+    assert (code, out) == (0, f"{address}: 3 documents, 3 vectors\n")
+    assert f"next: sentemb index search {address}" in err
+    assert '"id": 1' in sentemb("index", "search", address, "dogs", "-k", 1, "--json")[1]
+    code, _, err = sentemb("index", "build", vectors, "--output", address)
+    assert (code, f"{address} already holds an index" in err) == (2, True)
+    code, _, err = sentemb("index", "build", vectors, "--output", tmp_path / "index", "--workers", 2)
+    assert (code, "--workers is for LanceDB" in err) == (2, True)
+    with (next(vectors.glob("*.arrow"))).open("r+b") as file:
+        file.write(b"damaged")
+    code, _, err = sentemb("index", "build", vectors, "--output", f"{address}-2")
+    assert (code, "does not match its checksum" in err) == (2, True)
+
+
 def test_without_lancedb_one_line_names_the_extra(folder: Path, tmp_path: Path) -> None:
     for arguments in (("index", "info", f"lancedb:{tmp_path}"), ("index", "info", str(folder))):
         done = subprocess.run(

@@ -1,0 +1,171 @@
+"""`sentemb index build`: an index of documents, or of what `sentemb encode` made."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from sentemb._files import refuse_output_over_input
+from sentemb.cli.console import next_step, progress_bar, say
+from sentemb.cli.index import COMPACTING, STAGES, TruncateOption, by_stage, show_facts
+from sentemb.cli.options import DEFAULT_ENCODER, EncoderOptions, Named, Overwrite, grouped
+from sentemb.errors import InputError
+from sentemb.search.prepared import OVERLAP
+
+if TYPE_CHECKING:
+    from sentemb.search import SearchIndex
+
+_Make = Callable[[Callable[[str, int, int], None], Mapping[str, Any]], "SearchIndex"]
+_FILLING = COMPACTING | {"resume": "finding what is written", "index": "writing", "train": "indexing"}
+
+
+@grouped
+def build(
+    data: Annotated[
+        str, typer.Argument(help="File, folder, hub id, catalogue name, or what sentemb encode made.")
+    ],
+    output: Annotated[
+        str,
+        typer.Option("--output", "-o", help="Folder to make; or lancedb:URI, of what sentemb encode made."),
+    ],
+    options: EncoderOptions,
+    model: Named = DEFAULT_ENCODER,
+    text_column: Annotated[str | None, typer.Option(help="Column to encode.")] = None,
+    id_column: Annotated[str | None, typer.Option(help="Column with unique ids; else positions.")] = None,
+    kind: Annotated[
+        Literal["auto", "flat", "hnsw", "ivfpq"], typer.Option(help="By size by default.")
+    ] = "auto",
+    metric: Annotated[Literal["cosine", "dot"], typer.Option(help="How vectors are compared.")] = "cosine",
+    memory_budget: Annotated[
+        str | None, typer.Option(help="Memory the index may take, such as 500MB; auto keeps within 2GiB.")
+    ] = None,
+    language: Annotated[
+        str, typer.Option(help="Code of the documents' language, for keyword search: en, de; by words.")
+    ] = "auto",
+    truncate: TruncateOption = "split",
+    overlap: Annotated[
+        float, typer.Option(help="Share of a passage that the next one may repeat, in whole sentences.")
+    ] = OVERLAP,
+    workers: Annotated[int, typer.Option(min=1, max=256, help="Processes that write to LanceDB.")] = 1,
+    overwrite: Overwrite = False,
+) -> None:
+    """Encode documents and index them; run the same command again to resume an interrupted build."""
+    from sentemb.encoding.shards import is_shard_folder
+    from sentemb.search.address import in_lancedb
+    from sentemb.search.folder import check_output
+    from sentemb.search.keywords import check_language
+    from sentemb.search.plan import parse_bytes
+    from sentemb.search.truncation import check_truncation
+    from sentemb.search.work import work_folder
+
+    budget = None if memory_budget is None else parse_bytes(memory_budget)
+    check_language(language)
+    check_truncation(truncate, overlap)
+    encoded = is_shard_folder(data)
+    if encoded:
+        _refuse("is for documents, and these are vectors", text_column=text_column, id_column=id_column)
+    if in_lancedb(output):
+        _refuse(
+            "is not for LanceDB",
+            kind=None if kind == "auto" else kind,
+            memory_budget=memory_budget,
+            overwrite=overwrite or None,
+        )
+        if not encoded:
+            raise InputError(
+                f"{data} is no folder of vectors, which LanceDB is filled from",
+                f"make it first: sentemb encode {data} --output VECTORS",
+            )
+        _fill(data, output, None if model == DEFAULT_ENCODER else model, metric, language, workers)
+        return
+    _refuse("is for LanceDB", workers=workers if workers > 1 else None)
+    folder = Path(output)
+    check_output(folder, overwrite=overwrite)
+    refuse_output_over_input(folder, [data, model], cache=options.cache_dir)
+    with work_folder(folder.absolute().parent / f".{folder.name}.building", announce=say) as work_dir:
+        wanted: dict[str, Any] = {
+            "kind": kind,
+            "metric": metric,
+            "memory_budget": budget,
+            "language": language,
+            "work_dir": work_dir,
+        }
+        if encoded:
+            make = _of_vectors(data, None if model == DEFAULT_ENCODER else model)
+        else:
+            wanted |= {"truncate": truncate, "overlap": overlap}
+            make = _of_documents(data, text_column, id_column, model, options)
+        with progress_bar() as bar:
+            index = make(bar, wanted)
+            bar(STAGES["weigh"], 0, 1)
+            index.fit()
+        index.save(folder, overwrite=overwrite)
+    show_facts(folder, index.manifest)
+    next_step(f'sentemb index search {folder} "..."')
+
+
+def _of_documents(
+    data: str, text_column: str | None, id_column: str | None, model: str, options: EncoderOptions
+) -> _Make:
+    """An index of documents that are encoded."""
+    from sentemb.search import EncoderSource, SearchIndex, read_documents
+
+    documents = read_documents(data, text_column=text_column, id_column=id_column, data_dir=options.data_dir)
+    # Before the model is loaded: a missing file or column must not cost a minute.
+    first = list(itertools.islice(documents, 1))
+    source = EncoderSource(model, options.pooling, options.precision, options.max_length)
+    encoder = source.load(device=options.device, cache_dir=options.cache_dir, data_dir=options.data_dir)
+
+    def make(bar: Callable[[str, int, int], None], wanted: Mapping[str, Any]) -> SearchIndex:
+        every = itertools.chain(first, documents)
+        return SearchIndex.build(every, encoder, source=source, progress=by_stage(bar), **wanted)
+
+    return make
+
+
+def _of_vectors(data: str, moved: str | None) -> _Make:
+    """An index of what was encoded before."""
+    from sentemb.encoding.shards import ShardFolder
+    from sentemb.search.stored import index_shards
+
+    shards = ShardFolder(data)
+
+    def make(bar: Callable[[str, int, int], None], wanted: Mapping[str, Any]) -> SearchIndex:
+        return index_shards(shards, moved, progress=by_stage(bar, COMPACTING), **wanted)
+
+    return make
+
+
+def _fill(
+    data: str, address: str, moved: str | None, metric: Literal["cosine", "dot"], language: str, workers: int
+) -> None:
+    """Write what was encoded before to LanceDB."""
+    from sentemb.encoding.shards import ShardFolder
+    from sentemb.search.fill import fill_lancedb
+
+    shards = ShardFolder(data)
+    with progress_bar() as bar:
+        manifest = fill_lancedb(
+            shards,
+            address,
+            moved,
+            metric=metric,
+            language=language,
+            workers=workers,
+            progress=by_stage(bar, _FILLING),
+            say=say,
+        )
+    typer.echo(f"{address}: {manifest.documents:,} documents, {manifest.vectors:,} vectors")
+    next_step(f'sentemb index search {address} "..."')
+
+
+def _refuse(why: str, **given: object) -> None:
+    """Refuse options that were given and do not fit."""
+    for name, value in given.items():
+        if value is not None:
+            option = f"--{name.replace('_', '-')}"
+            raise InputError(f"{option} {why}", f"leave {option} out")
