@@ -21,6 +21,7 @@ from sentemb.cli.options import (
     split_names,
     split_seeds,
 )
+from sentemb.errors import InputError
 
 if TYPE_CHECKING:
     from sentemb.encoding import TextEncoder
@@ -155,6 +156,10 @@ def retrieval(
         ),
     ] = False,
     runs: Annotated[Path | None, typer.Option(help="Folder for what was found, as runs of TREC.")] = None,
+    vectors: Annotated[
+        Path | None,
+        typer.Option(help="The documents' vectors, as of sentemb encode; of one set and one model."),
+    ] = None,
 ) -> None:
     """Score search on judged queries: graded NDCG@10, MRR@10, MAP, recall, precision and hits.
 
@@ -164,9 +169,13 @@ def retrieval(
     """
     from functools import cache, partial
 
+    from sentemb.encoding.shards import ShardFolder
     from sentemb.evaluation.retrieval.named import model_of, searcher_of
     from sentemb.evaluation.runner.run import shared_vectors
 
+    stored = None if vectors is None else ShardFolder(vectors)
+    if stored is not None and (sets is None or len(split_names(sets)) != 1):
+        raise InputError("--vectors are those of one set", "name it by --sets")
     with ExitStack() as stack:
         # Vectors are shared by MODEL and hybrid:MODEL.
         @cache
@@ -179,7 +188,7 @@ def retrieval(
             ["retrieval"],
             options,
             needed=[model for model in map(model_of, models) if model is not None],
-            load=partial(searcher_of, load=load),
+            load=partial(searcher_of, load=load, stored=stored),
             folders=[runs],
             sets=None if sets is None else split_names(sets),
             judged=split,

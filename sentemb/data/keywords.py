@@ -65,3 +65,22 @@ def bm25_idf(documents: int, holding: npt.ArrayLike) -> npt.NDArray[np.float64]:
     """What having a term is worth, by how many of the documents have it; as in SQLite never below 1e-6."""
     holding = np.asarray(holding)
     return np.maximum(np.log((documents - holding + 0.5) / (holding + 0.5)), _LEAST_IDF)
+
+
+def varints(data: bytes) -> npt.NDArray[np.int64]:
+    """SQLite's integers of varying length: seven bits a byte, the highest first, the last below 128.
+
+    Args:
+        data: Any number of them.
+
+    Returns:
+        The integers.
+    """
+    found = np.frombuffer(data, dtype=np.uint8).astype(np.int64)
+    ends = np.flatnonzero(found < 128)
+    widths = np.diff(ends, prepend=-1)
+    values = np.zeros(len(ends), dtype=np.int64)
+    for back in range(int(widths.max(initial=0))):
+        longer = widths > back
+        values[longer] += (found[ends[longer] - back] & 127) << 7 * back
+    return values

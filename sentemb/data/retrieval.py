@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -18,12 +17,13 @@ from sentemb.data.language import UNKNOWN, language_of
 from sentemb.data.locate import locate, resolve_data_dir
 from sentemb.data.retrieval_files import (
     LAYOUT,
-    document_text,
     find_judgements,
     query_text,
+    read_corpus,
     read_judgements,
     read_unique,
 )
+from sentemb.data.stored_texts import places_of
 from sentemb.errors import InputError
 
 logger = logging.getLogger(__name__)
@@ -38,8 +38,8 @@ class RetrievalSet:
     Attributes:
         name: The set.
         split: Whose judgements these are, such as `test`.
-        document_ids: Ids of the documents.
-        documents: Their texts, the title and a space before the rest.
+        document_ids: Ids of the documents; lists, or where they are many `StoredTexts`.
+        documents: Their texts, the title and a space before the rest; as the ids.
         query_ids: Ids of the judged queries.
         queries: Their texts.
         judged: The number of the query, that of the document and the grade of each judgement, sorted by
@@ -50,8 +50,8 @@ class RetrievalSet:
 
     name: str
     split: str
-    document_ids: list[str]
-    documents: list[str]
+    document_ids: Sequence[str]
+    documents: Sequence[str]
     query_ids: list[str]
     queries: list[str]
     judged: npt.NDArray[np.int64]
@@ -95,12 +95,24 @@ def retrieval_set(
     Raises:
         InputError: There are no documents, nothing is judged, or a judged query is missing.
     """
+    return _set_of([*documents], [*documents.values()], queries, judgements, (name, split, language, source))
+
+
+def _set_of(
+    ids: Sequence[str],
+    documents: Sequence[str],
+    queries: Mapping[str, str],
+    judgements: Mapping[str, Mapping[str, int]],
+    called: tuple[str, str, str, str],
+) -> RetrievalSet:
+    """A set of documents in any number; it is called by its name, split, language and source."""
+    name, split, language, source = called
     judged = {query: grades for query, grades in judgements.items() if grades}
     if not documents or not judged:
         raise InputError(f"{name} {split}: {'no judged query' if documents else 'no document'}")
     if unknown := next((query for query in judged if query not in queries), None):
         raise InputError(f"{name} {split}: there is no query {unknown!r}, which is judged")
-    numbers = {document: number for number, document in enumerate(documents)}
+    numbers = places_of({document for grades in judged.values() for document in grades}, ids)
     chosen = [query for query in queries if query in judged]
     rows = [
         (number, numbers.get(document, -1), grade)
@@ -117,9 +129,7 @@ def retrieval_set(
             len(table),
         )
     texts = [queries[query] for query in chosen]
-    return RetrievalSet(
-        name, split, [*documents], [*documents.values()], chosen, texts, table, language, source
-    )
+    return RetrievalSet(name, split, ids, documents, chosen, texts, table, language, source)
 
 
 def load_retrieval(
@@ -163,14 +173,11 @@ def read_folder(entry: Entry, split: str, folder: Path) -> RetrievalSet:
     published = entry.published.files if entry.published else {}
     files = [folder / files[split] for files in (published, entry.files) if split in files]
     queries = read_unique([folder / file for file in entry.queries], query_text)
-    return retrieval_set(
-        read_unique([folder / file for file in entry.corpus], document_text),
+    return _set_of(
+        *read_corpus([folder / file for file in entry.corpus]),
         queries,
         read_judgements(next((file for file in files if file.is_file()), files[0]), queries),
-        name=entry.name,
-        split=split,
-        language=entry.language,
-        source=str(folder),
+        (entry.name, split, entry.language, str(folder)),
     )
 
 
@@ -191,16 +198,15 @@ def _own(folder: Path, split: str | None) -> RetrievalSet:
     if chosen not in files:
         raise InputError(f"{folder} has no split {chosen!r}", f"it has {', '.join(files)}")
     queries = read_unique([folder / "queries.jsonl"], query_text)
-    documents = read_unique([folder / "corpus.jsonl"], document_text)
-    spoken = language_of(islice(documents.values(), _LANGUAGE_OF))
-    return retrieval_set(
+    ids, documents = read_corpus([folder / "corpus.jsonl"])
+    spoken = language_of(documents[:_LANGUAGE_OF])
+    language = "en" if spoken == UNKNOWN else spoken
+    return _set_of(
+        ids,
         documents,
         queries,
         read_judgements(files[chosen], queries),
-        name=folder.resolve().name,
-        split=chosen,
-        language="en" if spoken == UNKNOWN else spoken,
-        source=str(folder),
+        (folder.resolve().name, chosen, language, str(folder)),
     )
 
 

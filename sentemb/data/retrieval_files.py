@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
+
 from sentemb.data.files import Row, format_of, read_file
 from sentemb.data.lines import read_lines
+from sentemb.data.stored_texts import first_places, kept_pairs
 from sentemb.data.tables import parse_tsv
 from sentemb.errors import InputError
 
@@ -25,6 +29,12 @@ class Judgement(NamedTuple):
     query: str
     document: str
     grade: int
+
+
+def corpus_of(folder: Path) -> Path | None:
+    """The documents of a folder in BEIR's layout; None where it has another."""
+    corpus = folder / "corpus.jsonl"
+    return corpus if corpus.is_file() and (folder / "queries.jsonl").is_file() else None
 
 
 def document_text(row: Row) -> str:
@@ -50,6 +60,27 @@ def read_unique(paths: list[Path], text_of: Callable[[Row], str]) -> dict[str, s
                 raise InputError(f"{row.location}: the id {name!r} was there before", "give each its own id")
             texts[name] = text_of(row)
     return texts
+
+
+def read_corpus(paths: list[Path]) -> tuple[Sequence[str], Sequence[str]]:
+    """The ids and the texts of documents in one or several files, in any number; no id twice."""
+
+    def rows() -> Iterator[Row]:
+        for path in paths:
+            if not path.is_file():
+                raise InputError(f"no such file: {path}", LAYOUT)
+            yield from read_file(path)
+
+    def names() -> Iterator[tuple[str, str]]:
+        for row in rows():
+            yield row.filled("_id"), document_text(row)
+
+    ids, documents = kept_pairs(names())
+    again = np.flatnonzero(first_places(ids) != np.arange(len(ids)))
+    if len(again):
+        row = next(islice(rows(), int(again[0]), None))
+        raise InputError(f"{row.location}: the id {ids[again[0]]!r} was there before", "give each its own id")
+    return ids, documents
 
 
 def read_judgements(path: Path, queries: Container[str]) -> dict[str, dict[str, int]]:

@@ -13,6 +13,7 @@ from typing import Any
 
 from sentemb.errors import InputError
 
+_CORPUS = ("_id", "title", "text")
 _HALF = re.compile("[\ud800-\udfff]")  # of a surrogate pair
 
 
@@ -59,7 +60,9 @@ def read_documents(
     """Stream documents from anything the data room reads.
 
     Args:
-        source: As for `sentemb.data.sources.read_rows`: a file, a folder, a hub id or a catalogue name.
+        source: As for `sentemb.data.sources.read_rows`: a file, a folder, a hub id or a catalogue name. Of a
+            folder in BEIR's layout it is `corpus.jsonl`, with titles before the texts and its own ids, unless
+            columns are named.
         text_column: The column to encode; by default the only one, or the one called `text` or `sentence`.
         id_column: The column that holds the ids; without it, ids are positions. The columns that are neither
             text nor id become metadata.
@@ -71,9 +74,14 @@ def read_documents(
     Raises:
         InputError: The source cannot be read, or has no such column.
     """
+    from sentemb.data.retrieval_files import corpus_of
     from sentemb.data.sources import read_rows
     from sentemb.data.tables import require_columns, text_column_of
 
+    corpus = corpus_of(Path(source))
+    if corpus is not None and text_column is None and id_column is None:
+        yield from _of_corpus(corpus)
+        return
     for location, values in read_rows(source, data_dir=data_dir):
         column = text_column or text_column_of(values, location)
         taken = [column] if id_column is None else [column, id_column]
@@ -83,6 +91,15 @@ def read_documents(
             raise InputError(f"{location}: the id in column {id_column!r} is null", "give every row an id")
         metadata = {name: _as_json(value) for name, value in values.items() if name not in taken}
         yield Document(values[column], identifier, metadata, location)
+
+
+def _of_corpus(path: Path) -> Iterator[Document]:
+    from sentemb.data.files import read_file
+    from sentemb.data.retrieval_files import document_text
+
+    for row in read_file(path):
+        extra = {name: _as_json(value) for name, value in row.values.items() if name not in _CORPUS}
+        yield Document(document_text(row), row.filled("_id"), extra, row.location)
 
 
 def _as_document(item: Any, position: int) -> Document:

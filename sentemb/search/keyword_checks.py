@@ -9,7 +9,8 @@ from __future__ import annotations
 import sqlite3
 import zlib
 
-from sentemb.search.keywords import LENGTHS, varints
+from sentemb.data.keywords import varints
+from sentemb.search.keywords import LENGTHS
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS main.keyword_checks (id INTEGER PRIMARY KEY, checksum INTEGER NOT NULL);

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sentemb._fusion import Ranking
-from sentemb.data.keywords import K1, B, bm25_idf, tokenizer, with_bigrams
+from sentemb.data.keywords import K1, B, bm25_idf, tokenizer, varints, with_bigrams
 from sentemb.data.language import language_of
 from sentemb.errors import InputError
 from sentemb.search.rows import WHOLE
@@ -158,18 +158,6 @@ class Keywords:
 
 def _integers(joined: str | None) -> NDArray[np.int64]:
     return np.fromstring(joined or "", dtype=np.int64, sep=",")
-
-
-def varints(data: bytes) -> NDArray[np.int64]:
-    """SQLite's integers of varying length: seven bits a byte, the highest first, the last below 128."""
-    found = np.frombuffer(data, dtype=np.uint8).astype(np.int64)
-    ends = np.flatnonzero(found < 128)
-    widths = np.diff(ends, prepend=-1)
-    values = np.zeros(len(ends), dtype=np.int64)
-    for back in range(int(widths.max(initial=0))):
-        longer = widths > back
-        values[longer] += (found[ends[longer] - back] & 127) << 7 * back
-    return values
 
 
 def terms_of(texts: Sequence[str], language: str, *, stemmed: bool = True) -> list[Counter[str]]:

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from sentence_transformers import SentenceTransformer
 
+from sentemb.data.retrieval import load_retrieval
+from sentemb.data.stored_texts import StoredTexts
 from sentemb.evaluation import load_records
 from sentemb.evaluation.retrieval import evaluate_retrieval
 from tests.cli.conftest import Command
@@ -62,6 +64,49 @@ def test_systems_side_by_side_leave_records_and_runs(
     code, out, err = sentemb("report", tmp_path / "out", "--baseline", "bm25", "-o", tmp_path / "page.html")
     assert code == 0, err
     assert "Retrieval" in (tmp_path / "page.html").read_text()
+
+
+def test_vectors_of_the_documents_are_taken_from_a_folder(
+    sentemb: Command, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    vectors, given = tmp_path / "vectors", ("static-mini", "hybrid:static-mini", "--sets", folder)
+    assert sentemb("encode", folder, "-o", vectors, "--shard-size", 7)[0] == 0
+    assert sentemb("eval", "retrieval", *given, "-o", tmp_path / "out")[0] == 0
+    expected = {record.model: record.scores for record in load_records(tmp_path / "out")}
+    # Many documents lie in files, and are compared some at a time.
+    monkeypatch.setattr("sentemb.data.stored_texts._IN_MEMORY", 100)
+    monkeypatch.setattr("sentemb.evaluation.retrieval.searchers._DOCUMENTS", 5)
+    assert isinstance(load_retrieval(folder).documents, StoredTexts)
+    assert sentemb("eval", "retrieval", "bm25", *given, "-o", tmp_path / "streamed")[0] == 0
+    assert sentemb("eval", "retrieval", *given, "--vectors", vectors, "-o", tmp_path / "read")[0] == 0
+    for output in ("streamed", "read"):
+        records = {record.model: record for record in load_records(tmp_path / output)}
+        assert {name: records[name].scores for name in expected} == expected
+    assert records["static-mini"].encoder["stored"] == "float32"
+    assert "bm25" in {record.model for record in load_records(tmp_path / "streamed")}
+    other = tmp_path / "other"
+    shutil.copytree(folder, other)
+    lines = (folder / "corpus.jsonl").read_text().splitlines()
+    (other / "corpus.jsonl").write_text("\n".join([*lines[:9], lines[9].replace('"text": "', '"text": "x')]))
+    more = tmp_path / "more"
+    shutil.copytree(folder, more)
+    (more / "corpus.jsonl").write_text("\n".join([*lines, '{"_id": "new", "text": "new"}']))
+    for arguments, message in (
+        (("--sets", other), "has another text than other at row 10"),
+        (("--sets", more), "has 60 vectors, more 61 documents"),
+        (("--sets", f"{folder},{other}"), "--vectors are those of one set"),
+        (("--sets", folder, "--pooling", "mean"), "pooling"),
+        (("--sets", folder, "--vectors", folder), "holds no finished vectors"),
+        (("--sets", folder, "--vectors", tmp_path / "none"), "holds no finished vectors"),
+    ):
+        place = () if "--vectors" in arguments else ("--vectors", vectors)
+        code, _, err = sentemb("eval", "retrieval", "static-mini", *arguments, *place)
+        assert code == 2 and message in err.splitlines()[-1]
+    code, _, err = sentemb("eval", "retrieval", "bert-mini", "--sets", folder, "--vectors", vectors)
+    assert code == 2 and "was encoded with static-mini" in err.splitlines()[-1]
+    next(vectors.glob("*.arrow")).write_bytes(b"damaged")
+    code, _, err = sentemb("eval", "retrieval", "static-mini", "--sets", folder, "--vectors", vectors)
+    assert code == 2 and "is damaged" in err.splitlines()[-1]
 
 
 def test_what_is_recorded_is_not_evaluated_again(sentemb: Command, folder: Path, tmp_path: Path) -> None:

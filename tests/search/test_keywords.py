@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from sentemb._files import sha256_of
+from sentemb.data.keywords import varints
 from sentemb.errors import InputError
 from sentemb.search import SearchIndex
-from sentemb.search.keywords import terms_of, varints
+from sentemb.search.keywords import terms_of
 from sentemb.search.manifest import Manifest, StoredFile
 from tests.search.bag_of_words import BagOfWords
 from tests.search.reference import agree, bm25

@@ -13,7 +13,9 @@ import numpy as np
 
 from sentemb._files import shareable
 from sentemb.data.retrieval import RetrievalSet, load_retrieval
+from sentemb.data.stored_texts import places_of
 from sentemb.encoding import Role, TextEncoder, for_role, load_encoder
+from sentemb.encoding.shards import ShardFolder
 from sentemb.encoding.tokens import tokens_of
 from sentemb.errors import InputError
 from sentemb.evaluation.environment import environment
@@ -30,6 +32,7 @@ from sentemb.evaluation.suites import RETRIEVAL
 
 logger = logging.getLogger(__name__)
 
+_TEXTS = 8192  # whose tokens are counted at a time
 DEPTH = 1000
 """Documents that are found for a query: what MAP looks at, as in BEIR."""
 ALL_DOCUMENTS, NOT_ITSELF = "all-documents", "not-itself"
@@ -45,6 +48,7 @@ def evaluate_retrieval(
     check_rows: bool = True,
     exclude_same_ids: bool = False,
     runs: str | Path | None = None,
+    vectors: str | Path | None = None,
     progress: bool = False,
 ) -> Record:
     """Evaluate search: graded NDCG@10, MRR@10, MAP, recall, precision and hits, by trec_eval's definitions.
@@ -59,6 +63,8 @@ def evaluate_retrieval(
         exclude_same_ids: Leave out the document whose id is the query's, as BEIR does for sets whose queries
             are documents (ArguAna, Quora). Not by default: in CISI and many others equal ids are chance.
         runs: Write what was found in this folder, as `SYSTEM/SET.trec`.
+        vectors: The documents' vectors, a folder of `sentemb encode`, so that nothing but queries is encoded;
+            of one set, whose documents it holds in their order.
         progress: Show a progress bar of the encoding.
 
     Returns:
@@ -71,7 +77,7 @@ def evaluate_retrieval(
         >>> record = evaluate_retrieval("bm25", ["scifact"], data_dir="data")  # doctest: +SKIP
         >>> record.score("scifact", "recall@100")  # doctest: +SKIP
     """
-    searcher = as_searcher(system)
+    searcher = as_searcher(system, None if vectors is None else ShardFolder(vectors))
     read = [
         one
         if isinstance(one, RetrievalSet)
@@ -95,11 +101,11 @@ def evaluate_retrieval(
     return whole
 
 
-def as_searcher(system: Any) -> Searcher:
-    """Anything that finds documents, or that vectors can be had from."""
+def as_searcher(system: Any, stored: ShardFolder | None = None) -> Searcher:
+    """Anything that finds documents, or that vectors can be had from; those of documents may be stored."""
     if isinstance(system, (str, Path)):
-        return searcher_of(str(system), load_encoder)
-    searcher: Searcher = system if hasattr(system, "search") else DenseSearcher(load_encoder(system))
+        return searcher_of(str(system), load_encoder, stored)
+    searcher: Searcher = system if hasattr(system, "search") else DenseSearcher(load_encoder(system), stored)
     return searcher
 
 
@@ -162,8 +168,10 @@ def _cut(searcher: Searcher, data: RetrievalSet) -> dict[str, Any]:
     counts = {}
     for role, some in texts.items():
         tokens = tokens_of(for_role(dense.encoder, role))
-        if tokens is not None and (long := int((tokens.lengths(some) > tokens.room).sum())):
-            counts[role] = long
+        if tokens is not None:
+            parts = (some[start : start + _TEXTS] for start in range(0, len(some), _TEXTS))
+            if long := sum(int((tokens.lengths(part) > tokens.room).sum()) for part in parts):
+                counts[role] = long
     return {"cut": {data.name: counts}} if counts else {}
 
 
@@ -187,9 +195,9 @@ def search(
 
 def _copies(data: RetrievalSet) -> int:
     """How many queries are a document of the same id, whose title may stand before the text."""
-    texts = dict(zip(data.document_ids, data.documents, strict=True))
+    numbers = places_of({*data.query_ids}, data.document_ids)
     both = zip(data.query_ids, data.queries, strict=True)
-    return sum(texts.get(name, "").endswith(query) for name, query in both)
+    return sum(data.documents[numbers[name]].endswith(query) for name, query in both if name in numbers)
 
 
 def dataset_of(data: RetrievalSet) -> DataSet:

@@ -13,9 +13,10 @@ from sentemb._fusion import EVEN, FUSED, Ranking, fused_ranks, fused_scores
 from sentemb._fusion_weights import Fit, Judged, fit_weight, lean
 from sentemb.data.pseudo_queries import FEWEST, cut_queries, rank_both
 from sentemb.data.retrieval import RetrievalSet
+from sentemb.data.stored_texts import first_places
 from sentemb.encoding import TextEncoder
-from sentemb.encoding.encoder import Vectors, unique_texts
-from sentemb.evaluation.retrieval.ranking import Hits, id_places, nearest, ranked
+from sentemb.encoding.shards import ShardFolder
+from sentemb.evaluation.retrieval.ranking import Hits, id_places, ranked
 from sentemb.evaluation.retrieval.searchers import DenseSearcher, KeywordSearcher
 
 logger = logging.getLogger(__name__)
@@ -39,13 +40,16 @@ class HybridSearcher:
         weights: `cut` takes the weights of both parts from queries that are cut from the documents, which
             needs no judgement; `judged` fits them on one half of the set's judged queries for the other, and
             the reverse; `ranks` is plain reciprocal rank fusion.
+        stored: The documents' vectors, as of `DenseSearcher`.
 
     Attributes:
         fits: What the weights of each set come from, by its name, of every search so far.
     """
 
-    def __init__(self, encoder: TextEncoder, weights: Weights = "cut") -> None:
-        self.dense, self.keyword = DenseSearcher(encoder), KeywordSearcher()
+    def __init__(
+        self, encoder: TextEncoder, weights: Weights = "cut", stored: ShardFolder | None = None
+    ) -> None:
+        self.dense, self.keyword = DenseSearcher(encoder, stored), KeywordSearcher()
         self.weights = weights
         self.name = f"{next(prefix for prefix, kind in PREFIXES.items() if kind == weights)}{encoder.name}"
         self.fits: dict[str, list[Fit]] = {}
@@ -63,16 +67,14 @@ class HybridSearcher:
 
     def search(self, data: RetrievalSet, depth: int, *, progress: bool = False) -> list[Hits]:
         """See `Searcher.search`."""
-        texts, rows = unique_texts(data.documents)
-        documents = self.dense.vectors(texts, "document", progress=progress)
-        parts = self._parts(data, documents, rows, progress=progress)
+        parts = self._parts(data, progress=progress)
         total, places = len(data.documents), id_places(data)
         if self.weights == "ranks":
             return [ranked(*fused_ranks(*part), places, depth) for part in parts]
         if self.weights == "judged":
             weights = self._fitted(data, parts)
         else:
-            weights = [self._leaning(data, texts, documents)] * len(parts)
+            weights = [self._leaning(data)] * len(parts)
         return [
             ranked(*fused_scores(*part, total, weight), places, depth)
             for part, weight in zip(parts, weights, strict=True)
@@ -83,24 +85,18 @@ class HybridSearcher:
         dense, keyword = self.dense.describe(), self.keyword.describe()
         return {**dense, "fused_with": keyword, "fusion": f"{_FUSION[self.weights]}, the first 1000 of each"}
 
-    def _parts(
-        self, data: RetrievalSet, documents: Vectors, rows: Any, *, progress: bool = False
-    ) -> list[tuple[Ranking, Ranking]]:
+    def _parts(self, data: RetrievalSet, *, progress: bool) -> list[tuple[Ranking, Ranking]]:
         """The rankings of both for each query."""
-        queries = self.dense.vectors(data.queries, "query", progress=progress)
-        dense = nearest(queries, documents, rows, id_places(data), FUSED)
+        dense = self.dense.search(data, FUSED, progress=progress)
         keyword = self.keyword.search(data, FUSED)
         return [(Ranking(*own), Ranking(*other)) for own, other in zip(dense, keyword, strict=True)]
 
-    def _leaning(self, data: RetrievalSet, texts: list[str], vectors: Vectors) -> float:
+    def _leaning(self, data: RetrievalSet) -> float:
         """The encoder's weight, by queries that are cut from the documents."""
-        cut = cut_queries(texts)
-        count = len(cut.queries)
-        if count < FEWEST:
+        cut = cut_queries(_Unique(data.documents))
+        if len(cut.queries) < FEWEST:
             return EVEN
-        documents = np.concatenate(
-            [self.dense.vectors(cut.documents[:count], "document"), vectors[cut.rows[count:]]]
-        )
+        documents = self.dense.vectors(cut.documents, "document")
         queries = self.dense.vectors(cut.queries, "query")
         fit = lean(rank_both(cut, queries, documents, data.language))
         self.fits[data.name] = [fit]
@@ -114,6 +110,20 @@ class HybridSearcher:
         fits = [fit_weight(_judged(data, parts, np.flatnonzero(half != side))) for side in (0, 1)]
         self.fits[data.name] = fits
         return [fits[side].weight for side in half]
+
+
+class _Unique(Sequence[str]):
+    """The texts of documents, each once."""
+
+    def __init__(self, texts: Sequence[str]) -> None:
+        firsts = first_places(texts)
+        self._texts, self._rows = texts, np.flatnonzero(firsts == np.arange(len(firsts)))
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __getitem__(self, place: Any) -> Any:
+        return self._texts[self._rows[place]]
 
 
 def _judged(data: RetrievalSet, parts: Sequence[tuple[Ranking, Ranking]], queries: Any) -> Iterator[Judged]:

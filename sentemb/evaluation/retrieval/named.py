@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from sentemb.encoding import TextEncoder
+from sentemb.encoding.shards import ShardFolder
 from sentemb.errors import InputError
 from sentemb.evaluation.retrieval.hybrid import PREFIXES, HybridSearcher
 from sentemb.evaluation.retrieval.searchers import BM25, DenseSearcher, KeywordSearcher, SavedRuns, Searcher
@@ -14,13 +15,14 @@ from sentemb.evaluation.retrieval.trec import SUFFIX
 RUN_SUFFIXES = (SUFFIX, ".run")
 
 
-def searcher_of(name: str, load: Callable[[str], TextEncoder]) -> Searcher:
+def searcher_of(name: str, load: Callable[[str], TextEncoder], stored: ShardFolder | None = None) -> Searcher:
     """What a name on the command line means.
 
     Args:
         name: `bm25`; `hybrid:MODEL`, `hybrid-fitted:MODEL` or `hybrid-rrf:MODEL`; a run in TREC's format
             (`.trec`, `.run`), a folder of runs; or a model.
         load: Loads a model.
+        stored: The documents' vectors of the model, where they are encoded already.
 
     Returns:
         The searcher.
@@ -32,8 +34,8 @@ def searcher_of(name: str, load: Callable[[str], TextEncoder]) -> Searcher:
         return KeywordSearcher()
     prefix = _prefix(name)
     if prefix:
-        return HybridSearcher(load(name.removeprefix(prefix)), PREFIXES[prefix])
-    return SavedRuns(_checked(Path(name))) if is_run(name) else DenseSearcher(load(name))
+        return HybridSearcher(load(name.removeprefix(prefix)), PREFIXES[prefix], stored)
+    return SavedRuns(_checked(Path(name))) if is_run(name) else DenseSearcher(load(name), stored)
 
 
 def model_of(name: str) -> str | None:

@@ -6,13 +6,14 @@ comes first. So a run has the same metrics in memory, in a TREC file, and in tre
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from sentemb.data.retrieval import RetrievalSet
+from sentemb.data.stored_texts import Places, descending, places_of
 
 Numbers = npt.NDArray[np.int32]
 Single = npt.NDArray[np.float32]
@@ -30,7 +31,7 @@ class Hits(NamedTuple):
 
 def id_places(data: RetrievalSet) -> Numbers:
     """The place of each document when their ids are in descending order."""
-    order = sorted(range(len(data.document_ids)), key=data.document_ids.__getitem__, reverse=True)
+    order = descending(data.document_ids)
     places = np.empty(len(order), dtype=np.int32)
     places[order] = np.arange(len(order), dtype=np.int32)
     return places
@@ -46,29 +47,64 @@ def ranked(
 
 
 def nearest(
-    queries: Single, documents: Single, rows: npt.NDArray[np.intp], places: Numbers, depth: int
-) -> Iterator[Hits]:
-    """Exact search by inner products, some queries at a time.
+    queries: Single,
+    blocks: Iterable[tuple[Places, Single]],
+    firsts: Places,
+    places: Numbers,
+    depth: int,
+) -> list[Hits]:
+    """Exact search by inner products, some documents at a time.
 
     Args:
         queries: Vectors of shape (queries, dimension).
-        documents: Vectors of the unique texts, of shape (unique, dimension).
-        rows: The row of each document among these: equal texts tie exactly, whatever a product's last bits.
+        blocks: The numbers of some documents (n,) and their vectors (n, dimension), of each text once.
+        firsts: Of each document the first one with the same text, (documents,): equal texts tie exactly,
+            whatever a product's last bits.
         places: As of `id_places`.
         depth: How many documents are wanted.
 
-    Yields:
+    Returns:
         The hits of each query.
     """
-    size = rows_of_block(len(rows))
-    for start in range(0, len(queries), size):
-        similarities = queries[start : start + size] @ documents.T  # (block, unique)
-        for own in similarities[:, rows]:  # (documents,)
-            yield best(own, places, depth)
+    copies = _copies(firsts)
+    nothing = Hits(np.empty(0, dtype=np.int32), np.empty(0, dtype=np.float32))
+    found = [nothing for _ in queries]
+    for numbers, vectors in blocks:
+        again = [(place, copies[number]) for place, number in enumerate(numbers.tolist()) if number in copies]
+        rows = np.concatenate([np.arange(len(numbers)), *(np.full(len(own), place) for place, own in again)])
+        documents = np.concatenate([numbers, *(own for _, own in again)])
+        size = rows_of_block(len(numbers))
+        for start in range(0, len(queries), size):
+            similarities = queries[start : start + size] @ vectors.T  # (block, n)
+            for query, own in enumerate(similarities, start):
+                found[query] = _merged(found[query], documents, own[rows] if again else own, places, depth)
+    return found
+
+
+def _merged(before: Hits, documents: Places, scores: Single, places: Numbers, depth: int) -> Hits:
+    """The best of what was found before and of some more documents."""
+    if len(before.documents) >= depth:
+        better = np.flatnonzero(scores >= before.scores[-1])
+        documents, scores = documents[better], scores[better]
+    if len(scores) > depth:
+        better = np.flatnonzero(scores >= np.partition(scores, len(scores) - depth)[len(scores) - depth])
+        documents, scores = documents[better], scores[better]
+    if not len(scores):
+        return before
+    both = np.concatenate([before.documents, documents]), np.concatenate([before.scores, scores])
+    return ranked(*both, places, depth)
+
+
+def _copies(firsts: Places) -> dict[int, Places]:
+    """The further documents with the text of some documents."""
+    again = np.flatnonzero(firsts != np.arange(len(firsts)))
+    order = again[np.argsort(firsts[again], kind="stable")]
+    first, starts = np.unique(firsts[order], return_index=True)
+    return dict(zip(first.tolist(), np.split(order, starts[1:]), strict=True)) if len(again) else {}
 
 
 def rows_of_block(documents: int) -> int:
-    """How many queries are compared with all documents at a time."""
+    """How many queries are compared with so many documents at a time."""
     return max(1, _BLOCK // max(documents, 1))
 
 
@@ -81,7 +117,7 @@ def best(scores: Single, places: Numbers, depth: int, *, above: float = -np.inf)
 
 def without_themselves(hits: Sequence[Hits], data: RetrievalSet, depth: int) -> list[Hits]:
     """Leave out of each query's hits the document that has its id."""
-    numbers = {name: number for number, name in enumerate(data.document_ids)}
+    numbers = places_of({*data.query_ids}, data.document_ids)
     own = [numbers.get(query, -1) for query in data.query_ids]
     kept = [one.documents != number for one, number in zip(hits, own, strict=True)]
     return [

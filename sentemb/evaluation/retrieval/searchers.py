@@ -4,21 +4,26 @@ from __future__ import annotations
 
 import hashlib
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 
 from sentemb._files import sha256_of
-from sentemb.data.bm25 import bm25_scores, bm25_weights, count_terms
 from sentemb.data.retrieval import RetrievalSet
-from sentemb.encoding import TextEncoder, for_role, similarity_of
-from sentemb.encoding.encoder import Vectors, normalised, unique_texts
-from sentemb.evaluation.retrieval.ranking import Hits, best, id_places, nearest, rows_of_block
+from sentemb.data.stored_bm25 import stored_bm25_scores
+from sentemb.data.stored_texts import Places, first_places
+from sentemb.encoding import Role, TextEncoder, for_role, similarity_of
+from sentemb.encoding.encoder import Vectors, normalised
+from sentemb.encoding.shards import ShardFolder
+from sentemb.errors import InputError
+from sentemb.evaluation.retrieval.ranking import Hits, best, id_places, nearest
 from sentemb.evaluation.retrieval.trec import SUFFIX, read_run, run_file
 
 BM25 = "bm25"
+_DOCUMENTS = 16_384  # that are compared with the queries at a time
 
 
 class Searcher(Protocol):
@@ -49,11 +54,22 @@ class Searcher(Protocol):
 
 
 class DenseSearcher:
-    """Exact search by an encoder's vectors; each unique text is encoded once, with the prompt of its role."""
+    """Exact search by an encoder's vectors; each unique text is encoded once, with the prompt of its role.
 
-    def __init__(self, encoder: TextEncoder) -> None:
+    Args:
+        encoder: The encoder.
+        stored: The documents' vectors, where they are encoded already.
+
+    Raises:
+        InputError: Another encoder, or another prompt, made the stored vectors.
+    """
+
+    def __init__(self, encoder: TextEncoder, stored: ShardFolder | None = None) -> None:
         self.encoder = encoder
         self.name = encoder.name
+        self._stored = stored
+        if stored is not None:
+            stored.check_encoder(for_role(encoder, "document"))
 
     @property
     def fingerprint(self) -> str:
@@ -67,19 +83,62 @@ class DenseSearcher:
 
     def search(self, data: RetrievalSet, depth: int, *, progress: bool = False) -> list[Hits]:
         """See `Searcher.search`."""
-        texts, rows = unique_texts(data.documents)
-        documents = self.vectors(texts, "document", progress=progress)
+        firsts = first_places(data.documents)
+        blocks = (
+            self._encoded(data, firsts, progress=progress)
+            if self._stored is None
+            else self._read(data, firsts)
+        )
         queries = self.vectors(data.queries, "query", progress=progress)
-        return list(nearest(queries, documents, rows, id_places(data), depth))
+        return nearest(queries, blocks, firsts, id_places(data), depth)
 
     def describe(self) -> dict[str, Any]:
         """See `Searcher.describe`."""
-        return {**self.encoder.describe(), "similarity": similarity_of(self.encoder)}
+        stored = {} if self._stored is None else {"stored": self._stored.settings.dtype}
+        return {**self.encoder.describe(), "similarity": similarity_of(self.encoder), **stored}
 
-    def vectors(self, texts: Sequence[str], role: Any, *, progress: bool = False) -> Vectors:
+    def vectors(self, texts: Sequence[str], role: Role, *, progress: bool = False) -> Vectors:
         """The vectors whose inner products rank; shape (texts, dimension)."""
-        vectors = for_role(self.encoder, role).encode(texts, progress=progress)
+        return self._comparable(for_role(self.encoder, role).encode(texts, progress=progress))
+
+    def _comparable(self, vectors: Vectors) -> Vectors:
         return vectors if similarity_of(self.encoder) == "dot" else normalised(vectors)
+
+    def _encoded(
+        self, data: RetrievalSet, firsts: Places, progress: bool
+    ) -> Iterator[tuple[Places, Vectors]]:
+        """The numbers and vectors of documents, those of equal texts once."""
+        for start in range(0, len(firsts), _DOCUMENTS):
+            texts = data.documents[start : start + _DOCUMENTS]
+            rows = _new(firsts, start, len(texts))
+            some = [texts[row] for row in rows]
+            if some:
+                yield start + rows, self.vectors(some, "document", progress=progress)
+
+    def _read(self, data: RetrievalSet, firsts: Places) -> Iterator[tuple[Places, Vectors]]:
+        """The same of vectors that are stored."""
+        assert self._stored is not None  # or they are encoded
+        start = 0
+        where, hint = (
+            self._stored.path,
+            f"encode the documents of {data.name} in their order, titles included",
+        )
+        for batch in self._stored.batches(_DOCUMENTS):
+            texts = data.documents[start : start + len(batch.texts)]
+            for number, (ours, other) in enumerate(zip_longest(texts, batch.texts), start):
+                if ours != other:
+                    raise InputError(f"{where} has another text than {data.name} at row {number + 1}", hint)
+            rows = _new(firsts, start, len(texts))
+            if len(rows):
+                yield start + rows, self._comparable(batch.vectors[rows])
+            start += len(texts)
+        if start < len(firsts):
+            raise InputError(f"{where} has {start:,} vectors, {data.name} {len(firsts):,} documents", hint)
+
+
+def _new(firsts: Places, start: int, count: int) -> Places:
+    """Of some documents, those whose text was not there before, counted from the first of them."""
+    return np.flatnonzero(firsts[start : start + count] == np.arange(start, start + count))
 
 
 class KeywordSearcher:
@@ -95,11 +154,9 @@ class KeywordSearcher:
 
     def search(self, data: RetrievalSet, depth: int, *, progress: bool = False) -> list[Hits]:
         """See `Searcher.search`."""
-        counts, terms = count_terms(data.documents, data.language)
-        queries, _ = count_terms(data.queries, data.language, terms)
-        scores = bm25_scores(bm25_weights(counts), queries, rows_of_block(len(data.documents)))
+        scores = stored_bm25_scores(data.documents, data.queries, data.language)
         places = id_places(data)
-        return [best(own.astype(np.float32), places, depth, above=0.0) for some in scores for own in some]
+        return [best(own.astype(np.float32), places, depth, above=0.0) for own in scores]
 
     def describe(self) -> dict[str, Any]:
         """See `Searcher.describe`."""

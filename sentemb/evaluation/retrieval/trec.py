@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ import numpy as np
 from sentemb._files import write_text
 from sentemb.data.lines import read_lines
 from sentemb.data.retrieval import RetrievalSet
+from sentemb.data.stored_texts import places_of
 from sentemb.errors import InputError
 from sentemb.evaluation.naming import slug
 from sentemb.evaluation.retrieval.ranking import Hits, id_places, ranked
@@ -44,7 +46,8 @@ def read_run(path: Path, data: RetrievalSet) -> list[Hits]:
     if not path.is_file():
         raise InputError(f"no such file: {path}", "name a run in TREC's format")
     queries = {name: number for number, name in enumerate(data.query_ids)}
-    numbers = {name: number for number, name in enumerate(data.document_ids)}
+    named = {fields[2] for _, line in read_lines(path) if len(fields := line.split()) == _FIELDS}
+    numbers = places_of(named, data.document_ids)
     found: list[dict[int, float]] = [{} for _ in queries]
     for number, line in read_lines(path):
         fields = line.split()
@@ -78,7 +81,7 @@ def read_run(path: Path, data: RetrievalSet) -> list[Hits]:
 
 def write_run(path: Path, data: RetrievalSet, hits: Sequence[Hits], tag: str) -> None:
     """Write a run whose order every reader of the scores finds again."""
-    for name in (*data.query_ids, *data.document_ids):
+    for name in chain(data.query_ids, data.document_ids):
         if len(name.split()) != 1:
             raise InputError(f"{data.name}: the id {name!r} holds a space, which a run of TREC cannot")
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from sentemb.data.retrieval import RetrievalSet, retrieval_set
+from sentemb.data.stored_texts import first_places
 from sentemb.evaluation.retrieval import ranking
 from sentemb.evaluation.retrieval.ranking import (
     Hits,
@@ -19,16 +20,20 @@ from sentemb.evaluation.retrieval.ranking import (
 
 @pytest.mark.parametrize("block", [1, 7 * 30, 1 << 24])
 @pytest.mark.parametrize("depth", [1, 5, 30, 1000])
+@pytest.mark.parametrize("size", [1, 7, 30])
 def test_the_nearest_are_those_of_a_full_sort(
-    block: int, depth: int, monkeypatch: pytest.MonkeyPatch
+    block: int, depth: int, size: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ranking, "_BLOCK", block)
     generator = np.random.default_rng(0)
     # Whole numbers, so that many products tie and none is rounded.
     queries, unique = (generator.integers(-2, 3, (size, 3)).astype(np.float32) for size in (11, 20))
     rows = generator.integers(0, 20, 30)
+    firsts = first_places([str(row) for row in rows])
+    numbers = np.flatnonzero(firsts == np.arange(30))
+    blocks = [(some, unique[rows[some]]) for some in np.split(numbers, range(size, len(numbers), size))]
     data = retrieval_set({f"d{n}": "x" for n in range(30)}, {"q": "x"}, {"q": {"d0": 1}}, name="mine")
-    found = list(nearest(queries, unique, rows, id_places(data), depth))
+    found = nearest(queries, blocks, firsts, id_places(data), depth)
     for query, hits in zip(queries, found, strict=True):
         scores = unique[rows] @ query
         expected = sorted(range(30), key=lambda n: (scores[n], data.document_ids[n]), reverse=True)[:depth]
