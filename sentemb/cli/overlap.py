@@ -11,6 +11,7 @@ import typer
 
 from sentemb.cli.console import next_step, printable, say, show
 from sentemb.cli.options import AllowCountMismatch, Columns, DataDir, Overwrite, split_names
+from sentemb.errors import InputError
 
 if TYPE_CHECKING:
     from sentemb.data import Contamination
@@ -20,7 +21,12 @@ _SHOWN = 100  # characters of an example
 
 
 def overlap(
-    train: Annotated[str, typer.Argument(help="Training text: file, folder, hub id or catalogue name.")],
+    train: Annotated[
+        str,
+        typer.Argument(
+            help="Training text: file, folder, hub id, catalogue name, what sentemb encode made, or an index."
+        ),
+    ],
     sets: Annotated[
         str, typer.Option(help="Catalogue names, files, sts (STS12-16, STS-B, SICK-R), transfer (SentEval).")
     ] = "sts",
@@ -42,7 +48,9 @@ def overlap(
     """Count the texts of test sets that a training text has too: the same, inside longer ones, nearly."""
     from sentemb._files import refuse_existing, refuse_output_over_input, write_json
     from sentemb.data import find_contamination, get, load_held_out, read_rows
+    from sentemb.data.files import Row
     from sentemb.data.sources import kind_of
+    from sentemb.search.pool import documents_at
 
     names = split_names(sets)
     if output is not None:
@@ -56,8 +64,14 @@ def overlap(
     def report(count: int) -> None:
         say(f"{count:,} texts read, {count / (time.perf_counter() - began):,.0f} a second")
 
-    columns = column or (get(train).text_columns if kind_of(train) == "entry" else None)
-    rows = read_rows(train, columns=columns, data_dir=data_dir)
+    documents = documents_at(train)
+    if documents is None:
+        columns = column or (get(train).text_columns if kind_of(train) == "entry" else None)
+        rows = read_rows(train, columns=columns, data_dir=data_dir)
+    elif column:
+        raise InputError("--column is for files, and this folder has documents", "leave --column out")
+    else:
+        rows = (Row(one.location or train, {"text": one.text}) for one in documents)
     found = find_contamination(rows, held_out, nearness=nearness, progress=report)
     report(found.texts)
     if output is not None:

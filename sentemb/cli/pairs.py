@@ -92,7 +92,10 @@ def mine_negatives(
     output: OutputFile,
     model: Named = DEFAULT_ENCODER,
     column: Columns = None,
-    corpus: Annotated[str | None, typer.Option(help="Further candidates: a file or folder of texts.")] = None,
+    corpus: Annotated[
+        str | None,
+        typer.Option(help="Further candidates: texts, what sentemb encode made of them, or an index folder."),
+    ] = None,
     count: Annotated[
         int, typer.Option(min=1, help="Negatives for each pair, up to 1,000 (sentemb --limit).")
     ] = 1,
@@ -111,7 +114,9 @@ def mine_negatives(
     """
     from sentemb.data import load_columns
     from sentemb.data.nli import TRIPLE_COLUMNS
+    from sentemb.data.stored_texts import kept
     from sentemb.data.writing import check_output
+    from sentemb.search.pool import TextPool, pool_at
 
     check_output(output, [data, corpus], overwrite=overwrite, cache=cache_dir)
     names = column or TRIPLE_COLUMNS[:2]
@@ -119,16 +124,16 @@ def mine_negatives(
         raise InputError(f"--column: {len(names)} given, not 2", "repeat it for anchor and positive")
     rows = load_columns(data, names, data_dir=data_dir)
     pairs = list(zip(*(rows[name] for name in names), strict=True))
-    further: list[str] = []
-    if corpus is not None:
-        texts = load_columns(corpus, data_dir=data_dir)
-        further = list(texts[texts.column_names[0]])
     # Before the model is loaded: a missing file or column must not cost a minute.
+    further = None if corpus is None else pool_at(corpus)
+    if corpus is not None and further is None:
+        texts = load_columns(corpus, data_dir=data_dir)
+        further = TextPool(kept(texts[texts.column_names[0]]))
     from sentemb.encoding import load_encoder
     from sentemb.search.negatives import mine_negatives as mine
 
     encoder = load_encoder(model, pooling=pooling, cache_dir=cache_dir)  # type: ignore[arg-type]
-    triples, counts = mine(pairs, encoder, corpus=further, count=count, margin=margin, skip=skip)
+    triples, counts = mine(pairs, encoder, corpus=further or (), count=count, margin=margin, skip=skip)
     if not triples:
         raise InputError(f"{data}: {counts}", "lower --margin or --skip, or give more with --corpus")
     _write_triples(output, triples, counts)

@@ -1,25 +1,24 @@
-"""Hard negatives for pairs that have none, by sentence-transformers' mining over an encoder of ours."""
+"""Hard negatives for pairs that have none, among any number of candidates."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import torch
-from datasets import Dataset
-from sentence_transformers.util import mine_hard_negatives
-from torch import Tensor
+from numpy.typing import NDArray
 
 from sentemb.data.labelled import LabelledTexts, text_key
-from sentemb.data.nli import TRIPLE_COLUMNS, Triple
+from sentemb.data.nli import Triple
 from sentemb.data.paraphrases import NAMES, paraphrase_components
+from sentemb.data.stored_texts import first_places, kept
 from sentemb.encoding.encoder import TextEncoder, Vectors, normalised
+from sentemb.encoding.nearest import NOTHING, merged, rows_of_block
 from sentemb.errors import InputError
 from sentemb.limits import refuse_above
+from sentemb.search.pool import Pool, Rows, TextPool
 
-_QUERIES = 512  # compared with the whole corpus at a time
+_AT_ONCE = 16_384  # positives
 _SPARE = 100  # further candidates per anchor at most, for those that turn out to be known positives
 
 
@@ -50,7 +49,7 @@ def mine_negatives(
     pairs: Sequence[tuple[str, str]],
     encoder: TextEncoder,
     *,
-    corpus: Sequence[str] = (),
+    corpus: Sequence[str] | Pool = (),
     count: int = 1,
     margin: float = 0.05,
     skip: int = 0,
@@ -58,13 +57,15 @@ def mine_negatives(
     """Find for each pair the texts that are nearest to its anchor without being its positives.
 
     What comes within `margin` of the positive's cosine is skipped, since it is likely to be a positive that
-    nobody labelled (NV-Retriever, arXiv 2407.15831, section 4: TopK-PercPos with 95 %). So is what the pairs
-    themselves say of other texts: of (a, b) and (b, c), c is no negative of a.
+    nobody labelled (NV-Retriever, arXiv 2407.15831, section 4: TopK-PercPos with 95 %); of an anchor with
+    several positives the farthest counts. So is what the pairs themselves say of other texts: of (a, b) and
+    (b, c), c is no negative of a. The search is exact. Memory holds the vectors of the pairs and what is
+    found for each, however many candidates there are.
 
     Args:
         pairs: Anchors and positives; texts of the same anchor are all its positives.
         encoder: Ranks the candidates; of `load_encoder`.
-        corpus: Further candidates beside all positives.
+        corpus: Further candidates beside all positives: texts, or what `sentemb.search.pool.pool_at` opens.
         count: Negatives for each pair, each in a triple of its own; 1 as in SimCSE's triples.
         margin: Share of the positive's cosine by which a negative's is lower at least.
         skip: The nearest so many candidates of each anchor that are not taken.
@@ -73,60 +74,89 @@ def mine_negatives(
         The triples in the order of the anchors, nearest negatives first, and the counts.
 
     Raises:
-        InputError: No pairs, a blank text, or an option out of range.
+        InputError: No pairs, a blank text, an option out of range, or a corpus of another encoder.
     """
     _check(pairs, count=count, margin=margin, skip=skip)
-    unique = list(dict.fromkeys(pairs))
-    candidates = list(dict.fromkeys([*(positive for _, positive in unique), *corpus]))
-    if skip >= len(candidates):
-        raise InputError(f"skip is {skip:,}, and there are {len(candidates):,} candidates", "lower it")
-    component = _Components(unique)
-    spare = min(max(0, component.largest - 2), _SPARE)  # an anchor and its own positive are no candidates
-    mined = mine_hard_negatives(
-        Dataset.from_dict(dict(zip(TRIPLE_COLUMNS, zip(*unique, strict=True), strict=False))),
-        _Ranker(encoder),  # it has what the function asks for
-        corpus=candidates,
-        range_min=skip,
-        relative_margin=margin,
-        num_negatives=count + spare,
-        output_format="triplet",
-        faiss_batch_size=_QUERIES,
-        verbose=False,
-    )
-    taken: dict[tuple[str, str], int] = dict.fromkeys(unique, 0)
+    pool = TextPool(corpus) if isinstance(corpus, Sequence) else corpus
+    positives_of: dict[str, list[str]] = {}
+    for anchor, positive in dict.fromkeys(pairs):
+        positives_of.setdefault(anchor, []).append(positive)
+    positives = list(dict.fromkeys(positive for own in positives_of.values() for positive in own))
+    texts = kept(pool.texts())
+    wanted = _candidates(texts, {*positives})
+    total = len(positives) + int(wanted.sum())
+    if skip >= total:
+        raise InputError(f"skip is {skip:,}, and there are {total:,} candidates", "lower it")
+    component = _Components([(anchor, one) for anchor, own in positives_of.items() for one in own])
+    # An anchor and its own positive are no candidates.
+    spare = min(max(0, component.largest - 2), _SPARE)
+    search = _Search(positives_of, positives, encoder, margin=margin, depth=skip + count + spare)
+    for numbers, vectors in pool.blocks(encoder, wanted):
+        search.compare(len(positives) + numbers, normalised(vectors))
     triples: list[Triple] = []
-    known = 0
-    for row in mined:
-        anchor, positive, negative = row.values()
-        if taken[anchor, positive] == count:
-            continue
-        if component.joins(anchor, negative):
-            known += 1
-            continue
-        taken[anchor, positive] += 1
-        triples.append(Triple(anchor, positive, negative))
-    without = sum(not found for found in taken.values())
-    return triples, MinedCounts(pairs=len(unique), triples=len(triples), without=without, known=known)
+    without = known = 0
+    for (anchor, own), hits in zip(positives_of.items(), search.found, strict=True):
+        numbers = hits.documents[skip:].tolist()
+        nearest = (positives[one] if one < len(positives) else texts[one - len(positives)] for one in numbers)
+        taken: list[str] = []
+        for text in nearest:
+            if len(taken) == count:
+                break
+            if component.joins(anchor, text):
+                known += len(own)
+            else:
+                taken.append(text)
+        triples += [Triple(anchor, positive, negative) for positive in own for negative in taken]
+        without += 0 if taken else len(own)
+    unique = sum(map(len, positives_of.values()))
+    return triples, MinedCounts(pairs=unique, triples=len(triples), without=without, known=known)
 
 
-class _Ranker:
-    """What `mine_hard_negatives` asks of a SentenceTransformer."""
+def _candidates(texts: Sequence[str], positives: Container[str]) -> NDArray[np.bool_]:
+    """Which texts are neither positives nor were there before."""
+    new: NDArray[np.bool_] = first_places(texts) == np.arange(len(texts))
+    new &= np.fromiter((text not in positives for text in texts), dtype=np.bool_, count=len(texts))
+    return new
 
-    device = torch.device("cpu")
 
-    def __init__(self, encoder: TextEncoder) -> None:
-        self._encoder = encoder
+class _Search:
+    """The nearest candidates of each anchor that are no nearer than its margin allows."""
 
-    def encode_query(self, texts: list[str], **_options: Any) -> Vectors:  # prompts, pools, progress: unused
-        return normalised(self._encoder.encode(texts))
+    def __init__(
+        self,
+        positives_of: Mapping[str, Sequence[str]],
+        positives: Sequence[str],
+        encoder: TextEncoder,
+        *,
+        margin: float,
+        depth: int,
+    ) -> None:
+        self._depth = depth
+        self._anchors = normalised(encoder.encode(list(positives_of)))
+        vectors = normalised(encoder.encode(positives))
+        rows = {positive: row for row, positive in enumerate(positives)}
+        self._own = [np.array([rows[one] for one in own]) for own in positives_of.values()]
+        cosines = [
+            (vectors[own] @ anchor).min() for own, anchor in zip(self._own, self._anchors, strict=True)
+        ]
+        self._most = np.array([least - abs(least) * margin for least in cosines], dtype=np.float32)
+        self.found = [NOTHING for _ in self._own]
+        for start in range(0, len(positives), _AT_ONCE):
+            numbers = np.arange(start, min(start + _AT_ONCE, len(positives)))
+            self.compare(numbers, vectors[numbers])
 
-    encode_document = encode_query
-
-    def similarity(self, queries: Vectors, corpus: Tensor) -> Tensor:
-        return torch.from_numpy(queries) @ corpus.T  # (q, n)
-
-    def similarity_pairwise(self, queries: Vectors, positives: Tensor) -> Tensor:
-        return (torch.from_numpy(queries) * positives).sum(1)  # (q,)
+    def compare(self, numbers: Rows, vectors: Vectors) -> None:
+        """Look at some more candidates, whose vectors (n, dim) have the length 1."""
+        size = rows_of_block(len(numbers))
+        first, last = int(numbers[0]), int(numbers[-1])
+        for start in range(0, len(self._own), size):
+            scores = self._anchors[start : start + size] @ vectors.T  # (anchors, n)
+            scores[scores > self._most[start : start + size, None]] = -np.inf
+            for anchor, row in enumerate(scores, start):
+                own = self._own[anchor]
+                if first <= own.max() and own.min() <= last:
+                    row[np.isin(numbers, own)] = -np.inf
+                self.found[anchor] = merged(self.found[anchor], numbers, row, None, self._depth)
 
 
 class _Components:

@@ -34,6 +34,39 @@ def test_table_examples_and_json(write_file: WriteFile, tmp_path: Path, sentemb:
     assert "0.0%" in out
 
 
+def test_the_training_text_may_be_encoded_or_indexed(
+    write_file: WriteFile, tmp_path: Path, sentemb: Command
+) -> None:
+    test = write_file("test.tsv", "one\ttwo\nA man sat.\tTwo birds fly over the old red house\n")
+    train = write_file("train.txt", "nothing\na man  sat.\ntwo birds fly over the red house\n")
+    vectors, index = tmp_path / "vectors", tmp_path / "index"
+    assert sentemb("encode", train, "-o", vectors)[0] == 0
+    assert sentemb("index", "build", vectors, "-o", index)[0] == 0
+    for folder, place in ((vectors, f"{vectors}: 1"), (index, "document 1")):
+        code, out, _ = sentemb("data", "overlap", folder, "--sets", test)
+        assert code == 0 and f"{test}, exact, {place}: A man sat." in out
+        code, _, err = sentemb("data", "overlap", folder, "--sets", test, "--column", "text")
+        assert (code, err.count("\n")) == (2, 1) and "--column is for files" in err
+    pairs = write_file("pairs.csv", "sent0,sent1\na man sat,the man sat down\n")
+    for number, folder in enumerate((vectors, index)):
+        mined = ("data", "mine-negatives", pairs, "--corpus", folder)
+        assert sentemb(*mined, "-o", tmp_path / f"mined-{number}.jsonl")[0] == 0
+    assert (tmp_path / "mined-0.jsonl").read_text() == (tmp_path / "mined-1.jsonl").read_text() != ""
+    next(vectors.glob("*.arrow")).write_bytes(b"damaged")
+    unfinished = tmp_path / "unfinished"
+    unfinished.mkdir()
+    (unfinished / "begun.json").write_text("{}")
+    for folder, problem in (
+        (unfinished, "holds no finished vectors"),
+        (vectors, "does not match its checksum"),
+        (tmp_path / "none", "no such file"),
+    ):
+        mining = ("mine-negatives", pairs, "--corpus", folder, "-o", tmp_path / "new.csv")
+        for command in (("overlap", folder, "--sets", test), mining):
+            code, _, err = sentemb("data", *command)
+            assert (code, err.count("\n")) == (2, 1) and problem in err
+
+
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [

@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sentemb.encoding.shards import Row, Settings, ShardFolder, write_manifest, write_shard
+from sentemb.encoding.shards import ShardFolder
 from sentemb.errors import InputError
 from sentemb.search import SearchIndex
 from sentemb.search.stored import index_shards
 from tests import processes
 from tests.search.bag_of_words import BagOfWords
+from tests.search.shard_folders import TEXTS, shards
 
 pytest.importorskip("lancedb", reason="lancedb is not installed")
 
@@ -24,38 +25,10 @@ from sentemb.search.fill import fill_lancedb
 from sentemb.search.lancedb_table import LanceTable
 from sentemb.search.source import EncoderSource
 
-TEXTS = ["a cat", "two dogs run", "a bird", "dogs' houses", "a cat", "rivers and stones", "one more cat"]
-
 
 @pytest.fixture(autouse=True)
 def _source(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(EncoderSource, "load", lambda self: BagOfWords(fingerprint=self.model))
-
-
-def shards(
-    folder: Path, texts: list[str] = TEXTS, *, size: int = 3, ids: list[Any] | None = None
-) -> ShardFolder:
-    """What `sentemb encode` writes."""
-    encoder = BagOfWords()
-    settings = Settings(
-        name=encoder.name,
-        fingerprint=encoder.fingerprint,
-        dimension=encoder.dimension,
-        dtype="float32",
-        shard_size=size,
-        model={"model": encoder.fingerprint},
-    )
-    names = ids or [f"d'{n}" if n % 2 else n for n in range(len(texts))]
-    rows = [Row(name, text, {"n": n}, "") for n, (name, text) in enumerate(zip(names, texts, strict=True))]
-    folder.mkdir()
-    written = []
-    for first in range(0, len(rows), size):
-        some = rows[first : first + size]
-        file = settings.file_name(some)
-        write_shard(folder / file, some, encoder.encode([row.text for row in some]), [], settings)
-        written.append((file, len(some)))
-    write_manifest(folder, settings, written, set_aside=0, source="texts")
-    return ShardFolder(folder)
 
 
 @pytest.fixture

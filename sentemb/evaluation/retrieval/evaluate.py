@@ -15,6 +15,7 @@ from sentemb._files import shareable
 from sentemb.data.retrieval import RetrievalSet, load_retrieval
 from sentemb.data.stored_texts import places_of
 from sentemb.encoding import Role, TextEncoder, for_role, load_encoder
+from sentemb.encoding.nearest import Hits
 from sentemb.encoding.shards import ShardFolder
 from sentemb.encoding.tokens import tokens_of
 from sentemb.errors import InputError
@@ -24,7 +25,7 @@ from sentemb.evaluation.naming import seed_of, slug
 from sentemb.evaluation.retrieval.hybrid import HybridSearcher
 from sentemb.evaluation.retrieval.metrics import METRICS, query_scores
 from sentemb.evaluation.retrieval.named import searcher_of
-from sentemb.evaluation.retrieval.ranking import Hits, judged_ranks, without_themselves
+from sentemb.evaluation.retrieval.ranking import judged_ranks, without_themselves
 from sentemb.evaluation.retrieval.searchers import DenseSearcher, Searcher
 from sentemb.evaluation.retrieval.trec import run_file, write_run
 from sentemb.evaluation.schema import DataSet, Record, Score

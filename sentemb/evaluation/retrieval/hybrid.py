@@ -15,8 +15,9 @@ from sentemb.data.pseudo_queries import FEWEST, cut_queries, rank_both
 from sentemb.data.retrieval import RetrievalSet
 from sentemb.data.stored_texts import first_places
 from sentemb.encoding import TextEncoder
+from sentemb.encoding.nearest import Hits, ranked
 from sentemb.encoding.shards import ShardFolder
-from sentemb.evaluation.retrieval.ranking import Hits, id_places, ranked
+from sentemb.evaluation.retrieval.ranking import id_places
 from sentemb.evaluation.retrieval.searchers import DenseSearcher, KeywordSearcher
 
 logger = logging.getLogger(__name__)

@@ -7,26 +7,14 @@ comes first. So a run has the same metrics in memory, in a TREC file, and in tre
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from sentemb.data.retrieval import RetrievalSet
 from sentemb.data.stored_texts import Places, descending, places_of
-
-Numbers = npt.NDArray[np.int32]
-Single = npt.NDArray[np.float32]
-
-# Similarities that are held at a time: 64 MiB of float32.
-_BLOCK = 1 << 24
-
-
-class Hits(NamedTuple):
-    """What was found for a query, the best first."""
-
-    documents: Numbers  # their numbers in the set
-    scores: Single
+from sentemb.encoding.nearest import NOTHING, Numbers, Single, merged, ranked, rows_of_block
+from sentemb.encoding.nearest import Hits as Hits
 
 
 def id_places(data: RetrievalSet) -> Numbers:
@@ -35,15 +23,6 @@ def id_places(data: RetrievalSet) -> Numbers:
     places = np.empty(len(order), dtype=np.int32)
     places[order] = np.arange(len(order), dtype=np.int32)
     return places
-
-
-def ranked(
-    documents: npt.NDArray[np.integer], scores: npt.NDArray[np.floating], places: Numbers, depth: int
-) -> Hits:
-    """The best of some documents, in order."""
-    single = scores.astype(np.float32)
-    order = np.lexsort((places[documents], -single))[:depth]
-    return Hits(documents[order].astype(np.int32), single[order])
 
 
 def nearest(
@@ -67,8 +46,7 @@ def nearest(
         The hits of each query.
     """
     copies = _copies(firsts)
-    nothing = Hits(np.empty(0, dtype=np.int32), np.empty(0, dtype=np.float32))
-    found = [nothing for _ in queries]
+    found = [NOTHING for _ in queries]
     for numbers, vectors in blocks:
         again = [(place, copies[number]) for place, number in enumerate(numbers.tolist()) if number in copies]
         rows = np.concatenate([np.arange(len(numbers)), *(np.full(len(own), place) for place, own in again)])
@@ -77,22 +55,8 @@ def nearest(
         for start in range(0, len(queries), size):
             similarities = queries[start : start + size] @ vectors.T  # (block, n)
             for query, own in enumerate(similarities, start):
-                found[query] = _merged(found[query], documents, own[rows] if again else own, places, depth)
+                found[query] = merged(found[query], documents, own[rows] if again else own, places, depth)
     return found
-
-
-def _merged(before: Hits, documents: Places, scores: Single, places: Numbers, depth: int) -> Hits:
-    """The best of what was found before and of some more documents."""
-    if len(before.documents) >= depth:
-        better = np.flatnonzero(scores >= before.scores[-1])
-        documents, scores = documents[better], scores[better]
-    if len(scores) > depth:
-        better = np.flatnonzero(scores >= np.partition(scores, len(scores) - depth)[len(scores) - depth])
-        documents, scores = documents[better], scores[better]
-    if not len(scores):
-        return before
-    both = np.concatenate([before.documents, documents]), np.concatenate([before.scores, scores])
-    return ranked(*both, places, depth)
 
 
 def _copies(firsts: Places) -> dict[int, Places]:
@@ -101,11 +65,6 @@ def _copies(firsts: Places) -> dict[int, Places]:
     order = again[np.argsort(firsts[again], kind="stable")]
     first, starts = np.unique(firsts[order], return_index=True)
     return dict(zip(first.tolist(), np.split(order, starts[1:]), strict=True)) if len(again) else {}
-
-
-def rows_of_block(documents: int) -> int:
-    """How many queries are compared with so many documents at a time."""
-    return max(1, _BLOCK // max(documents, 1))
 
 
 def best(scores: Single, places: Numbers, depth: int, *, above: float = -np.inf) -> Hits:

@@ -17,9 +17,10 @@ from sentemb.data.stored_bm25 import stored_bm25_scores
 from sentemb.data.stored_texts import Places, first_places
 from sentemb.encoding import Role, TextEncoder, for_role, similarity_of
 from sentemb.encoding.encoder import Vectors, normalised
+from sentemb.encoding.nearest import Hits
 from sentemb.encoding.shards import ShardFolder
 from sentemb.errors import InputError
-from sentemb.evaluation.retrieval.ranking import Hits, best, id_places, nearest
+from sentemb.evaluation.retrieval.ranking import best, id_places, nearest
 from sentemb.evaluation.retrieval.trec import SUFFIX, read_run, run_file
 
 BM25 = "bm25"

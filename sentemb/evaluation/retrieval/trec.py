@@ -13,9 +13,10 @@ from sentemb._files import write_text
 from sentemb.data.lines import read_lines
 from sentemb.data.retrieval import RetrievalSet
 from sentemb.data.stored_texts import places_of
+from sentemb.encoding.nearest import Hits, ranked
 from sentemb.errors import InputError
 from sentemb.evaluation.naming import slug
-from sentemb.evaluation.retrieval.ranking import Hits, id_places, ranked
+from sentemb.evaluation.retrieval.ranking import id_places
 
 SUFFIX = ".trec"
 _FIELDS = 6

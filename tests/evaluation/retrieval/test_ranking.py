@@ -7,15 +7,8 @@ import pytest
 
 from sentemb.data.retrieval import RetrievalSet, retrieval_set
 from sentemb.data.stored_texts import first_places
-from sentemb.evaluation.retrieval import ranking
-from sentemb.evaluation.retrieval.ranking import (
-    Hits,
-    id_places,
-    judged_ranks,
-    nearest,
-    ranked,
-    without_themselves,
-)
+from sentemb.encoding.nearest import Hits, ranked
+from sentemb.evaluation.retrieval.ranking import id_places, judged_ranks, nearest, without_themselves
 
 
 @pytest.mark.parametrize("block", [1, 7 * 30, 1 << 24])
@@ -24,7 +17,7 @@ from sentemb.evaluation.retrieval.ranking import (
 def test_the_nearest_are_those_of_a_full_sort(
     block: int, depth: int, size: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ranking, "_BLOCK", block)
+    monkeypatch.setattr("sentemb.encoding.nearest._BLOCK", block)
     generator = np.random.default_rng(0)
     # Whole numbers, so that many products tie and none is rounded.
     queries, unique = (generator.integers(-2, 3, (size, 3)).astype(np.float32) for size in (11, 20))

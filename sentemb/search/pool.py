@@ -1,0 +1,146 @@
+"""Many texts with their vectors, some at a time: from texts, from encoded shards, or from an index folder."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sentemb.encoding.encoder import TextEncoder, Vectors
+from sentemb.encoding.shards import ShardFolder, is_shard_folder
+from sentemb.errors import InputError
+from sentemb.search.documents import Document
+from sentemb.search.encoders import encoder_of
+from sentemb.search.manifest import NAME
+from sentemb.search.stored import stored_documents
+from sentemb.search.view import View, open_view
+
+_AT_ONCE = 16_384
+_DOCUMENTS = 1024
+
+Rows = NDArray[np.int64]
+Blocks = Iterator[tuple[Rows, Vectors]]
+"""Numbers (n,) of some texts and their vectors (n, dim)."""
+
+
+class Pool(Protocol):
+    """Any number of texts, and a vector for each."""
+
+    def texts(self) -> Iterator[str]:
+        """The texts in their order."""
+        ...
+
+    def blocks(self, encoder: TextEncoder, wanted: NDArray[np.bool_]) -> Blocks:
+        """The numbers of the texts that are wanted, and their vectors, some at a time."""
+        ...
+
+
+def pool_at(path: str | Path) -> Pool | None:
+    """The texts and vectors in a folder of `sentemb encode`, or in an index folder; None of anything else.
+
+    Args:
+        path: The folder.
+
+    Returns:
+        The pool; its bytes agree with their checksums.
+
+    Raises:
+        InputError: The folder is damaged or not finished, or is an index that keeps no vectors.
+    """
+    if is_shard_folder(path):
+        shards = ShardFolder(path)
+        shards.verify()
+        return _Shards(shards)
+    return _Index(Path(path)) if (Path(path) / NAME).is_file() else None
+
+
+def documents_at(path: str | Path) -> Iterator[Document] | None:
+    """The documents in a folder of `sentemb encode`, or in an index folder; None of anything else.
+
+    Args:
+        path: The folder.
+
+    Returns:
+        The documents, one at a time.
+
+    Raises:
+        InputError: The folder is damaged or not finished.
+    """
+    if is_shard_folder(path):
+        shards = ShardFolder(path)
+        shards.verify()
+        return stored_documents(shards)
+    if (Path(path) / NAME).is_file():
+        return (one.document for one in open_view(Path(path), verify=True).store.prepared())
+    return None
+
+
+class TextPool:
+    """Texts that are encoded when they are asked for.
+
+    Args:
+        texts: The texts.
+    """
+
+    def __init__(self, texts: Sequence[str]) -> None:
+        self._texts = texts
+
+    def texts(self) -> Iterator[str]:
+        """See `Pool.texts`."""
+        return iter(self._texts)
+
+    def blocks(self, encoder: TextEncoder, wanted: NDArray[np.bool_]) -> Blocks:
+        """See `Pool.blocks`."""
+        for start in range(0, len(wanted), _AT_ONCE):
+            rows = np.flatnonzero(wanted[start : start + _AT_ONCE])
+            some = self._texts[start : start + _AT_ONCE]
+            if len(rows):
+                yield start + rows, encoder.encode([some[row] for row in rows.tolist()])
+
+
+class _Shards:
+    def __init__(self, shards: ShardFolder) -> None:
+        self._shards = shards
+
+    def texts(self) -> Iterator[str]:
+        return (text for batch in self._shards.batches() for text in batch.texts)
+
+    def blocks(self, encoder: TextEncoder, wanted: NDArray[np.bool_]) -> Blocks:
+        self._shards.check_encoder(encoder)
+        return _chosen((batch.vectors for batch in self._shards.batches(_AT_ONCE)), wanted)
+
+
+class _Index:
+    """The texts of an index, of split documents the passages."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._view: View = open_view(path, verify=True)
+        if not self._view.segments.base.keeps_vectors:
+            raise InputError(f"{path} is {self._view.manifest.factory}, which keeps no vectors", "encode it")
+
+    def texts(self) -> Iterator[str]:
+        return (text for one in self._view.store.prepared() for text in one.texts)
+
+    def blocks(self, encoder: TextEncoder, wanted: NDArray[np.bool_]) -> Blocks:
+        adapter = self._view.manifest.adapter
+        encoder_of(encoder, self._view.manifest.encoder if adapter is None else adapter.documents, self._path)
+        return _chosen(self._vectors(), wanted)
+
+    def _vectors(self) -> Iterator[Vectors]:
+        prepared = self._view.store.prepared()
+        while some := list(islice(prepared, _DOCUMENTS)):
+            yield self._view.vectors_of([text for one in some for text in one.texts])
+
+
+def _chosen(parts: Iterator[Vectors], wanted: NDArray[np.bool_]) -> Blocks:
+    start = 0
+    for vectors in parts:
+        rows = np.flatnonzero(wanted[start : start + len(vectors)])
+        if len(rows):
+            yield start + rows, vectors[rows]
+        start += len(vectors)
