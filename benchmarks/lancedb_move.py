@@ -6,8 +6,9 @@
 
 Texts are the different sentences of 20 to 150 characters of a corpus, shuffled, and where these are too few,
 random pairs of them joined by a space. The last ones are queries, which are in no index. A folder of kind
-`flat` is moved to LanceDB and back; ids, metadata and vectors are compared one by one. `hnsw` is built of the
-same texts where `--hnsw` asks for it. The filter leaves a random hundredth of the documents. Queries come one
+`flat` is moved to LanceDB and back; ids, metadata and vectors are compared one by one. LanceDB is filled once
+more, straight from the shards of `sentemb encode`, and compared in the same way. `hnsw` is built of the same
+texts where `--hnsw` asks for it. The filter leaves a random hundredth of the documents. Queries come one
 at a time, with their vectors; each reads ten documents.
 """
 
@@ -30,14 +31,17 @@ from search import Lookup, read_corpus, resident
 from sentemb._files import write_json, write_text
 from sentemb.encoding import load_encoder
 from sentemb.encoding.encoder import normalised
+from sentemb.encoding.sharding import encode_shards
+from sentemb.encoding.shards import Row
 from sentemb.evaluation.environment import hardware
 from sentemb.search import SearchIndex
+from sentemb.search.fill import fill_lancedb
 from sentemb.search.move import move
 from sentemb.search.recall import ExactNeighbours, share_found
 
 K = 10
 SENTENCES = 170_000
-Row = dict[str, Any]
+Figures = dict[str, Any]
 
 
 def read_texts(corpus: Path, count: int) -> list[str]:
@@ -53,10 +57,10 @@ def bytes_of(folder: Path) -> int:
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 
-def measured(index: SearchIndex, lookup: Lookup, texts: list[str], queries: np.ndarray) -> Row:
+def measured(index: SearchIndex, lookup: Lookup, texts: list[str], queries: np.ndarray) -> Figures:
     """recall@10 and milliseconds of single queries, all documents and a hundredth of them."""
     count, before = len(index), resident()
-    row: Row = {}
+    row: Figures = {}
     for name, where, step in (("", None, 1), ("filtered_", {"n": 0}, 100)):
         numbers = np.arange(0, count, step)
         exact = ExactNeighbours(lookup.vectors[queries])
@@ -90,7 +94,7 @@ def same(first: SearchIndex, second: SearchIndex) -> bool:
     return all(np.array_equal(first.vectors(part), second.vectors(part)) for part in parts)
 
 
-def rows(options: argparse.Namespace, folder: Path) -> Iterator[tuple[str, Row]]:
+def rows(options: argparse.Namespace, folder: Path) -> Iterator[tuple[str, Figures]]:
     texts = read_texts(options.corpus, options.count + options.queries)
     vectors = load_encoder(options.model).encode(texts)
     lookup = Lookup(_Data(texts, normalised(np.ascontiguousarray(vectors, dtype=np.float32))))
@@ -118,6 +122,14 @@ def rows(options: argparse.Namespace, folder: Path) -> Iterator[tuple[str, Row]]
     seconds = clocked(lambda: move(address, str(folder / "back")))
     equal = same(SearchIndex.load(folder / "flat", lookup), SearchIndex.load(folder / "back", lookup))
     yield "folder, moved back", {"made_s": seconds, "same": equal}
+    encoded = [Row(place, text, metadata, "") for place, text, metadata in documents()]
+    shards = encode_shards(encoded, folder / "shards", {"model": options.model}, source="texts").folder
+    address = f"lancedb:{folder / 'filled'}"
+    seconds = clocked(lambda: fill_lancedb(shards, address, workers=options.workers))
+    filled = SearchIndex.open(address)
+    row = {"made_s": seconds, "bytes_per_document": bytes_of(folder / "filled") / options.count}
+    row |= {"same": same(SearchIndex.load(folder / "flat", lookup), filled)}
+    yield "LanceDB, filled from shards", row | measured(filled, lookup, texts, queries)
 
 
 class _Data:
@@ -127,7 +139,11 @@ class _Data:
         self.texts, self.vectors = texts, vectors
 
 
-def table(record: Row) -> str:
+def equal(rows: Figures, name: str) -> str:
+    return "the same" if rows.get(name, {}).get("same") else "not the same"
+
+
+def table(record: Figures) -> str:
     columns = {
         "recall_at_10": ("recall@10", ".4f"), "p50_ms": ("p50 ms", ".2f"), "p99_ms": ("p99 ms", ".2f"),
         "filtered_recall_at_10": ("recall@10 of 1 %", ".4f"), "filtered_p50_ms": ("p50 ms of 1 %", ".2f"),
@@ -138,8 +154,8 @@ def table(record: Row) -> str:
         f"# A folder and LanceDB, {record['count']:,} × {record['dimension']}, {record['queries']:,} queries",
         "",
         f"Encoded by {record['model']}; {record['cpu']}, load {record['load']:.1f} at the start. Moved back: "
-        f"{'the same' if record['rows'].get('folder, moved back', {}).get('same') else 'not the same'} ids, "
-        "texts, metadata and vectors.",
+        f"{equal(record['rows'], 'folder, moved back')} ids, texts, metadata and vectors; "
+        f"filled from shards: {equal(record['rows'], 'LanceDB, filled from shards')}.",
         "",
         f"| | {' | '.join(name for name, _ in columns.values())} |",
         f"|---|{'---|' * len(columns)}",
@@ -158,11 +174,12 @@ def main() -> None:
     parser.add_argument("--model", default="static-mini", help="encoder (default: static-mini)")
     parser.add_argument("--count", type=int, default=100_000, help="documents (default: 100000)")
     parser.add_argument("--queries", type=int, default=500)
+    parser.add_argument("--workers", type=int, default=1, help="processes that fill LanceDB (default: 1)")
     parser.add_argument("--hnsw", action="store_true", help="build and measure a graph too")
     parser.add_argument("--folder", type=Path, help="where the indexes are made, for a while")
     parser.add_argument("--output", type=Path, help="write JSON here and a table beside it")
     options = parser.parse_args()
-    record: Row = {
+    record: Figures = {
         "model": options.model,
         "count": options.count,
         "dimension": load_encoder(options.model).dimension,
