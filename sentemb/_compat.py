@@ -163,3 +163,8 @@ def fused_adam(
         amsgrad=False,
         maximize=False,
     )
+
+
+def quiet_ray(ray: Any) -> None:
+    """Keep the pages that Ray's nodes say of every dead worker off standard output, as `ray.util.rpdb` does."""
+    ray._private.worker._worker_logs_enabled = False

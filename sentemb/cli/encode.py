@@ -13,9 +13,11 @@ import typer
 from sentemb._files import refuse_output_over_input
 from sentemb.cli.console import next_step, progress_bar, say
 from sentemb.cli.options import DEFAULT_ENCODER, EncoderOptions, Named, OutputFolder, grouped
+from sentemb.errors import InputError
 
 if TYPE_CHECKING:
     from sentemb.encoding.shards import Row
+    from sentemb.encoding.tasks import Pool
     from sentemb.search import Document
 
 _LINES = {".txt", ".csv", ".tsv", ".jsonl"}
@@ -29,7 +31,19 @@ def encode(
     model: Named = DEFAULT_ENCODER,
     text_column: Annotated[str | None, typer.Option(help="Column to encode.")] = None,
     id_column: Annotated[str | None, typer.Option(help="Column with unique ids; else positions.")] = None,
-    workers: Annotated[int, typer.Option(min=1, max=256, help="Processes that share the cores.")] = 1,
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            max=256,
+            help="Processes that share the cores, or actors of Ray.",
+            show_default="1, or Ray's CPUs",
+        ),
+    ] = None,
+    ray: Annotated[
+        str | None,
+        typer.Option(help="Encode on a Ray cluster: local, auto, host:6379 or ray://host:10001."),
+    ] = None,
     dtype: Annotated[
         Literal["float32", "float16"], typer.Option(help="How vectors are stored; float16 takes half.")
     ] = "float32",
@@ -47,6 +61,7 @@ def encode(
     from sentemb.modules.cards import public_name
     from sentemb.search import read_documents
 
+    pool = _pool(workers, ray, options)
     documents = read_documents(data, text_column=text_column, id_column=id_column, data_dir=options.data_dir)
     # Before the model is loaded: a missing file or column must not cost a minute.
     first = list(itertools.islice(documents, 1))
@@ -58,7 +73,7 @@ def encode(
             output,
             options.arguments(model),
             source=public_name(data),
-            workers=workers,
+            pool=pool,
             dtype=dtype,
             shard_size=shard_size or SHARD_SIZE,
             progress=lambda done: bar("encoding", done, max(total, done) if total else 0),
@@ -73,6 +88,23 @@ def encode(
         f"{found.encoded:,} of them encoded now, {speed:,.0f} a second{aside}"
     )
     next_step(f"sentemb index build {output} --output index")
+
+
+def _pool(workers: int | None, ray: str | None, options: EncoderOptions) -> Pool | None:
+    """What encodes."""
+    if ray is None:
+        from sentemb.encoding.workers import local_pool
+
+        return local_pool(workers or 1)
+    from sentemb.encoding.cluster import ray_pool
+
+    if options.device not in (None, "cpu"):
+        raise InputError(
+            f"--device {options.device}: with --ray vectors are made on CPUs", "leave --device out"
+        )
+    if options.cache_dir is not None:
+        raise InputError("--cache-dir is for one machine, and --ray for several", "leave one of them out")
+    return ray_pool(ray, workers)
 
 
 def _rows(documents: Iterator[Document]) -> Iterator[Row]:

@@ -29,6 +29,7 @@ _EXTRAS = {
     "optuna": "tune",
     "rapidfuzz": "overlap",
     "lancedb": "lancedb",
+    "ray": "scale",
     **dict.fromkeys(("fastapi", "uvicorn", "orjson", "prometheus_client"), "serve"),
 }
 # Without rich's help pages `sentemb --help` answers in half the time.

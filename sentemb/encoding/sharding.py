@@ -8,7 +8,10 @@ import itertools
 import json
 import logging
 import os
+import secrets
 import shutil
+import socket
+import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -33,14 +36,16 @@ from sentemb.encoding.shards import (
     write_manifest,
     write_shard,
 )
-from sentemb.encoding.workers import Workers
+from sentemb.encoding.tasks import Pool, Runner
 from sentemb.errors import InputError
 
 logger = logging.getLogger(__name__)
 
 _LOCK = ".lock"
+_RUN = "run"  # in the notes of what has begun: which run this is
 # Options of `load_encoder` that decide the vectors.
 _DECISIVE = {"pooling": None, "precision": "float32", "max_length": None}
+_PLACES = ("model", "cache_dir", "data_dir")
 SHARD_SIZE = 16_384
 """Rows of a shard: some seconds of a transformer, less than one of a static encoder."""
 
@@ -73,7 +78,7 @@ def encode_shards(
     model: Mapping[str, Any],
     *,
     source: str,
-    workers: int = 1,
+    pool: Pool | None = None,
     dtype: DType = "float32",
     shard_size: int = SHARD_SIZE,
     progress: Callable[[int], None] | None = None,
@@ -89,7 +94,7 @@ def encode_shards(
         output: A new folder, or that of an interrupted run of the same settings.
         model: Arguments of `load_encoder`.
         source: What the rows are, for the manifest.
-        workers: Processes, which share the cores; one encodes in this process.
+        pool: What starts workers, such as `local_pool`; None encodes in this process.
         dtype: How vectors are stored.
         shard_size: Rows of a shard.
         progress: Called with the number of rows that are done.
@@ -119,10 +124,11 @@ def encode_shards(
     folder.mkdir(parents=True, exist_ok=True)
     try:
         with held(folder / _LOCK, f"another process is encoding into {folder}", "wait for it to end"):
-            _begin(folder, settings)
-            return _encode(
-                rows, folder, settings, encoder, dict(model), source, workers, progress, say or logger.warning
-            )
+            run = _begin(folder, settings)
+            make = functools.partial(_load, _seen_anywhere(model), folder.resolve(), settings, run)
+            say = say or logger.warning
+            workers = None if pool is None else pool(make, say=say)
+            return _encode(rows, folder, settings, encoder, source, workers, progress)
     except BaseException:
         if made and not any(folder.glob(SHARDS)):
             shutil.rmtree(folder)
@@ -134,23 +140,19 @@ def _encode(
     folder: Path,
     settings: Settings,
     encoder: TextEncoder,
-    model: dict[str, Any],
     source: str,
-    workers: int,
+    workers: contextlib.AbstractContextManager[Runner] | None,
     progress: Callable[[int], None] | None,
-    say: Callable[[str], None],
 ) -> Encoded:
     pieces = iter(functools.partial(_take, iter(rows), settings.shard_size), [])
     shards: list[tuple[str, int]] = []
     refused: list[Refused] = []
     seen = encoded = 0
     with contextlib.ExitStack() as stack:
-        if workers == 1:
+        if workers is None:
             done: Iterator[_Done] = map(_ShardWriter(encoder, folder, settings), pieces)
         else:
-            threads = max(1, (os.cpu_count() or 1) // workers)
-            make = functools.partial(_load, model, folder, settings, threads)
-            done = stack.enter_context(Workers(make, count=workers, say=say)).run(pieces)
+            done = stack.enter_context(workers).run(pieces)
         for one in done:
             shards.append((one.file, one.rows))
             refused += one.refused
@@ -215,15 +217,33 @@ class _ShardWriter:
         return stored[fits]
 
 
-def _load(model: dict[str, Any], folder: Path, settings: Settings, threads: int) -> _ShardWriter:
+def _load(model: dict[str, Any], folder: Path, settings: Settings, run: str, threads: int) -> _ShardWriter:
     """What a worker does with a shard."""
     import torch
 
+    _check_seen(folder, run)
     torch.set_num_threads(threads)
     encoder = load_encoder(**model)
     if encoder.fingerprint != settings.fingerprint:
-        raise InputError(f"{settings.name} changed while it was loaded", "encode again")
+        raise InputError(
+            f"{settings.name} is another model where a worker loads it",
+            "give all of them the same, and encode again",
+        )
     return _ShardWriter(encoder, folder, settings)
+
+
+def _check_seen(folder: Path, run: str) -> None:
+    """Refuse to work where the folder is not the one of the command: its shards would be missing there."""
+    try:
+        seen = bool(json.loads((folder / BEGUN).read_bytes())[_RUN] == run)
+        tempfile.TemporaryFile(dir=folder).close()
+    except (OSError, ValueError, KeyError, TypeError):
+        seen = False
+    if not seen:
+        raise InputError(
+            f"a worker on {socket.gethostname()} does not see {folder}, or cannot write to it",
+            "name an output on a file system that all machines share, by the same path",
+        )
 
 
 def _take(rows: Iterator[Row], count: int) -> list[Row]:
@@ -239,6 +259,15 @@ def _unfit(row: Row) -> str | None:
     if any("\ud800" <= letter <= "\udfff" for letter in row.text):
         return "the text holds half a surrogate pair, which is no character"
     return None
+
+
+def _seen_anywhere(model: Mapping[str, Any]) -> dict[str, Any]:
+    """Arguments of `load_encoder` for a process with another working folder."""
+    found = dict(model)
+    for name, value in model.items():
+        if name in _PLACES and isinstance(value, str | Path) and Path(value).expanduser().exists():
+            found[name] = str(Path(value).expanduser().resolve())
+    return found
 
 
 def _seen_from(folder: Path, model: str) -> str:
@@ -261,8 +290,8 @@ def _check_output(folder: Path) -> None:
         raise InputError(f"{folder} is not empty, and holds no vectors", "choose another output folder")
 
 
-def _begin(folder: Path, settings: Settings) -> None:
-    """Note the settings, or refuse to go on with others."""
+def _begin(folder: Path, settings: Settings) -> str:
+    """Note the settings, or refuse to go on with others; gives the run a name that no other has."""
     now = json.loads(json.dumps(asdict(settings)))
     if (folder / BEGUN).exists():
         before = read_json(folder / BEGUN)
@@ -271,5 +300,6 @@ def _begin(folder: Path, settings: Settings) -> None:
                 f"{folder} holds an interrupted run with another {', '.join(differing)}",
                 "use the same to resume it, or choose another output",
             )
-    else:
-        write_json(folder / BEGUN, now)
+    run = secrets.token_hex(8)
+    write_json(folder / BEGUN, now | {_RUN: run})
+    return run

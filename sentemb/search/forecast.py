@@ -16,6 +16,7 @@ import numpy as np
 
 from sentemb.encoding.sharding import SHARD_SIZE, encode_shards
 from sentemb.encoding.shards import DType, Row, ShardFolder
+from sentemb.encoding.workers import local_pool
 from sentemb.errors import InputError
 from sentemb.search.codes import CodesPlan
 from sentemb.search.laws import COMPARED, COUNT, ONE, POINTS, Line, Term, fit, law_of
@@ -169,7 +170,7 @@ def _encode(
         folder / "vectors",
         model,
         source="a sample",
-        workers=workers,
+        pool=local_pool(workers),
         dtype=dtype,
         shard_size=min(SHARD_SIZE, -(-len(texts) // (_SHARDS * workers))),
     ).folder

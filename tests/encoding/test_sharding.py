@@ -13,6 +13,7 @@ import pytest
 from sentemb.encoding import load_encoder
 from sentemb.encoding.sharding import Encoded, encode_shards
 from sentemb.encoding.shards import BEGUN, MANIFEST, Row, ShardFolder
+from sentemb.encoding.workers import local_pool
 from sentemb.errors import InputError
 from sentemb.search import Document, SearchIndex
 from sentemb.search.stored import index_shards
@@ -52,7 +53,7 @@ def test_a_folder_gives_back_what_was_encoded(tmp_path: Path) -> None:
 
 def test_two_processes_and_an_interrupted_one_make_the_same_bytes(tmp_path: Path) -> None:
     encode(tmp_path / "one")
-    encode(tmp_path / "two", workers=2)
+    encode(tmp_path / "two", pool=local_pool(2))
     assert content(tmp_path / "one") == content(tmp_path / "two")
 
     def stop(done: int) -> None:

@@ -14,7 +14,7 @@ from sentemb.encoding.workers import Workers
 from sentemb.errors import InputError
 
 
-def _squares(folder: Path, deaths: int) -> Callable[[int], int]:
+def squares(folder: Path, deaths: int, threads: int) -> Callable[[int], int]:
     """Squares numbers; at 3 the process is killed, so many times."""
 
     def work(number: int) -> int:
@@ -31,7 +31,7 @@ def _squares(folder: Path, deaths: int) -> Callable[[int], int]:
 
 def test_results_come_in_order_although_a_worker_is_killed(tmp_path: Path) -> None:
     said: list[str] = []
-    with Workers(functools.partial(_squares, tmp_path, 1), count=2, say=said.append) as workers:
+    with Workers(functools.partial(squares, tmp_path, 1), count=2, say=said.append) as workers:
         assert list(workers.run(iter(range(12)))) == [number * number for number in range(12)]
     assert said == ["a worker ended (signal 9); shard 4 is tried again"]
 
@@ -39,7 +39,7 @@ def test_results_come_in_order_although_a_worker_is_killed(tmp_path: Path) -> No
 def test_what_kills_every_worker_ends_the_work(tmp_path: Path) -> None:
     with (
         pytest.raises(InputError, match=r"a worker ended 3 times on shard 4 .*signal 9"),
-        Workers(functools.partial(_squares, tmp_path, 9), count=1, say=print) as workers,
+        Workers(functools.partial(squares, tmp_path, 9), count=1, say=print) as workers,
     ):
         list(workers.run(iter(range(12))))
 
@@ -47,6 +47,6 @@ def test_what_kills_every_worker_ends_the_work(tmp_path: Path) -> None:
 def test_an_error_of_the_user_comes_through(tmp_path: Path) -> None:
     with (
         pytest.raises(InputError, match="99 is too many; give fewer"),
-        Workers(functools.partial(_squares, tmp_path, 0), count=2, say=print) as workers,
+        Workers(functools.partial(squares, tmp_path, 0), count=2, say=print) as workers,
     ):
         list(workers.run(iter([1, 99, 2])))

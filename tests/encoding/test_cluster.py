@@ -1,0 +1,111 @@
+"""Actors and nodes of a Ray cluster that die: the same bytes, no shard lost, and the reasons told."""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from sentemb.encoding.cluster import RayWorkers, connected, cpus_each, ray_pool
+from sentemb.encoding.sharding import encode_shards
+from sentemb.errors import InputError
+from tests.encoding.test_sharding import MODEL, content, rows
+from tests.encoding.test_workers import squares
+from tests.ray_nodes import Nodes, nodes_of
+
+pytestmark = pytest.mark.usefixtures("nodes")
+
+
+@pytest.fixture(scope="module")
+def nodes() -> Iterator[Nodes]:
+    with nodes_of(3) as started:
+        yield started
+
+
+def _held(folder: Path, threads: int) -> Callable[[int], int]:
+    """Squares numbers: 0 once 1 and 2 are under way, and these once they may, on nodes that they name."""
+    import ray
+
+    def work(number: int) -> int:
+        if number in (1, 2):
+            (folder / f"{number}.part").write_text(ray.get_runtime_context().get_node_id())
+            (folder / f"{number}.part").rename(folder / str(number))
+        wanted = {0: ["1", "2"], 1: ["go"], 2: ["go"]}.get(number, [])
+        while not all((folder / name).exists() for name in wanted):
+            time.sleep(0.01)
+        return number * number
+
+    return work
+
+
+def test_a_node_that_dies_counts_against_no_shard(nodes: Nodes, tmp_path: Path) -> None:
+    said: list[str] = []
+    make = functools.partial(_held, tmp_path)
+    with RayWorkers(make, address=nodes.address, count=None, say=said.append) as workers:
+        results = workers.run(iter(range(9)))
+        found = [next(results)]
+        number, node = next(
+            (number, node)
+            for number in (1, 2)
+            if (node := (tmp_path / str(number)).read_text()) != nodes.head
+        )
+        nodes.kill(node)
+        (tmp_path / "go").touch()
+        assert found + list(results) == [number * number for number in range(9)]
+    (line,) = said
+    assert line.startswith("a node went (")
+    assert line.endswith(f"); shard {number + 1} is tried again")
+
+
+def test_the_bytes_are_those_of_one_process_whatever_dies(nodes: Nodes, tmp_path: Path) -> None:
+    killed: list[str] = []
+
+    def kill(done: int) -> None:
+        if done >= 16 and not killed:
+            killed.append(nodes.kill())
+
+    encode_shards(rows(), tmp_path / "here", MODEL, source="docs.csv", shard_size=4)
+    encode_shards(
+        rows(),
+        tmp_path / "ray",
+        MODEL,
+        source="docs.csv",
+        shard_size=4,
+        pool=ray_pool(nodes.address, 2),
+        progress=kill,
+        say=print,
+    )
+    assert killed
+    assert content(tmp_path / "here") == content(tmp_path / "ray")
+
+
+def test_deaths_and_errors_are_told_as_those_of_processes(nodes: Nodes, tmp_path: Path) -> None:
+    said: list[str] = []
+    folders = [tmp_path / name for name in ("once", "always", "never")]
+    for folder in folders:
+        folder.mkdir()
+    once, always, never = (
+        functools.partial(squares, folder, deaths) for folder, deaths in zip(folders, (1, 9, 0), strict=True)
+    )
+    with connected(nodes.address):
+        start = functools.partial(RayWorkers, address="of this program", count=1, say=said.append)
+        with start(once) as workers:
+            assert list(workers.run(iter(range(6)))) == [number * number for number in range(6)]
+        (line,) = said
+        assert line.startswith("a worker ended (Worker unexpectedly exits")
+        assert line.endswith("; shard 4 is tried again")
+        with pytest.raises(InputError, match=r"ended 3 times on shard 4 "), start(always) as workers:
+            list(workers.run(iter(range(6))))
+        with pytest.raises(InputError, match="99 is too many; give fewer"), start(never) as workers:
+            list(workers.run(iter([1, 99, 2])))
+
+
+@pytest.mark.parametrize(
+    ("nodes_cpus", "count", "each"),
+    [([2], 1, 2), ([2], 2, 1), ([2], 5, 1), ([8, 8, 2], 3, 4), ([8, 8, 2], 2, 8), ([0, 4], 1, 4), ([], 3, 1)],
+)
+def test_workers_share_the_cpus_and_fit_on_the_nodes(nodes_cpus: list[int], count: int, each: int) -> None:
+    assert cpus_each(nodes_cpus, count) == each

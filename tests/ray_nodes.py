@@ -1,0 +1,87 @@
+"""A Ray cluster of several nodes on this machine, of which nothing is left running."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+_NODE: dict[str, Any] = {"num_cpus": 1, "include_dashboard": False, "object_store_memory": 80 << 20}
+# Starting processes before anyone needs them takes seconds of the cores that the tests share.
+_FASTER = {
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_enable_worker_prestart": "0",
+    "RAY_prestart_worker_first_driver": "0",
+}
+
+
+class Nodes:
+    """The nodes of a cluster: a head, and others that can be killed."""
+
+    def __init__(self, cluster: Any) -> None:
+        self._cluster = cluster
+        self.address: str = cluster.address
+        self.head: str = cluster.head_node.node_id
+
+    def add(self) -> None:
+        """Start one more node."""
+        self._cluster.add_node(wait=False, **_NODE)
+
+    def kill(self, node_id: str | None = None) -> str:
+        """Kill a node, any but the head where none is named; gives its id."""
+        nodes = {node.node_id: node for node in self._cluster.worker_nodes}
+        chosen = node_id or random.choice(sorted(nodes))
+        self._cluster.remove_node(nodes[chosen], allow_graceful=False)
+        return chosen
+
+
+@contextmanager
+def nodes_of(count: int) -> Iterator[Nodes]:
+    """Start a cluster of so many nodes with one CPU each."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in _FASTER.items():
+            patch.setenv(name, value)
+        from ray.cluster_utils import Cluster
+
+        cluster = Cluster(initialize_head=True, head_node_args=_NODE)
+        session = Path(cluster.head_node.get_session_dir_path()).name
+        try:
+            nodes = Nodes(cluster)
+            for _ in range(count - 1):
+                nodes.add()
+            cluster.wait_for_nodes()
+            yield nodes
+        finally:
+            cluster.shutdown()
+            _end(session)
+
+
+def _end(session: str) -> None:
+    """Kill what a killed node left behind, and wait for it to be gone."""
+    deadline = time.monotonic() + 20
+    while left := _processes_of(session):
+        assert time.monotonic() < deadline, left
+        for number in left:
+            try:
+                os.kill(number, signal.SIGKILL)
+            except ProcessLookupError:
+                continue
+        time.sleep(0.1)
+
+
+def _processes_of(session: str) -> list[int]:
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            if session.encode() in path.read_bytes():
+                found.append(int(path.parent.name))
+        except OSError:
+            continue
+    return found
