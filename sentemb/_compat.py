@@ -166,5 +166,5 @@ def fused_adam(
 
 
 def quiet_ray(ray: Any) -> None:
-    """Keep the pages that Ray's nodes say of every dead worker off standard output, as `ray.util.rpdb` does."""
+    """Keep what Ray's nodes say of every dead worker, pages of it, off standard output."""
     ray._private.worker._worker_logs_enabled = False

@@ -9,6 +9,7 @@ import typer
 
 from sentemb.cli.console import next_step, say
 from sentemb.cli.options import Device, MaybeModels, Precision
+from sentemb.errors import InputError
 
 
 def serve(
@@ -36,10 +37,18 @@ def serve(
     ] = None,
     precision: Precision = "float32",
     device: Device = None,
+    ray: Annotated[
+        str | None, typer.Option(help="Serve from a Ray cluster: local, auto, host:6379 or ray://host:10001.")
+    ] = None,
+    replicas: Annotated[
+        int | None, typer.Option(min=1, max=1024, help="Copies of the models on it.", show_default="1")
+    ] = None,
 ) -> None:
     """Serve embeddings as OpenAI's API does, reranking, classification, search and a search page."""
-    from sentemb.serving.server import serve as run
     from sentemb.serving.settings import Settings, read_keys
+
+    if replicas is not None and ray is None:
+        raise InputError("--replicas are for a Ray cluster", "name it with --ray, or use --workers")
 
     settings = Settings(
         models=tuple(models or ()),
@@ -61,4 +70,11 @@ def serve(
         say(f"serving on {address}")
         next_step(f"open {address} in a browser" if settings.indexes else f"curl {address}/v1/models")
 
-    run(settings, announce=announce)
+    if ray is None:
+        from sentemb.serving.server import serve as run
+
+        run(settings, announce=announce)
+    else:
+        from sentemb.serving.replicas import serve_replicas
+
+        serve_replicas(settings, address=ray, replicas=replicas or 1, announce=announce)

@@ -113,12 +113,14 @@ class RayWorkers:
     def run(self, tasks: Iterator[Task]) -> Iterator[Any]:
         """Do tasks, of which no more than twice as many as there are workers are held at a time."""
         book = Tasks(tasks, held=2 * self._count, say=self._say)
+        patient = False
         while book.left():
             self._hand_out(book)
             busy = {worker.answer: worker for worker in self._workers if worker.answer is not None}
             heard, _ = ray.wait(list(busy), timeout=_PATIENCE)
-            if not heard and not any(worker.ready for worker in self._workers):
-                self._say(f"no worker has begun yet: waiting for {self._cpus} free CPUs on a node")
+            if not heard and not patient and not any(worker.ready for worker in self._workers):
+                self._say(f"no worker has begun yet; each takes {self._cpus} free CPUs of a node")
+                patient = True
             for answer in heard:
                 self._hear(busy[answer], book)
             yield from book.results()
