@@ -149,6 +149,18 @@ def test_only_compat_touches_private_upstream_names() -> None:
             assert not name.startswith(UPSTREAM_PRIVATE), f"{path}: {name}; route it through _compat"
 
 
+def test_one_file_imports_ray_one_ray_serve_and_none_imports_these_before_they_are_needed() -> None:
+    homes = {"sentemb.encoding.cluster", "sentemb.serving.replicas"}
+    modules = {module_name(path): path for path in PACKAGE.rglob("*.py")}
+    assert {
+        module
+        for module, path in modules.items()
+        if any(name.split(".")[0] == "ray" for name in imported_names(path))
+    } == homes
+    for module in modules.keys() - homes:
+        assert not homes & {*imported_modules(modules[module], modules)}, module
+
+
 def test_files_stay_small() -> None:
     for folder in (PACKAGE, PACKAGE.parent / "training", PACKAGE.parent / "eval"):
         for path in folder.rglob("*.py"):

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
 
 from sentemb.encoding.shards import ShardFolder
 from tests.cli.conftest import Command
+
+_ON_RAY = ["documents.csv", "-o", "out", "--text-column", "text", "--ray"]
 
 
 @pytest.fixture
@@ -44,6 +47,10 @@ def test_a_corpus_becomes_vectors_and_an_index(documents: Path, tmp_path: Path, 
         (["documents.csv", "-o", "documents.csv", "--text-column", "text"], "would replace the input"),
         (["documents.csv", "-o", "out", "--text-column", "text", "-m", "absent/model/x"], "absent/model/x"),
         (["documents.csv", "-o", "out", "--text-column", "text", "--cache-dir", "out"], "replace the cache"),
+        ([*_ON_RAY, "nonsense"], "--ray nonsense is no address; give local, auto, "),
+        ([*_ON_RAY, "127.0.0.1:1"], "no Ray cluster answers at 127.0.0.1:1: Connection refused"),
+        ([*_ON_RAY, "local", "--device", "cuda"], "--device cuda: with --ray vectors are made on CPUs"),
+        ([*_ON_RAY, "local", "--cache-dir", "cache"], "--cache-dir is for one machine"),
     ],
 )
 def test_what_cannot_be_encoded_leaves_nothing(
@@ -58,3 +65,21 @@ def test_what_cannot_be_encoded_leaves_nothing(
     assert code == 2
     assert said in err.splitlines()[-1]
     assert [path.name for path in documents.parent.iterdir()] == ["documents.csv"]
+
+
+@pytest.mark.parametrize(
+    "arguments", [["encode", "documents.csv", "-o", "out", "--text-column", "text"], ["serve", "static-mini"]]
+)
+def test_without_ray_one_line_names_the_extra(
+    arguments: list[str], documents: Path, monkeypatch: pytest.MonkeyPatch, sentemb: Command
+) -> None:
+    monkeypatch.chdir(documents.parent)
+    for name in [name for name in sys.modules if name.split(".")[0] == "ray"]:
+        monkeypatch.delitem(sys.modules, name)
+    for name in ("sentemb.encoding.cluster", "sentemb.serving.replicas"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    monkeypatch.setitem(sys.modules, "ray", None)
+    code, _, err = sentemb(*arguments, "--ray", "local")
+    assert (code, err) == (2, "sentemb: error: this needs ray; pip install 'sentemb[scale]'\n")
+    if arguments[0] == "encode":
+        assert sentemb(*arguments)[0] == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -81,6 +82,21 @@ def test_rows_without_a_vector_are_named(tmp_path: Path) -> None:
         ("docs.csv:6", "the text holds half a surrogate pair, which is no character"),
         ("docs.csv:7", "its vector does not fit float16"),
     ]
+
+
+def test_a_worker_that_sees_another_folder_is_refused(tmp_path: Path) -> None:
+    encode(tmp_path / "elsewhere" / "vectors")
+
+    @contextlib.contextmanager
+    def on_another_machine(make: Any, *, say: Any) -> Iterator[Any]:
+        model, folder, *others = make.args
+        make.func(model, folder, *others, 1)  # here it is seen
+        make.func(model, tmp_path / "elsewhere" / folder.name, *others, 1)
+        yield
+
+    with pytest.raises(InputError, match=r"does not see .*elsewhere.vectors, .* all machines share"):
+        encode(tmp_path / "vectors", pool=on_another_machine)
+    assert not (tmp_path / "vectors").exists()
 
 
 def test_rows_that_are_gone_leave_no_shard(tmp_path: Path) -> None:
