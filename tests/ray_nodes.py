@@ -25,10 +25,15 @@ _FASTER = {
 class Nodes:
     """The nodes of a cluster: a head, and others that can be killed."""
 
-    def __init__(self, cluster: Any) -> None:
-        self._cluster = cluster
+    def __init__(self, cluster: Any, session: str) -> None:
+        self._cluster, self._session = cluster, session
         self.address: str = cluster.address
         self.head: str = cluster.head_node.node_id
+
+    def kill_a_worker(self) -> None:
+        """Kill the process of an actor that encodes, if there is one."""
+        if workers := _processes_of(self._session, "_Actor"):
+            os.kill(random.choice(workers), signal.SIGKILL)
 
     def add(self) -> None:
         """Start one more node."""
@@ -53,7 +58,7 @@ def nodes_of(count: int) -> Iterator[Nodes]:
         cluster = Cluster(initialize_head=True, head_node_args=_NODE)
         session = Path(cluster.head_node.get_session_dir_path()).name
         try:
-            nodes = Nodes(cluster)
+            nodes = Nodes(cluster, session)
             for _ in range(count - 1):
                 nodes.add()
             cluster.wait_for_nodes()
@@ -76,12 +81,17 @@ def _end(session: str) -> None:
         time.sleep(0.1)
 
 
-def _processes_of(session: str) -> list[int]:
+def _processes_of(session: str, title: str = "") -> list[int]:
+    """The processes of a cluster, or its workers of a title: these have their names overwritten."""
     found = []
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
+    for place in Path("/proc").glob("[0-9]*"):
         try:
-            if session.encode() in path.read_bytes():
-                found.append(int(path.parent.name))
+            command = (place / "cmdline").read_bytes().decode(errors="replace")
+            worker = command.startswith(f"ray::{title}") and any(
+                session in str(one.readlink()) for one in (place / "fd").iterdir()
+            )
+            if worker or (not title and session in command):
+                found.append(int(place.name))
         except OSError:
             continue
     return found

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import functools
+import random
 import socket
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import httpx
 import numpy as np
@@ -86,6 +89,32 @@ def test_the_bytes_are_those_of_one_process_whatever_dies(nodes: Nodes, tmp_path
         say=print,
     )
     assert killed
+    assert content(tmp_path / "here") == content(tmp_path / "ray")
+
+
+@pytest.mark.slow
+def test_the_bytes_stay_whatever_dies_at_random(nodes: Nodes, tmp_path: Path) -> None:
+    draw = random.Random(0)
+    texts = [f"{text}, again {number}" for number in range(8) for text in TEXTS]
+    said: list[str] = []
+    deaths: Counter[str] = Counter()
+
+    def kill(done: int) -> None:
+        if draw.random() < 0.1:
+            kind = draw.choice(["node", "worker"])
+            deaths[kind] += 1
+            if kind == "worker":
+                nodes.kill_a_worker()
+            else:
+                nodes.add()
+                nodes.kill()
+
+    common: dict[str, Any] = {"source": "docs.csv", "shard_size": 4}
+    encode_shards(rows(texts), tmp_path / "here", MODEL, **common)
+    pool = ray_pool(nodes.address, 3)
+    encode_shards(rows(texts), tmp_path / "ray", MODEL, **common, pool=pool, progress=kill, say=said.append)
+    assert min(deaths["node"], deaths["worker"]) > 5, deaths
+    assert {line.split("(")[0] for line in said} >= {"a node went ", "a worker ended "}
     assert content(tmp_path / "here") == content(tmp_path / "ray")
 
 
