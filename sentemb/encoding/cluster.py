@@ -12,7 +12,9 @@ import contextlib
 import functools
 import os
 import re
+import signal
 import socket
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -183,6 +185,7 @@ def connected(address: str, *, cpus: int = 0) -> Iterator[None]:
     from sentemb._compat import quiet_ray
 
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing is sent to Ray's makers
+    before = signal.getsignal(signal.SIGTERM)
     quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
     try:
         if address == LOCAL:
@@ -202,6 +205,8 @@ def connected(address: str, *, cpus: int = 0) -> Iterator[None]:
         reason = str(error).strip().splitlines()[0].rstrip(".")
         raise InputError(f"cannot join the Ray cluster {address}: {reason}", _UP) from None
     quiet_ray(ray)
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, before or signal.SIG_DFL)  # Ray's own aborts
     try:
         yield
     finally:

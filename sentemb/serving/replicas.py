@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import signal
 import threading
@@ -45,6 +46,7 @@ def served(settings: Settings, *, address: str, replicas: int) -> Iterator[str]:
     """
     settings = _checked(settings)
     threads = settings.workers or 1
+    logging.getLogger("ray.serve").setLevel(logging.ERROR)
     with connected(address, cpus=replicas * threads):
         if ray_serve.status().proxies:
             # Its proxies would keep their own address, which may let in whom the settings keep out.
@@ -78,12 +80,13 @@ def serve_replicas(
     settings: Settings, *, address: str, replicas: int, announce: Callable[[str], None]
 ) -> None:
     """Serve as `served` does until a signal ends it; see `sentemb.serving.server.serve`."""
-    ended = threading.Event()
-    with served(settings, address=address, replicas=replicas) as where:
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, lambda *_: ended.set())
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # as an interrupt, also while it begins
+    with (
+        contextlib.suppress(KeyboardInterrupt),
+        served(settings, address=address, replicas=replicas) as where,
+    ):
         announce(where)
-        ended.wait()
+        threading.Event().wait()
 
 
 def _checked(settings: Settings) -> Settings:
