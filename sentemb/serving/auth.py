@@ -14,7 +14,7 @@ SCHEME = "bearer"
 _REMEDY = "send the header `Authorization: Bearer KEY` with one of the server's keys"
 
 
-def reader(request: Request) -> None:
+async def reader(request: Request) -> None:
     """Let those in who have a key, or all where none is asked for; a dependency of every route."""
     keys = settings_of(request).keys
     if keys is None:
@@ -25,9 +25,9 @@ def reader(request: Request) -> None:
         raise Problem(401, f"{wrong}; {_REMEDY}", headers={"WWW-Authenticate": "Bearer"})
 
 
-def writer(request: Request) -> None:
+async def writer(request: Request) -> None:
     """Let those in who may change indexes; a dependency of every route that does."""
-    reader(request)
+    await reader(request)
     settings = settings_of(request)
     if settings.read_only:
         raise Problem(403, "the server was started with --read-only; change the index with `sentemb index`")

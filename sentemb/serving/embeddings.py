@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, StrictInt, StrictStr
 from sentemb.encoding.encoder import Role, Vectors, normalised
 from sentemb.encoding.tokens import tokens_of
 from sentemb.errors import InputError
-from sentemb.serving.answers import json_answer
+from sentemb.serving.answers import json_answer, json_list
 from sentemb.serving.auth import reader
 from sentemb.serving.batcher import Encoded, ServedEncoder
 from sentemb.serving.dimensions import check_dimensions
@@ -131,7 +131,7 @@ def embeddings_router() -> APIRouter:
         vectors = encoded.vectors
         if wanted.dimensions is not None and wanted.dimensions < served.dimension:
             vectors = normalised(vectors[:, : wanted.dimensions])
-        return _response(vectors, encoded, wanted)
+        return await _response(vectors, encoded, wanted)
 
     @router.get("/models", response_model=ModelList, summary="List the models")
     async def models(request: Request) -> Response:
@@ -179,17 +179,16 @@ async def _encode(served: ServedEncoder, wanted: EmbeddingsRequest, role: Role |
         raise Problem(409, str(error), field="input") from None
 
 
-def _response(vectors: Vectors, encoded: Encoded, wanted: EmbeddingsRequest) -> Response:
+async def _response(vectors: Vectors, encoded: Encoded, wanted: EmbeddingsRequest) -> Response:
     rows: list[Any] = list(np.ascontiguousarray(vectors, dtype="<f4"))
     if wanted.encoding_format == "base64":
         rows = [base64.b64encode(row.tobytes()).decode() for row in rows]
     tokens = int(encoded.tokens.sum())
+    items = ({"object": "embedding", "index": index, "embedding": row} for index, row in enumerate(rows))
     return json_answer(
         {
             "object": "list",
-            "data": [
-                {"object": "embedding", "index": index, "embedding": row} for index, row in enumerate(rows)
-            ],
+            "data": await json_list(items),
             "model": wanted.model,
             "usage": {"prompt_tokens": tokens, "total_tokens": tokens},
             "truncated": encoded.cut,

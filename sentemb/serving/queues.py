@@ -15,8 +15,7 @@ Priority = Literal["interactive", "bulk"]
 """`interactive`: a few short texts that somebody waits for. `bulk`: all else."""
 
 TOKENS_IN_BATCH = 1024
-"""Tokens in a batch: an interactive request waits for the one that is being computed, and larger ones are
-hardly faster."""
+"""Tokens in a batch: larger ones are no faster, and nobody's turn would come sooner."""
 PATIENCE = 1.0
 """Seconds after which a bulk request of which nothing was computed goes before interactive ones."""
 
@@ -112,9 +111,9 @@ class Queues:
         if job in self._jobs[job.priority]:
             self._jobs[job.priority].remove(job)
 
-    def take(self, now: float) -> Batch | None:
+    def take(self, now: float, *, only_interactive: bool = False) -> Batch | None:
         """The next batch: the longest waiting texts of the first job, with those of others of that length."""
-        jobs = self._jobs[self._next(now)]
+        jobs = self._jobs["interactive" if only_interactive else self._next(now)]
         if not jobs:
             return None
         first = jobs[0]

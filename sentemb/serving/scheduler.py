@@ -1,4 +1,4 @@
-"""Model threads with one core each, which take batch after batch."""
+"""Model threads with one core each, which take batch after batch, and one more for those who wait."""
 
 from __future__ import annotations
 
@@ -46,9 +46,12 @@ class Scheduler:
     def start(self) -> None:
         """Start the threads. From now on operations of torch in this process have one thread each."""
         torch.set_num_threads(1)
+        names = {f"model-{number}": False for number in range(self._workers)}
+        # It shares the cores with what is being computed, so that nobody waits for the end of a bulk batch.
+        names["model-interactive"] = True
         self._threads = [
-            threading.Thread(target=self._work, name=f"model-{number}", daemon=True)
-            for number in range(self._workers)
+            threading.Thread(target=self._work, args=(only_interactive,), name=name, daemon=True)
+            for name, only_interactive in names.items()
         ]
         for thread in self._threads:
             thread.start()
@@ -101,7 +104,7 @@ class Scheduler:
                 raise Problem(503, "the server is stopping", headers={"Retry-After": "5"})
             self._done[job] = loop, future
             self._queues.add(job)
-            self._changed.notify()
+            self._changed.notify_all()
         try:
             return await future
         except asyncio.CancelledError:
@@ -111,9 +114,9 @@ class Scheduler:
             self._metrics.dropped.inc(job.left)
             raise
 
-    def _work(self) -> None:
+    def _work(self, only_interactive: bool) -> None:
         torch.set_num_threads(1)
-        while (batch := self._take()) is not None:
+        while (batch := self._take(only_interactive)) is not None:
             start = time.monotonic()
             try:
                 # A text that cannot be encoded must not fail the requests that share its batch.
@@ -126,18 +129,13 @@ class Scheduler:
                     self._deliver(job, rows, some)
             self._note(batch, time.monotonic() - start)
 
-    def _take(self) -> Batch | None:
+    def _take(self, only_interactive: bool) -> Batch | None:
         """The next batch, waiting for one; None when the scheduler is closed."""
         with self._changed:
             while True:
-                batch = self._queues.take(time.monotonic())
-                if batch is not None:
-                    if len(self._queues):
-                        self._changed.notify()
+                batch = self._queues.take(time.monotonic(), only_interactive=only_interactive)
+                if batch is not None or self._closing:
                     return batch
-                if self._closing:
-                    self._changed.notify_all()
-                    return None
                 self._changed.wait()
 
     def _compute_apart(self, batch: Batch, error: Exception) -> None:

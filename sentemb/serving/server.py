@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import socket
 from collections.abc import Callable
 
@@ -13,6 +14,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from sentemb.errors import InputError
 from sentemb.serving.app import create_app
 from sentemb.serving.logs import log_to_standard_error
+from sentemb.serving.memory import settle_memory
 from sentemb.serving.problems import MEDIA_TYPE, Problem
 from sentemb.serving.settings import Settings
 
@@ -85,6 +87,7 @@ def serve(settings: Settings, *, announce: Callable[[str], None]) -> None:
         InputError: As for `create_app`, or the address cannot be listened on.
     """
     settings = settings.checked()
+    settle_memory()
     listening = _listen(settings.host, settings.port)
     with listening:
         app = create_app(settings)
@@ -102,6 +105,9 @@ def serve(settings: Settings, *, announce: Callable[[str], None]) -> None:
             timeout_graceful_shutdown=int(settings.stop_seconds),
             h11_max_incomplete_event_size=_LARGEST_HEAD,
         )
+        # What was loaded stays: looking for garbage in it would stop everything for a tenth of a second.
+        gc.collect()
+        gc.freeze()
         log_to_standard_error()
         host = f"[{settings.host}]" if ":" in settings.host else settings.host
         announce(f"http://{host}:{listening.getsockname()[1]}")

@@ -44,6 +44,15 @@ def test_haystack(address: str, expected: np.ndarray) -> None:
     np.testing.assert_array_equal(np.array([one.embedding for one in found], np.float32), expected)
 
 
+def test_llama_index(address: str, expected: np.ndarray) -> None:
+    openai_like = pytest.importorskip(
+        "llama_index.embeddings.openai_like", reason="needs llama-index-embeddings-openai-like"
+    )
+    embedding = openai_like.OpenAILikeEmbedding(model_name="static-mini", api_base=address, api_key="any")
+    np.testing.assert_array_equal(np.array(embedding.get_text_embedding_batch(TEXTS), np.float32), expected)
+    np.testing.assert_array_equal(np.array(embedding.get_query_embedding(TEXTS[0]), np.float32), expected[0])
+
+
 class TestLangChain(EmbeddingsIntegrationTests):
     """LangChain's own tests of embeddings, and the vectors."""
 

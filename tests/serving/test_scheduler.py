@@ -1,0 +1,82 @@
+"""Nobody who waits for a few texts waits for a bulk batch, and every row gets its own vector."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+pytest.importorskip("fastapi", reason="needs the extra serve")
+
+from sentemb.encoding.encoder import Vectors
+from sentemb.encoding.rows import ReadyTexts, Rows
+from sentemb.serving.metrics import Metrics
+from sentemb.serving.scheduler import Scheduler
+
+
+class Lengths:
+    """Gives each text its length as a vector; batches of a length wait until they may end."""
+
+    by_length = True
+
+    def __init__(self, slow: int) -> None:
+        self._slow = slow
+        self.began, self.may_end = threading.Semaphore(0), threading.Event()
+
+    def prepare(self, texts: Sequence[str]) -> ReadyTexts:
+        return ReadyTexts(texts, np.array([len(text) for text in texts]), ())
+
+    def prepare_ids(self, ids: Sequence[Sequence[int]]) -> ReadyTexts:
+        raise NotImplementedError
+
+    def compute(self, rows: Rows) -> Vectors:
+        texts = [ready.texts[row] for ready, some in rows for row in some]
+        if len(texts[0]) == self._slow:
+            self.began.release()
+            assert self.may_end.wait(60)
+        return np.array([[len(text)] for text in texts], dtype=np.float32)
+
+
+def test_interactive_texts_are_computed_while_every_worker_computes_bulk() -> None:
+    source = Lengths(slow=2)
+    scheduler = Scheduler(workers=2, max_waiting=100, metrics=Metrics())
+    bulk = source.prepare(["a", "bb"]), source.prepare(["cc"] * 1500)
+
+    async def run() -> tuple[list[Vectors], Vectors]:
+        scheduler.start()
+        waiting = [asyncio.ensure_future(scheduler.compute(source, one, "bulk")) for one in bulk]
+        for _ in range(2):  # both workers have a batch
+            await asyncio.to_thread(source.began.acquire)
+        few = await asyncio.wait_for(
+            scheduler.compute(source, source.prepare(["d", "eee"]), "interactive"), timeout=30
+        )
+        assert not any(one.done() for one in waiting)
+        source.may_end.set()
+        return await asyncio.gather(*waiting), few
+
+    try:
+        vectors, few = asyncio.run(run())
+    finally:
+        source.may_end.set()
+        scheduler.close()
+    np.testing.assert_array_equal(few, [[1], [3]])
+    np.testing.assert_array_equal(vectors[0], [[1], [2]])
+    np.testing.assert_array_equal(vectors[1], np.full((1500, 1), 2))
+
+
+def test_what_is_queued_is_finished_before_the_end() -> None:
+    source = Lengths(slow=2)
+    scheduler = Scheduler(workers=1, max_waiting=100, metrics=Metrics())
+
+    async def run() -> Vectors:
+        scheduler.start()
+        waiting = asyncio.ensure_future(scheduler.compute(source, source.prepare(["aa", "b"] * 600), "bulk"))
+        await asyncio.to_thread(source.began.acquire)
+        threading.Timer(0.05, source.may_end.set).start()
+        await asyncio.to_thread(scheduler.close)
+        return await waiting
+
+    np.testing.assert_array_equal(asyncio.run(run()), [[2], [1]] * 600)
