@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 from fastapi import Response
 
-_AT_ONCE = 64  # vectors take two milliseconds to write
+_AT_ONCE = 64
 
 
 def json_answer(content: Any) -> Response:

@@ -1,4 +1,4 @@
-"""How the process of a server holds memory: what it computes with stays its own, and there is an end to it."""
+"""How a server holds memory: what it computes with stays its own, and there is an end to it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def settle_memory() -> None:
     """Keep the memory of a batch for the next one, and bound what is kept of products of other sizes.
 
     To be called before anything is computed. By default a thread gives the memory of every layer back to the
-    system, which hands out new pages for the next: a seventh of all time in float32, a third in bfloat16.
+    system, which hands out new pages for the next: a seventh of all time in float32, a quarter in bfloat16.
     """
     for name, most in _PRODUCTS_KEPT.items():
         os.environ.setdefault(name, str(most))

@@ -15,7 +15,7 @@ Priority = Literal["interactive", "bulk"]
 """`interactive`: a few short texts that somebody waits for. `bulk`: all else."""
 
 TOKENS_IN_BATCH = 1024
-"""Tokens in a batch: larger ones are no faster, and nobody's turn would come sooner."""
+"""Tokens in a batch: larger ones are hardly faster."""
 PATIENCE = 1.0
 """Seconds after which a bulk request of which nothing was computed goes before interactive ones."""
 

@@ -38,7 +38,8 @@ class Settings:
         precision: As for `load_encoder`.
         device: As for `load_encoder`.
         truncate: What becomes of long texts where a request does not say.
-        workers: Model threads, with one core each; None takes as many as torch would.
+        workers: Model threads, with one core each; None takes as many as torch would. One more computes
+            interactive requests alone.
         max_body: Bytes in the body of a request.
         max_waiting: Tokens (estimated) that may wait for a model thread; beyond, requests are answered 429.
         max_requests: Requests that are worked on at one time; beyond, they are answered 429.
