@@ -217,7 +217,8 @@ def _size(ends: Sequence[int], shard: int) -> int:
     return ends[shard] - (ends[shard - 1] if shard else 0)
 
 
-def _same(filler: _ShardFiller) -> _ShardFiller:
+def _same(filler: _ShardFiller, threads: int) -> _ShardFiller:
+    """What a worker does with a shard; LanceDB has threads of its own."""
     return filler
 
 

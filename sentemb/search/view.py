@@ -253,12 +253,11 @@ class View:
         return self.segments.rows(np.array(self.store.numbers_of(texts), dtype=np.int64))
 
 
-def _best(
-    scores: list[float], texts: list[int], owners: dict[int, list[int]] | None, k: int
-) -> list[Ranked]:
+def _best(scores: list[float], texts: list[int], owners: dict[int, list[int]] | None, k: int) -> list[Ranked]:
     """The documents of texts, best first; each by the best of its texts. None: their numbers are the same."""
     if owners is None:
-        return [Ranked(score, text, text) for score, text in zip(scores[:k], texts, strict=False) if text >= 0]
+        best = zip(scores[:k], texts[:k], strict=True)
+        return [Ranked(score, text, text) for score, text in best if text >= 0]
     found: dict[int, Ranked] = {}
     for score, text in zip(scores, texts, strict=True):
         for document in owners.get(text, ()):
