@@ -20,6 +20,10 @@ Role = Literal["query", "document"]
 Vectors = NDArray[np.float32]
 
 
+BAGS = "torch, bags of tokens"
+"""The `backend` of an encoder that looks tokens up, and encodes some ten thousand texts a second."""
+
+
 class NonFiniteError(InputError):
     """A text's vector holds NaN or infinity: the encoder has diverged or its weights are damaged."""
 

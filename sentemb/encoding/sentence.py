@@ -18,7 +18,7 @@ from sentemb._compat import Dense, Normalize, Pooling, Transformer, WeightedLaye
 from sentemb._threads import one_thread, one_thread_each
 from sentemb.encoding.batching import TokenisedTexts, batches, same_length_batches, tokenise
 from sentemb.encoding.branches import Branches
-from sentemb.encoding.encoder import Precision, Role, Vectors, check_finite, unique_texts
+from sentemb.encoding.encoder import BAGS, Precision, Role, Vectors, check_finite, unique_texts
 from sentemb.encoding.fingerprint import fingerprint_of
 from sentemb.encoding.linear import kernel_for, narrowest_layer, replace_linears, this_processor
 from sentemb.encoding.static import encode_static, is_static_model
@@ -251,7 +251,7 @@ def _has_own_forward(module: nn.Module) -> bool:
 def _backend(model: SentenceTransformer, *, plain: bool) -> str:
     if plain:
         return "torch, token-sorted"
-    return "torch, bags of tokens" if is_static_model(model) else "SentenceTransformer.encode"
+    return BAGS if is_static_model(model) else "SentenceTransformer.encode"
 
 
 def _dtype_of(model: nn.Module) -> str:

@@ -22,9 +22,10 @@ from sentemb.search.manifest import EncoderFacts, Manifest, Recall
 from sentemb.search.plan import IndexPlan, Kind, Metric, format_bytes, plan_index
 from sentemb.search.prepared import Prepared
 from sentemb.search.recall import ExactNeighbours, hold_out, tune_and_measure
-from sentemb.search.shards import EncodedTexts, Progress, encode_texts
+from sentemb.search.rescoring import STEPS, VectorsOf
+from sentemb.search.shards import EncodedTexts, Progress, encode_checked, encode_texts
 from sentemb.search.store import DocumentStore, write_store
-from sentemb.search.vectors import VectorIndex
+from sentemb.search.vectors import VectorIndex, comparable
 from sentemb.search.work import SHARDS, locked
 
 logger = logging.getLogger(__name__)
@@ -65,18 +66,26 @@ def build_in(
     progress: Progress,
     allow_empty: bool = False,
     language: str = AUTO,
+    again: Callable[[], TextEncoder] | None = None,
     merge: Merge | None = None,
 ) -> tuple[Manifest, VectorIndex, DocumentStore]:
     """Build an index in a work folder that nobody else uses.
 
-    Of no documents at all where that is allowed; `merge` makes the vectors' index where not all of it is new.
+    Of no documents at all where that is allowed; `again` loads the encoder that shall encode the texts of
+    candidates, if codes are kept; `merge` makes the vectors' index where not all of it is new.
     """
     path = folder / "documents.sqlite"
     counts = write_store(path, _counted(documents, progress))
     if counts.documents == 0 and not allow_empty:
         blank = f"; {counts.left_out} are blank" if counts.left_out else ""
         raise InputError(f"there are no documents to index{blank}", "give at least one text")
-    plan = plan_index(counts.texts, encoder.dimension, kind=kind, memory_budget=memory_budget)
+    plan = plan_index(
+        counts.texts,
+        encoder.dimension,
+        kind=kind,
+        memory_budget=memory_budget,
+        rescored=again is not None,
+    )
     progress("terms", 0, 1)
     language = write_keywords(path, language)
     _check_disk(folder, counts.texts * encoder.dimension * 4, plan.bytes + path.stat().st_size)
@@ -92,7 +101,11 @@ def build_in(
         metric=metric,
         progress=progress,
     )
-    vectors, recall = merge(store, encoded) if merge else _index(encoded, plan, progress)
+    if merge:
+        vectors, recall = merge(store, encoded)
+    else:
+        texts = _looked_up(store, again(), metric) if again and plan.kind == "ivfpq" else None
+        vectors, recall = _index(encoded, plan, texts, progress)
     manifest = Manifest(
         created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         encoder=facts,
@@ -103,6 +116,7 @@ def build_in(
         reason=plan.reason,
         effort=vectors.effort,
         recall=recall,
+        rescored=vectors.texts,
         documents=counts.documents,
         vectors=counts.texts,
         left_out=counts.left_out,
@@ -135,7 +149,14 @@ def _check_disk(folder: Path, vectors: int, index: int) -> None:
         )
 
 
-def _index(encoded: EncodedTexts, plan: IndexPlan, progress: Progress) -> tuple[VectorIndex, Recall]:
+def _looked_up(store: DocumentStore, encoder: TextEncoder, metric: Metric) -> VectorsOf:
+    """The vectors of texts by their numbers."""
+    return lambda numbers: comparable(encode_checked(encoder, store.texts_of(numbers.tolist())), metric)
+
+
+def _index(
+    encoded: EncodedTexts, plan: IndexPlan, vectors_of: VectorsOf | None, progress: Progress
+) -> tuple[VectorIndex, Recall]:
     index = VectorIndex.empty(plan.factory, plan.kind, encoded.dimension)
     held = np.empty(0, dtype=np.int64) if plan.kind == "flat" else hold_out(encoded.count)
     if wanted := index.training_size(encoded.count - len(held)):
@@ -153,10 +174,10 @@ def _index(encoded: EncodedTexts, plan: IndexPlan, progress: Progress) -> tuple[
     if plan.kind == "flat":
         return index, Recall(1.0, 0, 0, None)
     if not len(held):
-        index.effort = index.efforts()[-1]
+        index.effort, index.texts = index.efforts()[-1], STEPS[1] if vectors_of else 0
         return index, Recall(None, 0, 0, None)
     progress("tune", 0, 1)
-    recall = tune_and_measure(index, queries, exact.numbers())
+    recall = tune_and_measure(index, queries, exact.numbers(), vectors_of)
     index.add(queries, held)
     return index, recall
 

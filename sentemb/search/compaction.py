@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -17,12 +17,14 @@ from sentemb.encoding.encoder import TextEncoder, Vectors
 from sentemb.errors import InputError
 from sentemb.search.build import build_in
 from sentemb.search.calibration import Calibration, calibrate, draw
+from sentemb.search.encoders import documents_encoder
 from sentemb.search.folder import WORK, Writers, changing, place
 from sentemb.search.keywords import AUTO
 from sentemb.search.living import LivingStore
 from sentemb.search.manifest import EncoderFacts, Manifest, Recall
 from sentemb.search.plan import Kind, estimate_bytes, ideal_lists, suits_ivfpq
 from sentemb.search.prepared import Prepared
+from sentemb.search.rescoring import Rescore, rescores
 from sentemb.search.shards import SHARD_TEXTS, EncodedTexts, Progress
 from sentemb.search.store import DocumentStore
 from sentemb.search.vectors import VectorIndex
@@ -50,6 +52,7 @@ class _Stored:
 
 def compact(
     path: Path,
+    encoder: Callable[[], TextEncoder] | None = None,
     *,
     kind: Kind | Literal["auto"] | None = None,
     memory_budget: int | None = None,
@@ -61,6 +64,8 @@ def compact(
 
     Args:
         path: The index folder.
+        encoder: Loads the encoder of its documents, should their texts rank the candidates of codes; by
+            default from where it was.
         kind: `flat`, `hnsw`, `ivfpq` or `auto`; by default the kind that was asked for, if any. One that was
             chosen by size is chosen again, unless it is `ivfpq`.
         memory_budget: Bytes the index may take in memory; an IVF-PQ index keeps its size per vector by
@@ -90,12 +95,15 @@ def compact(
         folder = path / WORK
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir()
+        keeps = kind is None and memory_budget is None and _keeps_codes(view)
+        load = encoder or partial(documents_encoder, view, path)
         with rebuilt(
             view,
             folder,
             view.store.prepared(),
-            _Stored(view),
+            load() if manifest.rescored and not keeps else _Stored(view),
             manifest.encoder,
+            again=load if rescores(_rescore(manifest), manifest.documents_encoder.details) else None,
             kind=kind,
             memory_budget=memory_budget,
             progress=progress,
@@ -118,11 +126,12 @@ def rebuilt(
     encoder: TextEncoder,
     facts: EncoderFacts,
     *,
+    again: Callable[[], TextEncoder] | None,
     kind: Kind | Literal["auto"] | None,
     memory_budget: int | None,
     progress: Progress | None,
 ) -> Iterator[tuple[Manifest, Writers]]:
-    """Build the documents of a view again, by default of the same kind; see `compact`."""
+    """Build the documents of a view again, by default of the same kind; see `compact` and `build_in`."""
     before = replace(view.manifest, dimension=encoder.dimension)
     same = kind is None and _keeps_kind(before)
     merged = same and memory_budget is None and isinstance(encoder, _Stored) and _keeps_codes(view)
@@ -139,6 +148,7 @@ def rebuilt(
         progress=progress or (lambda stage, done, total: None),
         allow_empty=True,
         language=AUTO if before.language in (None, UNKNOWN) else before.language,
+        again=again,
         merge=partial(_merged, view) if merged else None,
     )
     kept = replace(
@@ -155,6 +165,13 @@ def rebuilt(
         yield kept, {"vectors": vectors.write, "documents": store.copy_to}
     finally:
         store.close()
+
+
+def _rescore(facts: Manifest) -> Rescore:
+    """What ranks the candidates of codes from now on."""
+    if facts.kind != "ivfpq":
+        return "auto"
+    return "texts" if facts.rescored else "never"
 
 
 def _calibration(view: View) -> Calibration | None:

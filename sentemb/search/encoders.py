@@ -85,6 +85,11 @@ def for_documents(encoder: TextEncoder) -> TextEncoder:
     return encoder.documents if isinstance(encoder, AdaptedEncoder) else encoder
 
 
+def documents_encoder(view: View, path: Path) -> TextEncoder:
+    """The encoder that made the vectors of an index, from where it was."""
+    return encoder_of(None, view.manifest.documents_encoder, path)
+
+
 def matching(encoder: Any | None, view: View, path: Path) -> TextEncoder:
     """The encoder of queries of an index, from where it was or is now; another one is refused."""
     loaded = encoder_of(encoder, view.manifest.encoder, path)

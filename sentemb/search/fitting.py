@@ -43,7 +43,8 @@ def weight_by_judged(
         raise InputError("no query has a relevant document", "give some, or fit without queries")
     texts, judged = [texts[place] for place in kept], [judged[place] for place in kept]
     wanted = Wanted(FUSED, "hybrid", None, None)
-    ranks = (by_vectors(current(), encoder.encode(texts), wanted), by_keywords(current(), texts, wanted))
+    encoded = encoder.encode(texts)
+    ranks = (by_vectors(current(), encoded, wanted, encoder), by_keywords(current(), texts, wanted))
     while True:  # until the documents have not changed meanwhile
         view = current()
         dense, keyword = (rank(view) for rank in ranks)

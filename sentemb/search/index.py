@@ -26,6 +26,7 @@ from sentemb.search.manifest import EncoderFacts
 from sentemb.search.open_index import OpenIndex
 from sentemb.search.plan import Kind, Metric
 from sentemb.search.prepared import OVERLAP, Prepared, Truncate
+from sentemb.search.rescoring import Rescore, again, check_choices
 from sentemb.search.searching import Mode, Wanted, by_both, by_keywords, by_vectors, check_queries, find
 from sentemb.search.segments import Segments
 from sentemb.search.shards import Progress
@@ -70,6 +71,7 @@ class SearchIndex(OpenIndex):
         language: str = AUTO,
         truncate: Truncate = "split",
         overlap: float = OVERLAP,
+        rescore: Rescore = "auto",
         work_dir: str | Path | None = None,
         allow_empty: bool = False,
         progress: Progress | None = None,
@@ -96,6 +98,9 @@ class SearchIndex(OpenIndex):
                 indexes its beginning and warns; `error` refuses it. Functions, word vectors and encoders
                 without `tokens` are taken to read everything.
             overlap: How much of a passage may be repeated in the next one, as a share of the model's length.
+            rescore: Whether an `ivfpq` index, whose codes can then be small, ranks the candidates of a search
+                by their texts, which are encoded again: `texts` or `never`; `auto` does so with a static
+                encoder.
             work_dir: Folder for intermediate files, with which the next build resumes one that died; the
                 caller removes it once the index is saved. By default a temporary folder, without resuming.
             allow_empty: Make an index of no documents too, to which they are added later.
@@ -107,8 +112,7 @@ class SearchIndex(OpenIndex):
         Raises:
             InputError: No documents, an id given twice, a wrong type, or nothing fits the budget.
         """
-        if metric not in ("cosine", "dot"):
-            raise InputError(f"unknown metric {metric!r}", "choose cosine or dot")
+        check_choices(metric, rescore)
         check_language(language)
         loaded = resolve(encoder)
         truncation = Truncation(loaded, truncate, overlap)
@@ -125,6 +129,7 @@ class SearchIndex(OpenIndex):
             memory_budget=memory_budget,
             allow_empty=allow_empty,
             language=language,
+            again=again(loaded, rescore),
         )
 
     @classmethod
@@ -219,10 +224,10 @@ class SearchIndex(OpenIndex):
         else:
             encoded = self._encoder.encode(texts) if vectors is None else self._ready(vectors, len(texts))
             if mode == "dense":
-                rank = by_vectors(self._view, encoded, wanted)
+                rank = by_vectors(self._view, encoded, wanted, self._encoder)
             else:
                 weight = self._weight(measure=vectors is None)
-                rank = by_both(self._current(), encoded, texts, wanted, weight)
+                rank = by_both(self._current(), encoded, texts, wanted, self._encoder, weight)
         hits = find(self._current, rank, texts, wanted)
         return hits[0] if isinstance(queries, str) else hits
 

@@ -21,7 +21,7 @@ from sentemb.search.manifest import Manifest
 from sentemb.search.prepared import Prepared, Span
 from sentemb.search.store import StoredDocument
 from sentemb.search.vectors import Numbers
-from sentemb.search.view import Fetched, Ranked
+from sentemb.search.view import Encode, Fetched, Ranked
 from sentemb.search.where import Where
 
 logger = logging.getLogger(__name__)
@@ -96,7 +96,7 @@ class LanceView:
         return part
 
     def rank(
-        self, queries: Vectors, k: int, min_score: float | None, where: Where | None
+        self, queries: Vectors, k: int, min_score: float | None, where: Where | None, encode: Encode
     ) -> list[list[Ranked]] | None:
         """The documents nearest to each query, best first; None where they have changed since this view."""
         part = self.part(where)
@@ -140,7 +140,7 @@ class LanceView:
         }
         return Fetched(whole, spans)
 
-    def vectors_by_id(self, ids: Sequence[str | int]) -> Vectors | None:
+    def vectors_by_id(self, ids: Sequence[str | int], encode: Encode) -> Vectors | None:
         """The vectors (n, dim) of some documents; None as for `rank`."""
         keys = [key_of(one) for one in ids]
         found = self.table.read(["key", "vector"], f"part = 0 AND {among('key', keys)}")

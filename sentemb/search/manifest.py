@@ -114,6 +114,8 @@ class Manifest:
         factory: faiss's description of the index.
         reason: Why this kind was chosen.
         effort: `efSearch` of HNSW, `nprobe` of IVF-PQ, 0 for flat.
+        rescored: Number of texts that are encoded again for a search with 10 hits, whose candidates they
+            rank; 0 where codes or vectors rank them.
         recall: The measured recall.
         documents: Number of documents.
         vectors: Number of unique texts and passages, each of which has one vector.
@@ -159,6 +161,7 @@ class Manifest:
     overlap: float = OVERLAP
     split: int = 0
     cut: int = 0
+    rescored: int = 0
     calibration: Calibration | None = None
     hybrid: HybridWeight | None = None
     language: str | None = None
@@ -168,6 +171,11 @@ class Manifest:
     def long(self) -> int:
         """Number of documents that are longer than the model reads."""
         return self.split + self.cut
+
+    @property
+    def documents_encoder(self) -> EncoderFacts:
+        """The encoder of the documents."""
+        return self.encoder if self.adapter is None else self.adapter.documents
 
     @property
     def line(self) -> str:

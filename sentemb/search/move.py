@@ -17,6 +17,7 @@ from sentemb.encoding.encoder import Vectors
 from sentemb.errors import InputError
 from sentemb.search.address import in_lancedb
 from sentemb.search.build import build_in
+from sentemb.search.encoders import documents_encoder
 from sentemb.search.folder import check_output, save_folder
 from sentemb.search.keywords import AUTO
 from sentemb.search.lancedb_table import batch_of, create
@@ -24,8 +25,9 @@ from sentemb.search.lancedb_view import LanceView, open_lance_view
 from sentemb.search.manifest import Manifest
 from sentemb.search.plan import Kind
 from sentemb.search.prepared import Prepared
-from sentemb.search.shards import Progress
-from sentemb.search.view import View, open_view
+from sentemb.search.shards import Progress, encode_checked
+from sentemb.search.vectors import comparable
+from sentemb.search.view import Encode, View, open_view
 
 _CHUNK = 1024
 
@@ -65,16 +67,24 @@ def _to_lancedb(source: Path, target: str, report: Progress) -> Manifest:
         )
     if not view.segments.base.keeps_vectors:
         raise InputError(f"{source} is {view.manifest.factory}, which keeps no vectors", "build it again")
-    facts = replace(view.manifest, files={}, living=None, lineage="")
-    create(target, facts, _batches(view, facts, report))
+    facts = replace(view.manifest, files={}, living=None, lineage="", rescored=0)
+    create(target, facts, _batches(view, facts, _vectors_of(view, source), report))
     return open_lance_view(target).manifest
 
 
-def _batches(view: View, facts: Manifest, report: Progress) -> Iterator[pa.RecordBatch]:
+def _vectors_of(view: View, source: Path) -> Encode:
+    """The vectors of texts: encoded again where codes keep too little of them."""
+    if not view.manifest.rescored:
+        return view.vectors_of
+    encoder = documents_encoder(view, source)
+    return lambda texts: comparable(encode_checked(encoder, texts), view.manifest.metric)
+
+
+def _batches(view: View, facts: Manifest, encode: Encode, report: Progress) -> Iterator[pa.RecordBatch]:
     prepared = view.store.prepared()
     done = 0
     while chunk := list(islice(prepared, _CHUNK)):
-        vectors = view.vectors_of([text for one in chunk for text in one.texts])
+        vectors = encode([text for one in chunk for text in one.texts])
         yield batch_of(facts, chunk, done, vectors)
         done += len(chunk)
         report("index", done, facts.documents)

@@ -130,6 +130,9 @@ class OpenIndex:
         """
         return self._add(documents, vectors, truncate, progress, replacing=True)
 
+    def _again(self, texts: Sequence[str]) -> Vectors:
+        return encode_checked(for_documents(self._encoder), texts)
+
     def _ready(self, vectors: Any, queries: int) -> Vectors:
         adapted = self._encoder if isinstance(self._encoder, AdaptedEncoder) else None
         dimension = adapted.queries.dimension if adapted else self._view.manifest.dimension
@@ -246,13 +249,14 @@ class OpenIndex:
 
         Returns:
             float32 (n, dim), in the order of `ids`; of length 1 where the metric is `cosine`, and rounded
-            where the index is IVF-PQ. Of a document in passages it is that of the first.
+            where the index is IVF-PQ that does not rank by texts. Of a document in passages it is that of the
+            first.
 
         Raises:
             InputError: The index does not have such a document, or keeps no vectors.
         """
         wanted = checked_ids(ids)
-        while (found := self._current().vectors_by_id(wanted)) is None:
+        while (found := self._current().vectors_by_id(wanted, self._again)) is None:
             pass
         return found
 
@@ -279,7 +283,13 @@ class OpenIndex:
             InputError: An IVF-PQ index of an earlier version without re-ranking codes, which keeps too little
                 of its vectors, or nothing fits the budget.
         """
-        compact(self._folder(), kind=kind, memory_budget=memory_budget, progress=progress)
+        compact(
+            self._folder(),
+            lambda: for_documents(self._encoder),
+            kind=kind,
+            memory_budget=memory_budget,
+            progress=progress,
+        )
 
     def _keep(self, weight: HybridWeight | None) -> None:
         """Write a weight into the manifest, in one step."""

@@ -9,11 +9,14 @@ import numpy as np
 
 from sentemb.encoding.encoder import Vectors
 from sentemb.search.manifest import Recall
+from sentemb.search.rescoring import STEPS, VectorsOf, rescored
 from sentemb.search.vectors import Numbers, VectorIndex
 
 K = 10
 TARGET = 0.98
 _LOST = 0.002
+# What the texts of a search leave to the lists that it looks into.
+_TEXTS_TARGET = 0.99
 _QUERIES = 2_000
 # Held-out queries are a tenth of a small corpus; fewer than this many say nothing.
 _FEWEST = 20
@@ -55,24 +58,44 @@ class ExactNeighbours:
         return self._heap.D, self._heap.I
 
 
-def tune_and_measure(index: VectorIndex, queries: Vectors, exact: Numbers) -> Recall:
+def tune_and_measure(
+    index: VectorIndex, queries: Vectors, exact: Numbers, vectors_of: VectorsOf | None = None
+) -> Recall:
     """Set the least effort that reaches the target recall on half of the queries; measure on the rest.
 
     Where codes are too coarse for the target, the least that loses next to nothing of what they can find.
+    With the exact vectors of numbers, candidates are ranked by them: the fewest that are enough.
     """
     efforts = index.efforts()
+    index.effort = efforts[-1]
+    wanted = K
+    if vectors_of is not None:
+        wanted = index.texts = _fewest_texts(index, queries[::2], exact[::2])
     shares = {}
     for effort in (efforts[-1], *efforts):
         index.effort = effort
-        shares[effort] = share_found(index.search(queries[::2], K)[1], exact[::2])
+        # Those of the nearest that are among the candidates are the first by their exact scores.
+        shares[effort] = share_found(index.search(queries[::2], wanted)[1], exact[::2])
         if len(shares) > 1 and shares[effort] >= min(TARGET, shares[efforts[-1]] - _LOST):
             break
     started = time.perf_counter()
-    found = index.search(queries[1::2], K)[1]
+    found = index.search(queries[1::2], wanted)[1]
+    if vectors_of is not None:
+        ranked = rescored(queries[1::2], found, vectors_of, K)
+        assert ranked is not None  # nobody takes documents away from a build
+        found = ranked[1]
     seconds = time.perf_counter() - started
     return Recall(
         share_found(found, exact[1::2]), len(found), len(queries) - len(found), len(found) / seconds
     )
+
+
+def _fewest_texts(index: VectorIndex, queries: Vectors, exact: Numbers) -> int:
+    """How many candidates must be ranked by their texts, if all lists are looked into."""
+    index.texts = STEPS[-1]
+    found = index.search(queries, min(STEPS[-1], len(index)))[1]
+    enough = (texts for texts in STEPS if share_found(found[:, :texts], exact) >= _TEXTS_TARGET)
+    return next(enough, STEPS[-1])
 
 
 def share_found(found: Numbers, exact: Numbers) -> float:

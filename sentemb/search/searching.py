@@ -9,12 +9,14 @@ from typing import Any, Literal, NamedTuple, get_args
 import numpy as np
 
 from sentemb._fusion import EVEN, FUSED, Ranking, fuse
-from sentemb.encoding.encoder import Vectors
+from sentemb.encoding.encoder import TextEncoder, Vectors
 from sentemb.errors import InputError
 from sentemb.search.calibration import lowest_score
 from sentemb.search.documents import check_letters
+from sentemb.search.encoders import for_documents
 from sentemb.search.hit import Hit
 from sentemb.search.keywords import terms_of
+from sentemb.search.shards import encode_checked
 from sentemb.search.snippets import snippets_of
 from sentemb.search.vectors import comparable
 from sentemb.search.view import Fetched, Ranked, View
@@ -59,13 +61,16 @@ def check_queries(queries: Sequence[Any], *, blank: bool) -> list[str]:
     return list(queries)
 
 
-def by_vectors(view: View, encoded: Vectors, wanted: Wanted) -> Rank:
-    """Rank by what texts mean."""
+def by_vectors(view: View, encoded: Vectors, wanted: Wanted, encoder: TextEncoder) -> Rank:
+    """Rank by what texts mean, with the encoder of queries."""
     vectors = comparable(encoded, view.manifest.metric)
+
+    def again(texts: Sequence[str]) -> Vectors:
+        return encode_checked(for_documents(encoder), texts)
 
     def rank(now: View) -> list[list[Ranked]] | None:
         least = lowest_score(wanted.min_score, now.manifest.calibration, now.manifest.vectors)
-        return now.rank(vectors, wanted.k, least, wanted.where)
+        return now.rank(vectors, wanted.k, least, wanted.where, again)
 
     return rank
 
@@ -78,11 +83,16 @@ def by_keywords(view: View, queries: Sequence[str], wanted: Wanted) -> Rank:
 
 
 def by_both(
-    view: View, encoded: Vectors, queries: Sequence[str], wanted: Wanted, weight: float = EVEN
+    view: View,
+    encoded: Vectors,
+    queries: Sequence[str],
+    wanted: Wanted,
+    encoder: TextEncoder,
+    weight: float = EVEN,
 ) -> Rank:
     """Rank by the fusion of both rankings, with the vectors' weight."""
     longer = wanted._replace(k=max(wanted.k, FUSED), min_score=None)
-    parts = (by_vectors(view, encoded, longer), by_keywords(view, queries, longer))
+    parts = (by_vectors(view, encoded, longer, encoder), by_keywords(view, queries, longer))
     least = lowest_score(wanted.min_score, None, 0)
 
     def rank(now: View) -> list[list[Ranked]] | None:

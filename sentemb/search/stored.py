@@ -18,6 +18,7 @@ from sentemb.search.index import SearchIndex
 from sentemb.search.keywords import AUTO, check_language
 from sentemb.search.plan import Kind, Metric
 from sentemb.search.prepared import Prepared
+from sentemb.search.rescoring import Rescore, again, check_choices
 from sentemb.search.shards import Progress
 from sentemb.search.source import EncoderSource
 
@@ -30,6 +31,7 @@ def index_shards(
     metric: Metric = "cosine",
     memory_budget: int | None = None,
     language: str = AUTO,
+    rescore: Rescore = "auto",
     work_dir: str | Path | None = None,
     progress: Progress | None = None,
 ) -> SearchIndex:
@@ -42,6 +44,7 @@ def index_shards(
         metric: How vectors are compared.
         memory_budget: Bytes the index may take in memory.
         language: Code of the documents' language.
+        rescore: As for `SearchIndex.build`.
         work_dir: Folder for intermediate files.
         progress: Called with `(stage, done, total)`.
 
@@ -51,6 +54,7 @@ def index_shards(
     Raises:
         InputError: A damaged folder, another encoder, an id given twice, or nothing fits the budget.
     """
+    check_choices(metric, rescore)
     source, loaded = checked_encoder(shards, encoder, metric=metric, language=language)
     stored = StoredVectors(shards, loaded)
     return SearchIndex.of_prepared(
@@ -65,6 +69,7 @@ def index_shards(
         metric=metric,
         memory_budget=memory_budget,
         language=language,
+        again=again(loaded, rescore),
     )
 
 
@@ -72,8 +77,7 @@ def checked_encoder(
     shards: ShardFolder, encoder: str | Path | None, *, metric: str, language: str
 ) -> tuple[EncoderSource, TextEncoder]:
     """Check the options of an index and every byte of a folder, and load the encoder that made it."""
-    if metric not in ("cosine", "dot"):
-        raise InputError(f"unknown metric {metric!r}", "choose cosine or dot")
+    check_choices(metric, "never")
     check_language(language)
     shards.verify()
     source = source_of(shards, None if encoder is None else str(encoder))

@@ -16,6 +16,7 @@ from sentemb.search.folder import changing, place
 from sentemb.search.manifest import AdapterFacts, EncoderFacts, Manifest
 from sentemb.search.plan import Kind
 from sentemb.search.prepared import Truncate
+from sentemb.search.rescoring import again
 from sentemb.search.shards import SHARD_TEXTS, Progress, encode_checked
 from sentemb.search.truncation import Truncation
 from sentemb.search.vectors import Numbers, comparable
@@ -58,7 +59,7 @@ def upgrade(
     Manifest.read(path)  # a place without an index gets no lock
     with locked(work), changing(path):
         manifest = Manifest.read(path)
-        made = manifest.encoder if manifest.adapter is None else manifest.adapter.documents
+        made = manifest.documents_encoder
         if facts.fingerprint == made.fingerprint:
             if manifest.adapter is None:
                 return Upgraded(manifest, "unchanged")
@@ -75,6 +76,7 @@ def upgrade(
             truncation.prepared(before.document for before in view.store.prepared()),
             encoder,
             facts,
+            again=again(encoder, "auto"),
             kind=kind,
             memory_budget=memory_budget,
             progress=progress,

@@ -21,6 +21,8 @@ faiss: Any = import_module("faiss")
 
 # Candidates of the 4-bit codes that are ranked again, as a multiple of k.
 CANDIDATES = 24
+# The same where their texts are encoded for the ranking that counts.
+_RESCORED = 10
 # The same in indexes of earlier versions.
 _RERANKED = 8
 # Points for k-means: faiss draws no more than 256 for each list by itself; 64 give the same recall sooner.
@@ -36,11 +38,12 @@ def training_points(count: int, lists: int) -> int:
 class VectorIndex:
     """Vectors by number."""
 
-    def __init__(self, index: Any, kind: Kind, effort: int = 0) -> None:
+    def __init__(self, index: Any, kind: Kind, effort: int = 0, texts: int = 0) -> None:
         self._index = index
         self._places: Numbers | None = None
         self.kind = kind
         self.effort = effort
+        self.texts = texts  # that are encoded again for 10 hits
 
     @classmethod
     def empty(cls, factory: str, kind: Kind, dimension: int) -> VectorIndex:
@@ -94,7 +97,8 @@ class VectorIndex:
 
     def _search(self, queries: Vectors, k: int, effort: int) -> tuple[Vectors, Numbers]:
         if isinstance(self._index, Codes):
-            found = self._index.search(queries, k, min(len(self), CANDIDATES * k), effort)
+            many = _RESCORED if self.texts else CANDIDATES
+            found = self._index.search(queries, k, min(len(self), many * k), effort)
         else:
             found = self._index.search(queries, k, params=self._parameters(effort))
         return found
@@ -113,7 +117,7 @@ class VectorIndex:
 
     def kept(self, numbers: Numbers, places: Numbers) -> VectorIndex:
         """A copy with nothing but some vectors, under other numbers, and with the codes that they have."""
-        return VectorIndex(self._index.kept(numbers, places), self.kind, self.effort)
+        return VectorIndex(self._index.kept(numbers, places), self.kind, self.effort, self.texts)
 
     def rows(self, numbers: Numbers) -> Vectors:
         """The vectors (n, dim) of some numbers, which count from 0; those of IVF-PQ are rounded."""
@@ -152,13 +156,13 @@ class VectorIndex:
         del parts  # which faiss points to
 
     @classmethod
-    def read(cls, path: Path, kind: Kind, effort: int) -> VectorIndex:
+    def read(cls, path: Path, kind: Kind, effort: int, texts: int = 0) -> VectorIndex:
         """Map a file that `write` made into memory; pages are read when a search needs them."""
         try:
             index = faiss.read_index(str(path), faiss.IO_FLAG_MMAP_IFC)
         except RuntimeError as error:
             raise InputError(f"{path} cannot be read as a faiss index", "build the index again") from error
-        return cls(Codes.of(index) or index, kind, effort)
+        return cls(Codes.of(index) or index, kind, effort, texts)
 
 
 def comparable(vectors: Vectors, metric: Metric) -> Vectors:

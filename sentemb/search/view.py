@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,12 +20,16 @@ from sentemb.search.keywords import Keywords
 from sentemb.search.living import LivingStore
 from sentemb.search.manifest import NAME, Manifest
 from sentemb.search.prepared import Span
+from sentemb.search.rescoring import candidates, rescored
 from sentemb.search.segments import Segments
 from sentemb.search.store import DocumentStore, StoredDocument
-from sentemb.search.vectors import VectorIndex
+from sentemb.search.vectors import Numbers, VectorIndex, comparable
 from sentemb.search.where import Where
 
 logger = logging.getLogger(__name__)
+
+Encode = Callable[[Sequence[str]], Vectors]
+"""Gives texts of documents their vectors, (n, dim)."""
 
 # Filters whose matches are kept, a byte for each vector and document.
 _FILTERS = 16
@@ -157,9 +161,17 @@ class View:
         return part
 
     def rank(
-        self, queries: Vectors, k: int, min_score: float | None, where: Where | None
+        self,
+        queries: Vectors,
+        k: int,
+        min_score: float | None,
+        where: Where | None,
+        encode: Encode,
     ) -> list[list[Ranked]] | None:
-        """The documents nearest to each query, best first; None where they have changed since this view."""
+        """The documents nearest to each query, best first; None where they have changed since this view.
+
+        `encode` does so with the texts of documents, should the index rank by them.
+        """
         part = self.part(where)
         if part is None:
             return None
@@ -173,7 +185,10 @@ class View:
         left = np.arange(len(queries))
         while len(left):
             some = queries if len(left) == len(queries) else queries[left]
-            scores, texts = part.segments.search(some, wanted)
+            nearest = self._nearest(part.segments, some, wanted, encode)
+            if nearest is None:
+                return None
+            scores, texts = nearest
             if min_score is not None:
                 texts = np.where(scores >= min_score, texts, -1)
             rows = list(zip(scores.tolist(), texts.tolist(), strict=True))
@@ -190,6 +205,31 @@ class View:
                 break
             left, wanted = left[short], min(most, 4 * wanted)
         return ranked
+
+    def _nearest(
+        self, segments: Segments, queries: Vectors, k: int, encode: Encode
+    ) -> tuple[Vectors, Numbers] | None:
+        """The nearest texts of each query; None as for `rank`."""
+        texts = segments.base.texts
+        if not texts:
+            return segments.search(queries, k)
+        found = segments.search(queries, min(candidates(texts, k), len(segments)))[1]
+        return rescored(queries, found, lambda numbers: self.exact(numbers, encode), k)
+
+    def exact(self, numbers: Numbers, encode: Encode) -> Vectors | None:
+        """The vectors (n, dim) of rising numbers, from texts where these rank; None as for `rank`."""
+        if not self.segments.base.texts:
+            return self.segments.rows(numbers)
+        old = np.searchsorted(numbers, len(self.segments.base))
+        with self.store.reading():
+            if self.store.version() != self.version:
+                return None
+            texts = self.store.texts_of(numbers[:old].tolist())
+        written = self.segments.rows(numbers[old:])
+        if not texts:
+            return written
+        again = comparable(encode(texts), self.manifest.metric)
+        return np.concatenate([again, written])
 
     def rank_by_keywords(
         self, queries: Sequence[Mapping[str, int]], k: int, min_score: float | None, where: Where | None
@@ -219,8 +259,8 @@ class View:
             pairs = ((hit.document, hit.text) for row in ranked for hit in row)
             return Fetched(documents, self.store.spans_of(set(pairs)) if self.manifest.long else {})
 
-    def vectors_by_id(self, ids: Sequence[str | int]) -> Vectors | None:
-        """The vectors (n, dim) of some documents; None as for `find`."""
+    def vectors_by_id(self, ids: Sequence[str | int], encode: Encode) -> Vectors | None:
+        """The vectors (n, dim) of some documents; None as for `rank`."""
         with self.store.reading():
             if self.store.version() != self.version:
                 return None
@@ -229,7 +269,9 @@ class View:
             raise InputError(
                 f"the index is {self.manifest.factory}, which keeps no vectors", "build it of another kind"
             )
-        return self.segments.rows(np.array(numbers, dtype=np.int64))
+        unique, places = np.unique(np.array(numbers, dtype=np.int64), return_inverse=True)
+        found = self.exact(unique, encode)
+        return None if found is None else found[places]
 
     def numbers_of(self, ids: Iterable[str | int]) -> dict[str | int, int] | None:
         """The numbers of the documents with some ids that there are; None as for `rank`."""
@@ -271,7 +313,8 @@ def open_view(path: Path, *, verify: bool) -> View:
     """Open an index folder."""
 
     def open_files(manifest: Manifest) -> View:
-        vectors = VectorIndex.read(path / manifest.files["vectors"].name, manifest.kind, manifest.effort)
+        file = path / manifest.files["vectors"].name
+        vectors = VectorIndex.read(file, manifest.kind, manifest.effort, manifest.rescored)
         segments = Segments.of(vectors)
         fits = vectors.dimension == manifest.dimension
         if manifest.living is None:
@@ -285,8 +328,8 @@ def open_view(path: Path, *, verify: bool) -> View:
             raise InputError(f"the vectors of {path} are not those of its manifest", "build it again")
         facts, adapter = manifest.adapter, None
         if facts is not None:
-            file = path / manifest.files["adapter"].name
-            adapter = Adapter.read(file, facts.dimension, manifest.dimension)
+            map_file = path / manifest.files["adapter"].name
+            adapter = Adapter.read(map_file, facts.dimension, manifest.dimension)
         return View(manifest, segments, store, folder=path, stamp=stamp, adapter=adapter)._caught_up()
 
     # Before anything is read: a manifest that is replaced meanwhile is seen by the next search.
