@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sentemb._files import new_file
 from sentemb.encoding.encoder import TextEncoder, Vectors, check_finite
@@ -36,14 +39,19 @@ class EncodedTexts:
         """Yield numbers (n,) and vectors (n, dim), one shard at a time."""
         start = 0
         for path in self.paths:
-            vectors: Vectors = np.load(path, allow_pickle=False)
+            vectors: Vectors = np.load(path, allow_pickle=False).astype(np.float32, copy=False)
             yield np.arange(start, start + len(vectors)), comparable(vectors, self.metric)
             start += len(vectors)
 
     def rows(self, numbers: Numbers) -> Vectors:
         """The vectors of some sorted numbers, (n, dim)."""
-        found = [vectors[np.isin(shard, numbers, assume_unique=True)] for shard, vectors in self]
-        return np.concatenate(found)
+        found = np.empty((len(numbers), self.dimension), dtype=np.float32)
+        bounds = np.searchsorted(numbers, SHARD_TEXTS * np.arange(len(self.paths) + 1))
+        for shard, (start, stop) in enumerate(itertools.pairwise(bounds.tolist())):
+            if start < stop:
+                vectors = np.load(self.paths[shard], mmap_mode="r", allow_pickle=False)
+                found[start:stop] = vectors[numbers[start:stop] - SHARD_TEXTS * shard]
+        return comparable(found, self.metric)
 
 
 def encode_texts(
@@ -68,11 +76,18 @@ def encode_texts(
         found = path.exists()
         if not found:
             with new_file(path) as file:
-                np.save(file, encode_checked(encoder, texts), allow_pickle=False)
+                np.save(file, _shortest(encode_checked(encoder, texts)), allow_pickle=False)
         encoded = encoded or not found
         paths.append(path)
         progress("encode" if encoded else "resume", start + len(texts), count)
     return EncodedTexts(tuple(paths), count, encoder.dimension, metric)
+
+
+def _shortest(vectors: Vectors) -> NDArray[np.floating[Any]]:
+    """The vectors in half the bytes, where that takes nothing away: `sentemb encode` may have done it."""
+    with np.errstate(over="ignore"):
+        short = vectors.astype(np.float16)
+    return short if np.array_equal(short.astype(np.float32), vectors) else vectors
 
 
 def encode_checked(encoder: TextEncoder, texts: Sequence[str]) -> Vectors:

@@ -81,8 +81,8 @@ class VectorIndex:
         if self.kind == "hnsw":
             return [32, 64, 128, 256, 512]
         if self.kind == "ivfpq":
-            lists = _ivf(self._index).nlist
-            return [*(probes for probes in (4, 8, 16, 32, 64, 128, 256) if probes < lists), lists]
+            lists = int(_ivf(self._index).nlist)
+            return [*(2**power for power in range(2, (lists - 1).bit_length())), lists]
         return [0]
 
     def search(self, queries: Vectors, k: int, *, harder: int = 1) -> tuple[Vectors, Numbers]:
