@@ -213,7 +213,7 @@ def show_facts(folder: Path, manifest: Manifest, *, written: int = 0, tombstones
         "long texts": _long_texts(manifest),
         "vectors": f"{manifest.vectors:,} of {manifest.dimension} dimensions, one for each unique text",
         "encoder": f"{encoder.name} ({encoder.fingerprint[:12]}), {manifest.metric}{mapped}",
-        "kind": f"{manifest.factory}{_EFFORT[manifest.kind].format(manifest.effort)}",
+        "kind": f"{manifest.factory}{_EFFORT[manifest.kind].format(manifest.effort)}{_ranking(manifest)}",
         "chosen": manifest.reason,
         "recall@10": found,
         "keywords": _words(manifest.language),
@@ -232,6 +232,13 @@ def _long_texts(manifest: Manifest) -> str:
     counts = ((manifest.split, "in passages"), (manifest.cut, "of which only the beginning is found"))
     parts = [f"{count:,} document{'s' * (count != 1)} {what}" for count, what in counts if count]
     return f"{', '.join(parts)}; {_FATES[manifest.truncate]}"
+
+
+def _ranking(manifest: Manifest) -> str:
+    """What ranks the candidates of codes, where it is not the codes."""
+    if not manifest.rescored:
+        return ""
+    return f"; the {manifest.rescored} best are ranked by their texts, encoded again, for 10 hits"
 
 
 def _words(language: str | None) -> str:

@@ -50,6 +50,10 @@ def build(
     overlap: Annotated[
         float, typer.Option(help="Share of a passage that the next one may repeat, in whole sentences.")
     ] = OVERLAP,
+    rescore: Annotated[
+        Literal["auto", "texts", "never"],
+        typer.Option(help="What ranks candidates of small codes: their texts, encoded again; auto by model."),
+    ] = "auto",
     workers: Annotated[int, typer.Option(min=1, max=256, help="Processes that write to LanceDB.")] = 1,
     overwrite: Overwrite = False,
 ) -> None:
@@ -73,6 +77,7 @@ def build(
             "is not for LanceDB",
             kind=None if kind == "auto" else kind,
             memory_budget=memory_budget,
+            rescore=None if rescore == "auto" else rescore,
             overwrite=overwrite or None,
         )
         if not encoded:
@@ -92,6 +97,7 @@ def build(
             "metric": metric,
             "memory_budget": budget,
             "language": language,
+            "rescore": rescore,
             "work_dir": work_dir,
         }
         if encoded:

@@ -35,6 +35,8 @@ FINE_POINTS = _POINTS * 2**_FINE_BITS
 """Points of the sample from which the fine codes are learnt, at most."""
 LISTS_ROUNDS = 10
 """Rounds of k-means in which faiss finds the lists."""
+# Vectors whose rests say how to code those of all.
+_FINE_SAMPLE = 65_536
 # Floats of decoded candidates at a time: a few of a batch's queries, which fit a cache.
 _DECODED = 2**20
 # Where faiss puts the vectors of a block of 32: two share a byte, 16 apart.
@@ -138,13 +140,14 @@ class Codes:
     def train(self, sample: Vectors) -> None:
         """Learn axes, lists and codes from a sample, (n, dim)."""
         with threadpool_limits(1):  # the same bits with any number of threads
-            variances, axes = np.linalg.eigh(sample.T.astype(np.float64) @ sample / len(sample))
+            variances, axes = np.linalg.eigh(_moments(sample) / len(sample))
         variances = np.maximum(variances, _SMALLEST * variances[-1])
         wide = self._turn.d_out
         order = _even(variances, wide, self.lists.pq.M, bits=4)
         _set_axes(self._turn, axes.T[order] * (order >= 0)[:, None], variances[order] * (order >= 0))
         turned = self._turned(sample)
         self.lists.train(turned)
+        turned = np.ascontiguousarray(turned[:: -(-len(turned) // _FINE_SAMPLE)])
         rest = turned - _decoded(self.lists.pq, turned)
         weights = faiss.vector_to_array(self._turn.eigenvalues)
         last, length = self._fine.M - 1, self._fine.dsub
@@ -284,6 +287,13 @@ def _blocks(lists: Any, number: int) -> NDArray[np.uint8]:
     raw = faiss.rev_swig_ptr(lists.invlists.get_codes(number), blocks * pairs * _BLOCK)
     shaped: NDArray[np.uint8] = raw.reshape(blocks, pairs, 2, _BLOCK // 2)
     return shaped
+
+
+def _moments(vectors: Vectors) -> NDArray[np.float64]:
+    """The products of every two dimensions, summed over vectors."""
+    pieces = (vectors[start : start + _FINE_SAMPLE] for start in range(0, len(vectors), _FINE_SAMPLE))
+    moments: NDArray[np.float64] = sum(piece.T.astype(np.float64) @ piece for piece in pieces)  # type: ignore[assignment]
+    return moments
 
 
 def _decoded(pq: Any, vectors: Vectors) -> Vectors:

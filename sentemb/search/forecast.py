@@ -14,6 +14,7 @@ from typing import Any, Literal
 import faiss
 import numpy as np
 
+from sentemb.encoding.resolve import load_encoder
 from sentemb.encoding.sharding import SHARD_SIZE, encode_shards
 from sentemb.encoding.shards import DType, Row, ShardFolder
 from sentemb.encoding.workers import local_pool
@@ -28,6 +29,7 @@ from sentemb.search.plan import (
     estimate_bytes,
     plan_index,
 )
+from sentemb.search.rescoring import rescores
 from sentemb.search.stored import index_shards
 
 FEWEST = 5 * IVFPQ_MINIMUM
@@ -128,6 +130,7 @@ def forecast(
             f"{count:,} texts are no more than the {len(texts):,} that would be measured",
             "build the index, or measure fewer",
         )
+    rescored = rescores("auto", load_encoder(**model).describe())
     runs: list[_Run] = []
     for number, share in enumerate(_SHARES):
         if progress:
@@ -136,7 +139,7 @@ def forecast(
         with tempfile.TemporaryDirectory(prefix="sentemb-plan-") as scratch:
             run, shards = _encode(Path(scratch), some, model, workers, dtype)
             dimension = shards.dimension
-            machines, plan = _planned(count, dimension, kind, memory_budget)
+            machines, plan = _planned(count, dimension, kind, memory_budget, rescored)
             _index(run, shards, plan, Path(scratch) / "index")
             if codes := CodesPlan.read(plan.factory):
                 run.seconds["lists"] = _compare(shards, codes.lists)
@@ -145,13 +148,15 @@ def forecast(
 
 
 def _planned(
-    count: int, dimension: int, kind: Kind | Literal["auto"], memory_budget: int | None
+    count: int, dimension: int, kind: Kind | Literal["auto"], memory_budget: int | None, rescored: bool
 ) -> tuple[int, IndexPlan]:
     """The fewest machines whose share of the vectors fits the budget, and the index of each."""
     machines = 1
     while True:
         try:
-            plan = plan_index(-(-count // machines), dimension, kind=kind, memory_budget=memory_budget)
+            plan = plan_index(
+                -(-count // machines), dimension, kind=kind, memory_budget=memory_budget, rescored=rescored
+            )
         except InputError:
             if memory_budget is None or count // machines < FEWEST:
                 raise

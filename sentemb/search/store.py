@@ -62,10 +62,6 @@ class StoreCounts(NamedTuple):
     cut: int = 0
 
 
-# Digests come in no order: the pages of their index are written once if all of ten million have room.
-_CACHE = 512 * 1024  # KiB
-
-
 def write_store(path: Path, documents: Iterable[Prepared]) -> StoreCounts:
     """Stream documents into a new store file."""
     path.unlink(missing_ok=True)
@@ -73,7 +69,6 @@ def write_store(path: Path, documents: Iterable[Prepared]) -> StoreCounts:
         # A scratch file until it is copied into an index folder: no journal, no waiting for the disk.
         schema = f"{SCHEMA} {STORED_PASSAGES} {_PLACES}"
         connection.executescript(f"PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF; {schema}")
-        connection.execute(f"PRAGMA cache_size=-{_CACHE}")
         connection.execute("BEGIN")
         counts = _fill(connection, documents)
         connection.execute("COMMIT")
