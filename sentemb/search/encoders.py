@@ -12,9 +12,10 @@ from sentemb.encoding.encoder import TextEncoder, Vectors
 from sentemb.errors import InputError
 from sentemb.search.adapter import Adapter
 from sentemb.search.manifest import EncoderFacts, Manifest
+from sentemb.search.shards import encode_checked
 from sentemb.search.source import EncoderSource
 from sentemb.search.vectors import comparable
-from sentemb.search.view import View
+from sentemb.search.view import Encode, View
 
 
 def resolve(encoder: Any) -> TextEncoder:
@@ -83,6 +84,11 @@ class AdaptedEncoder:
 def for_documents(encoder: TextEncoder) -> TextEncoder:
     """The encoder of documents that are added."""
     return encoder.documents if isinstance(encoder, AdaptedEncoder) else encoder
+
+
+def of_documents(encoder: TextEncoder) -> Encode:
+    """Encodes texts as those of documents are, with the encoder of queries given."""
+    return lambda texts: encode_checked(for_documents(encoder), texts)
 
 
 def documents_encoder(view: View, path: Path) -> TextEncoder:

@@ -13,6 +13,7 @@ from sentemb.data.pseudo_queries import FEWEST, MOST_DOCUMENTS, QUERIES, cut_que
 from sentemb.encoding.encoder import TextEncoder
 from sentemb.errors import InputError
 from sentemb.search.documents import check_id
+from sentemb.search.encoders import of_documents
 from sentemb.search.hybrid_weight import HybridWeight
 from sentemb.search.searching import Wanted, by_keywords, by_vectors, check_queries, ranking
 from sentemb.search.vectors import comparable
@@ -93,7 +94,7 @@ def weight_by_cutting(current: Callable[[], View], encoder: TextEncoder) -> Hybr
     sample = None
     while sample is None:
         view = current()
-        sample = view.sample(MOST_DOCUMENTS)
+        sample = view.sample(MOST_DOCUMENTS, of_documents(encoder))
     texts, vectors = sample
     cut = cut_queries(texts, count=min(QUERIES, view.manifest.vectors // _TEXTS_FOR_A_QUERY))
     count = len(cut.queries)

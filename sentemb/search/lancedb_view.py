@@ -157,7 +157,7 @@ class LanceView:
         pairs = zip(found["key"].to_pylist(), found["document"].to_pylist(), strict=True)
         return None if self._changed() else {keys[key]: number for key, number in pairs}
 
-    def sample(self, count: int) -> tuple[list[str], Vectors] | None:
+    def sample(self, count: int, encode: Encode) -> tuple[list[str], Vectors] | None:
         """Some of the documents' first texts, always the same, and their vectors (n, dim)."""
         ids = self._ordered("part = 0")
         chosen = ids[np.sort(np.random.default_rng(0).permutation(len(ids))[:count])]

@@ -15,7 +15,7 @@ from sentemb.encoding.encoder import TextEncoder, Vectors
 from sentemb.errors import InputError
 from sentemb.search.compaction import compact
 from sentemb.search.documents import Document, check_id
-from sentemb.search.encoders import AdaptedEncoder, for_documents
+from sentemb.search.encoders import AdaptedEncoder, for_documents, of_documents
 from sentemb.search.fields import Field, fields_of
 from sentemb.search.folder import changing, save_folder
 from sentemb.search.hybrid_weight import HybridWeight
@@ -129,9 +129,6 @@ class OpenIndex:
             InputError: As for `add`, except that ids may be in the index.
         """
         return self._add(documents, vectors, truncate, progress, replacing=True)
-
-    def _again(self, texts: Sequence[str]) -> Vectors:
-        return encode_checked(for_documents(self._encoder), texts)
 
     def _ready(self, vectors: Any, queries: int) -> Vectors:
         adapted = self._encoder if isinstance(self._encoder, AdaptedEncoder) else None
@@ -256,7 +253,8 @@ class OpenIndex:
             InputError: The index does not have such a document, or keeps no vectors.
         """
         wanted = checked_ids(ids)
-        while (found := self._current().vectors_by_id(wanted, self._again)) is None:
+        encode = of_documents(self._encoder)
+        while (found := self._current().vectors_by_id(wanted, encode)) is None:
             pass
         return found
 

@@ -79,8 +79,9 @@ def rescored(
         vectors = vectors_of(there)
         if vectors is None:
             return None
-        exact = queries[some] @ vectors.T
         found = places.reshape(numbers[some].shape) - (len(unique) - len(there))
-        scores[some] = np.where(found >= 0, np.take_along_axis(exact, np.maximum(found, 0), 1), -np.inf)
+        # One product for each query, whose bits do not depend on the others.
+        exact = np.matmul(vectors[found], queries[some, :, None])[:, :, 0] if len(there) else -np.inf
+        scores[some] = np.where(found >= 0, exact, -np.inf)
     best = np.argsort(-scores, axis=1, kind="stable")[:, :k]
     return np.take_along_axis(scores, best, 1), np.take_along_axis(numbers, best, 1)

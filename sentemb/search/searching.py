@@ -13,10 +13,9 @@ from sentemb.encoding.encoder import TextEncoder, Vectors
 from sentemb.errors import InputError
 from sentemb.search.calibration import lowest_score
 from sentemb.search.documents import check_letters
-from sentemb.search.encoders import for_documents
+from sentemb.search.encoders import of_documents
 from sentemb.search.hit import Hit
 from sentemb.search.keywords import terms_of
-from sentemb.search.shards import encode_checked
 from sentemb.search.snippets import snippets_of
 from sentemb.search.vectors import comparable
 from sentemb.search.view import Fetched, Ranked, View
@@ -65,12 +64,9 @@ def by_vectors(view: View, encoded: Vectors, wanted: Wanted, encoder: TextEncode
     """Rank by what texts mean, with the encoder of queries."""
     vectors = comparable(encoded, view.manifest.metric)
 
-    def again(texts: Sequence[str]) -> Vectors:
-        return encode_checked(for_documents(encoder), texts)
-
     def rank(now: View) -> list[list[Ranked]] | None:
         least = lowest_score(wanted.min_score, now.manifest.calibration, now.manifest.vectors)
-        return now.rank(vectors, wanted.k, least, wanted.where, again)
+        return now.rank(vectors, wanted.k, least, wanted.where, of_documents(encoder))
 
     return rank
 

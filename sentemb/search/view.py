@@ -278,7 +278,7 @@ class View:
         with self.store.reading():
             return self.store.document_numbers(ids) if self.store.version() == self.version else None
 
-    def sample(self, count: int) -> tuple[list[str], Vectors] | None:
+    def sample(self, count: int, encode: Encode) -> tuple[list[str], Vectors] | None:
         """Some of the texts, always the same, and their vectors (n, dim); None as for `rank`."""
         alive = self.segments.alive
         if not self.segments.base.keeps_vectors:
@@ -288,7 +288,8 @@ class View:
             if self.store.version() != self.version:
                 return None
             texts = self.store.texts_of(chosen.tolist())
-        return texts, self.segments.rows(chosen)
+        vectors = self.exact(chosen, encode)
+        return None if vectors is None else (texts, vectors)
 
     def vectors_of(self, texts: Sequence[str]) -> Vectors:
         """The vectors (n, dim) of texts that are here."""
