@@ -1,116 +1,216 @@
-"""Encoding and indexing of 10^4, 10^5, … short texts: seconds, memory, recall, and workers that are killed.
+"""Encoding, indexing and searching 10^4, 10^5, … short texts: time, memory, recall, and workers that are killed.
 
-    python benchmarks/scale.py --data corpus/docs.txt --most 1000000 --output benchmarks/results/scale.json
+    python benchmarks/scale.py --data ../shared/data/corpus --most 10000000 --kills 20 --scratch scratch \
+        --output benchmarks/results/scale.json
 
 A text is the first half of one line of the data and the second half of another, drawn with seed 0, so that
-as many different ones as are wanted have the words and lengths of real ones.
+as many different ones as are wanted have the words and lengths of real ones; queries are 200 more, drawn with
+seed 1. What is finished stays in `--scratch`, and the same command again goes on from there. Memory is that of
+all processes together every 0.2 s: `memory` is what they have of their own, `mapped` are the pages of files.
+`recall` is that of the answers of `SearchIndex.search` against all vectors, and `ms` a search alone. With
+`--plan`, `sentemb plan` says from 100,000 texts what the most will take.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
+import itertools
 import os
 import random
 import shutil
 import signal
+import statistics
 import subprocess
 import sys
-import tempfile
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from sentemb._files import write_json, write_text
+import numpy as np
+import pyarrow as pa
+import pyarrow.ipc
+
+from sentemb._files import read_json, write_json, write_text
 from sentemb.data.sources import read_rows
-from sentemb.search.manifest import Manifest
+from sentemb.encoding.encoder import normalised
+from sentemb.encoding.shards import ShardFolder
+from sentemb.search import SearchIndex
+from sentemb.search.recall import ExactNeighbours, share_found
 
 _SENTEMB = "if __name__ == '__main__':\n import sys\n from sentemb.cli.main import run\n run(sys.argv[1:])"
 _WORDS = (6, 40)  # of a line that is taken
+_QUERIES = 200
+_PLANNED = 100_000
+
+Result = dict[str, Any]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--data", required=True, help="file of lines")
+    parser.add_argument("--data", required=True, help="file or folder of lines")
+    parser.add_argument("--least", type=int, default=10_000, help="texts at first")
     parser.add_argument("--most", type=int, default=1_000_000, help="texts at most")
     parser.add_argument("--model", default="static-mini")
     parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--kind", default="auto", help="of index")
+    parser.add_argument("--kind", default="ivfpq", help="of index")
     parser.add_argument("--memory-budget", help="of the index")
     parser.add_argument(
         "--kills", type=int, default=0, help="workers that are killed while the most are encoded"
     )
+    parser.add_argument("--plan", action="store_true", help="compare with what sentemb plan says")
+    parser.add_argument("--scratch", type=Path, required=True, help="folder of what is made on the way")
     parser.add_argument(
         "--output", type=Path, help="JSON file of the results, beside which a table is written"
     )
     options = parser.parse_args()
-    lines = [next(iter(row.values.values())) for row in read_rows(options.data)]
-    lines = [line for line in lines if _WORDS[0] <= len(line.split()) <= _WORDS[1]]
-    results = []
-    with tempfile.TemporaryDirectory() as scratch:
-        size = 10_000
-        while size <= options.most:
-            kills = options.kills if size * 10 > options.most else 0
-            results.append(_measure(Path(scratch), lines, size, kills, options))
-            print(json.dumps(results[-1]), flush=True)
-            size *= 10
+    options.scratch.mkdir(parents=True, exist_ok=True)
+    every, queries = options.scratch / "texts.txt", options.scratch / "queries.txt"
+    _once(
+        options.scratch / "texts.json", lambda: _draw(options.data, {every: options.most, queries: _QUERIES})
+    )
+    plan = None
+    if options.plan:
+        plan = _once(options.scratch / "plan.json", lambda: _plan(every, options))
+    sizes = itertools.takewhile(
+        lambda size: size <= options.most, (options.least * 10**power for power in itertools.count())
+    )
+    results = [_measure(options.scratch / str(size), size, every, queries, options) for size in sizes]
     if options.output:
-        write_json(options.output, {"model": options.model, "workers": options.workers, "results": results})
+        about = {"model": options.model, "workers": options.workers, "plan": plan}
+        write_json(options.output, {**about, "results": results})
         write_text(options.output.with_suffix(".md"), _table(results))
 
 
-def _measure(
-    scratch: Path, lines: list[str], size: int, kills: int, options: argparse.Namespace
-) -> dict[str, Any]:
-    texts, vectors, index = (scratch / name for name in ("texts.txt", "vectors", "index"))
-    for folder in (vectors, index):
-        shutil.rmtree(folder, ignore_errors=True)
-    draw = random.Random(0)
-    with texts.open("w") as file:
-        for _ in range(size):
-            first, second = draw.choice(lines).split(), draw.choice(lines).split()
-            file.write(" ".join([*first[: len(first) // 2], *second[len(second) // 2 :]]) + "\n")
+def _once(path: Path, work: Callable[[], Result]) -> Result:
+    """Do what has no result yet."""
+    if not path.exists():
+        write_json(path, work())
+        print(path, path.read_text(), flush=True)
+    return dict(read_json(path))
+
+
+def _draw(data: str, wanted: dict[Path, int]) -> Result:
+    lines = [next(iter(row.values.values())) for row in read_rows(data)]
+    lines = [line for line in lines if _WORDS[0] <= len(line.split()) <= _WORDS[1]]
+    for seed, (path, count) in enumerate(wanted.items()):
+        draw = random.Random(seed)
+        with path.open("w") as file:
+            for _ in range(count):
+                first, second = draw.choice(lines).split(), draw.choice(lines).split()
+                file.write(" ".join([*first[: len(first) // 2], *second[len(second) // 2 :]]) + "\n")
+    return {str(path.name): count for path, count in wanted.items()}
+
+
+def _measure(folder: Path, size: int, every: Path, queries: Path, options: argparse.Namespace) -> Result:
+    folder.mkdir(exist_ok=True)
+    texts, vectors, index = (folder / name for name in ("texts.txt", "vectors", "index"))
+    with every.open() as source, texts.open("w") as file:
+        file.writelines(itertools.islice(source, size))
+    kills = options.kills if size * 10 > options.most else 0
     shared = ["--output", str(vectors), "--model", options.model, "--workers", str(options.workers)]
-    encoding = _watched(["encode", str(texts), *shared, "--dtype", "float16"], kills)
-    wanted = ["--memory-budget", options.memory_budget] if options.memory_budget else []
-    indexing = _watched(
-        ["index", "build", str(vectors), "-o", str(index), "--kind", options.kind, *wanted], 0
+    encode = _once(
+        folder / "encode.json",
+        lambda: _watched(["encode", str(texts), *shared, "--dtype", "float16"], kills),
     )
-    facts = Manifest.read(index)
-    (vectors_file,) = index.glob("vectors-*.faiss")
+    wanted = ["--memory-budget", options.memory_budget] if options.memory_budget else []
+    build = ["index", "build", str(vectors), "-o", str(index), "--kind", options.kind, *wanted]
+    indexing = _once(folder / "index.json", lambda: _watched(build, 0))
+    search = _once(folder / "search.json", lambda: _search(vectors, index, queries))
+    room = {
+        name: sum(path.stat().st_size for path in place.iterdir()) / size
+        for name, place in (("vectors", vectors), ("index", index))
+    }
+    return {"texts": size, "encode": encode, "index": indexing, "search": search, "disk": room}
+
+
+def _plan(every: Path, options: argparse.Namespace) -> Result:
+    scratch = options.scratch / "plan-sample.txt"
+    with every.open() as source, scratch.open("w") as file:
+        file.writelines(itertools.islice(source, _PLANNED))
+    output = options.scratch / "planned.json"
+    wanted = ["--model", options.model, "--kind", options.kind, "--workers", str(options.workers)]
+    budget = ["--memory-budget", options.memory_budget] if options.memory_budget else []
+    command = [
+        "plan",
+        str(options.most),
+        "--texts",
+        str(scratch),
+        "--sample",
+        str(_PLANNED),
+        *wanted,
+        *budget,
+    ]
+    took = _watched([*command, "--output", str(output), "--overwrite"], 0)
+    return {"took": took, "forecast": read_json(output)}
+
+
+def _search(vectors: Path, index: Path, queries: Path) -> Result:
+    """What a user gets for each query, one after the other, compared with all vectors."""
+    texts = queries.read_text().splitlines()
+    opened = SearchIndex.open(index)
+    encoded = normalised(opened.encoder.encode(texts))
+    exact = ExactNeighbours(encoded)
+    for numbers, some in _vectors(vectors):
+        exact.add(normalised(some), numbers)
+    opened.search(texts[0])
+    hits, seconds = [], []
+    for text in texts:
+        began = time.perf_counter()
+        hits.append(opened.search(text, 10))
+        seconds.append(time.perf_counter() - began)
+    facts = opened.manifest
     return {
-        "texts": size,
-        "encode": encoding,
-        "index": indexing,
-        "kind": facts.factory,
-        "recall": facts.recall.at_10,
-        "bytes_per_vector": vectors_file.stat().st_size / facts.vectors,
-        "disk": {
-            name: sum(path.stat().st_size for path in folder.iterdir()) / size
-            for name, folder in (("vectors", vectors), ("index", index))
-        },
+        "recall": share_found(np.array([[hit.id for hit in row] for row in hits]), exact.numbers()),
+        "ms": 1000 * statistics.median(seconds),
+        "ms_99": 1000 * statistics.quantiles(seconds, n=100)[-1],
+        "factory": facts.factory,
+        "effort": facts.effort,
+        "rescored": facts.rescored,
+        "recall_in_manifest": facts.recall.at_10,
+        "bytes_per_vector": facts.bytes_per_vector,
     }
 
 
-def _watched(arguments: list[str], kills: int) -> dict[str, Any]:
-    """Run the command; the seconds it took and the most memory that it and its workers had together."""
+def _vectors(folder: Path) -> Iterator[tuple[Any, Any]]:
+    start = 0
+    for path in ShardFolder(folder).files:
+        with pa.memory_map(str(path)) as source:
+            column = pa.ipc.open_file(source).read_all()["vector"].combine_chunks()
+            some = column.flatten().to_numpy().reshape(len(column), -1).astype(np.float32)
+        yield np.arange(start, start + len(some)), some
+        start += len(some)
+
+
+def _watched(arguments: list[str], kills: int) -> Result:
+    """Run the command: its time, and the most memory that it and its workers had together."""
+    for place in ("--output", "-o"):
+        if place in arguments and arguments[0] == "index":
+            shutil.rmtree(arguments[arguments.index(place) + 1], ignore_errors=True)
     began = time.monotonic()
     process = subprocess.Popen([sys.executable, "-c", _SENTEMB, *arguments], stdout=subprocess.DEVNULL)
-    peak, killed = 0, 0
+    most, killed = (0, 0), 0
     draw = random.Random(1)
     following = began + 15
-    while process.poll() is None:
+    while not (ended := os.wait4(process.pid, os.WNOHANG))[0]:
         family = _family(process.pid)
-        peak = max(peak, sum(map(_resident, family)))
+        own, mapped = (sum(column) for column in zip(*map(_resident, family), strict=True))
+        most = max(most, (own, mapped))
         if killed < kills and time.monotonic() > following and len(family) > 1:
             os.kill(draw.choice(family[1:]), signal.SIGKILL)
-            killed, following = killed + 1, time.monotonic() + draw.uniform(5, 15)
+            killed, following = killed + 1, time.monotonic() + draw.uniform(4, 12)
         time.sleep(0.2)
-    if process.returncode:
-        raise SystemExit(f"{arguments} ended with {process.returncode}")
-    return {"seconds": time.monotonic() - began, "peak_bytes": peak, "killed": killed}
+    if ended[1]:
+        raise SystemExit(f"{arguments} ended with {ended[1]}")
+    return {
+        "seconds": time.monotonic() - began,
+        "cpu_seconds": ended[2].ru_utime + ended[2].ru_stime,
+        "memory": most[0],
+        "mapped": most[1],
+        "killed": killed,
+    }
 
 
 def _family(pid: int) -> list[int]:
@@ -124,35 +224,37 @@ def _family(pid: int) -> list[int]:
     return found
 
 
-def _resident(pid: int) -> int:
-    """Memory of a process; what it shares counts in part."""
+def _resident(pid: int) -> tuple[int, int]:
+    """Memory of a process that is its own, and pages of files; what it shares counts in part."""
     try:
-        (line,) = [
-            x for x in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines() if x.startswith("Pss:")
-        ]
-    except (OSError, ValueError):
-        return 0
-    return int(line.split()[1]) * 1024
+        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+        sizes = dict(line.split(":", 1) for line in lines[1:])
+        own, mapped = (int(sizes[name].split()[0]) * 1024 for name in ("Pss_Anon", "Pss_File"))
+    except (OSError, ValueError, KeyError):
+        return 0, 0
+    return own, mapped
 
 
-def _table(results: list[dict[str, Any]]) -> str:
-    step = "texts/s|most GiB"
-    titles = f"texts|encode, s|{step}|index, s|{step}|index|recall@10|bytes/vector|workers killed".split("|")
+def _table(results: list[Result]) -> str:
+    step = "CPU µs/text|most GiB"
+    titles = (
+        f"texts|encode, s|{step}|workers killed|index, s|{step}|index|bytes/vector|recall@10|ms a search"
+    ).split("|")
     lines = [titles, ["---:"] * len(titles)]
     for one in results:
-        steps = [one["encode"], one["index"]]
-        times = [
-            f"{cell}"
-            for step in steps
-            for cell in (
-                f"{step['seconds']:.0f}",
-                f"{one['texts'] / step['seconds']:,.0f}",
-                f"{step['peak_bytes'] / 2**30:.2f}",
-            )
-        ]
-        recall = "–" if one["recall"] is None else f"{one['recall']:.3f}"
-        size = f"{one['bytes_per_vector']:.0f}"
-        lines.append([f"{one['texts']:,}", *times, one["kind"], recall, size, str(one["encode"]["killed"])])
+        cells = [f"{one['texts']:,}"]
+        for name in ("encode", "index"):
+            step_of = one[name]
+            cells += [
+                f"{step_of['seconds']:,.0f}",
+                f"{1e6 * step_of['cpu_seconds'] / one['texts']:,.0f}",
+                f"{step_of['memory'] / 2**30:.2f} + {step_of['mapped'] / 2**30:.2f}",
+            ]
+            if name == "encode":
+                cells.append(str(step_of["killed"]))
+        found = one["search"]
+        cells += [found["factory"], f"{found['bytes_per_vector']:.1f}"]
+        lines.append([*cells, f"{found['recall']:.3f}", f"{found['ms']:.1f}"])
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
