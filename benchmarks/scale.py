@@ -1,14 +1,14 @@
-"""Encoding, indexing and searching 10^4, 10^5, … short texts: time, memory, recall, and workers that are killed.
+"""Encoding, indexing and searching 10^4, 10^5, … short texts: time, memory, recall, and killed workers.
 
     python benchmarks/scale.py --data ../shared/data/corpus --most 10000000 --kills 20 --scratch scratch \
         --output benchmarks/results/scale.json
 
 A text is the first half of one line of the data and the second half of another, drawn with seed 0, so that
 as many different ones as are wanted have the words and lengths of real ones; queries are 200 more, drawn with
-seed 1. What is finished stays in `--scratch`, and the same command again goes on from there. Memory is that of
-all processes together every 0.2 s: `memory` is what they have of their own, `mapped` are the pages of files.
-`recall` is that of the answers of `SearchIndex.search` against all vectors, and `ms` a search alone. With
-`--plan`, `sentemb plan` says from 100,000 texts what the most will take.
+seed 1. What is finished stays in `--scratch`, and the same command again goes on from there. Memory is that
+of all processes together every 0.2 s: `memory` is their own, `mapped` are the pages of files. `recall` is
+that of the answers of `SearchIndex.search` against all vectors, and `ms` a search alone. With `--plan`,
+`sentemb plan` says from 100,000 texts what the most will take.
 """
 
 from __future__ import annotations
@@ -198,8 +198,8 @@ def _watched(arguments: list[str], kills: int) -> Result:
         family = _family(process.pid)
         own, mapped = (sum(column) for column in zip(*map(_resident, family), strict=True))
         most = max(most, (own, mapped))
-        if killed < kills and time.monotonic() > following and len(family) > 1:
-            os.kill(draw.choice(family[1:]), signal.SIGKILL)
+        if killed < kills and time.monotonic() > following and (workers := list(filter(_works, family[1:]))):
+            os.kill(draw.choice(workers), signal.SIGKILL)
             killed, following = killed + 1, time.monotonic() + draw.uniform(4, 12)
         time.sleep(0.2)
     if ended[1]:
@@ -222,6 +222,14 @@ def _family(pid: int) -> list[int]:
         except OSError:
             continue
     return found
+
+
+def _works(pid: int) -> bool:
+    """Whether a process encodes, and is not one that Python has for itself."""
+    try:
+        return b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return False
 
 
 def _resident(pid: int) -> tuple[int, int]:

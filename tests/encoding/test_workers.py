@@ -50,3 +50,24 @@ def test_an_error_of_the_user_comes_through(tmp_path: Path) -> None:
         Workers(functools.partial(squares, tmp_path, 0), count=2, say=print) as workers,
     ):
         list(workers.run(iter([1, 99, 2])))
+
+
+def _starting_badly(folder: Path, task: int) -> Callable[[int], int]:
+    """Dies at four of its starts, never at three in a row, and once at a task."""
+    start = len(list(folder.iterdir()))
+    (folder / str(start)).touch()
+    if start in (0, 1, 3, 4):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    def work(number: int) -> int:
+        if number == task and start == 2:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return number
+
+    return work
+
+
+def test_only_failed_starts_in_a_row_end_the_work(tmp_path: Path) -> None:
+    with Workers(functools.partial(_starting_badly, tmp_path, 2), count=1, say=str) as workers:
+        assert list(workers.run(iter(range(4)))) == [0, 1, 2, 3]
+    assert len(list(tmp_path.iterdir())) == 6
