@@ -92,3 +92,18 @@ def test_an_encoder_that_breaks_its_promise_is_named(
     with pytest.raises(InputError, match=message):
         encode(tmp_path, ["a", "b"], words)
     assert not list(tmp_path.glob("shard-*"))
+
+
+def test_vectors_of_half_precision_take_half_the_bytes(tmp_path: Path) -> None:
+    class Short(BagOfWords):
+        def encode(self, texts, *, progress=False):  # type: ignore[no-untyped-def]
+            return super().encode(texts).astype(np.float16).astype(np.float32)
+
+    texts = [f"w{number}" for number in range(10)]
+    for name, encoder, each in (("long", BagOfWords(), 4), ("short", Short(), 2)):
+        (tmp_path / name).mkdir()
+        encoded = encode(tmp_path / name, texts, encoder)
+        assert np.load(encoded.paths[0]).nbytes == each * 10 * encoder.dimension
+        assert np.array_equal(encoded.rows(np.arange(10)), encoder.encode(texts))
+        ((_, vectors),) = encoded
+        assert vectors.dtype == np.float32
