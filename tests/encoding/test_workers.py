@@ -52,7 +52,7 @@ def test_an_error_of_the_user_comes_through(tmp_path: Path) -> None:
         list(workers.run(iter([1, 99, 2])))
 
 
-def _starting_badly(folder: Path, task: int) -> Callable[[int], int]:
+def _starting_badly(folder: Path, task: int, threads: int) -> Callable[[int], int]:
     """Dies at four of its starts, never at three in a row, and once at a task."""
     start = len(list(folder.iterdir()))
     (folder / str(start)).touch()
