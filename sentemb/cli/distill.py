@@ -162,6 +162,8 @@ def _static(
     from sentemb.modules.cards import base_terms, public_name
 
     settings = {**given, "sentences": sentences, "steps": steps, "seed": seed}
+    if options.precision != "float32":
+        settings["precision"] = options.precision
     drawn = draw_texts(documents, most=sentences, seed=seed)
     wanted = StaticOptions(
         dimension=given["dimension"],

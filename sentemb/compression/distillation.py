@@ -17,7 +17,7 @@ from sentemb.compression.static_bags import bags_of
 from sentemb.compression.static_files import Storage, stored
 from sentemb.compression.static_growth import grow
 from sentemb.compression.static_refinement import refine
-from sentemb.compression.static_vectors import main_directions, starting_vectors, unit, with_unseen
+from sentemb.compression.static_vectors import evened, main_directions, settled, starting_vectors, unit
 from sentemb.compression.static_vocabulary import base_tokenizer
 from sentemb.encoding.encoder import TextEncoder, Vectors
 from sentemb.errors import InputError
@@ -90,8 +90,9 @@ def distill_static(
     """Distill an encoder into token vectors.
 
     The teacher's tokens start with its vectors of them, frequent ones short (as in model2vec). The mean of a
-    text's token vectors is turned towards the teacher's vector of the text. Words and pairs whose texts stay
-    farthest from the teacher become tokens, and all are turned again.
+    text's token vectors is turned towards the teacher's vector of the text; rare tokens, of which texts say
+    little, are turned less. Words and pairs whose texts stay farthest from the teacher become tokens, and all
+    are turned again.
 
     Args:
         teacher: Encodes the texts and the tokens.
@@ -109,10 +110,10 @@ def distill_static(
     training, held_out = np.split(targets, [len(texts.training)])
     nested = tuple(width for width in _NESTED if width < directions.shape[1])
 
-    def refined(table: Vectors, rate: float, stage: str) -> Vectors:
+    def refined(tokenizer: Tokenizer, table: Vectors, rate: float, stage: str) -> Vectors:
         steps = max(1, options.steps // 2)
         bags = bags_of(tokenizer, texts.training)
-        return refine(
+        found = refine(
             table,
             bags,
             training,
@@ -122,14 +123,15 @@ def distill_static(
             seed=options.seed,
             progress=lambda step: progress(stage, step, steps),
         )
+        return settled(table, found, bags.counts(len(table)))
 
     tokenizer = base_tokenizer(tokenizer, texts.training, size=options.vocabulary)
     counts = bags_of(tokenizer, texts.training).counts(tokenizer.get_vocab_size())
     start = starting_vectors(teacher, tokenizer, directions, counts)
-    table = with_unseen(start, refined(start, 1.0, "refining tokens"), counts)
+    table = refined(tokenizer, start, 1.0, "refining tokens")
     tokenizer, table = grow(tokenizer, table, texts.training, training, size=options.vocabulary)
-    table = refined(table, _GROWN_RATE, "refining words and pairs")
-    numbers, factors = stored(table, options.storage)
+    table = refined(tokenizer, table, _GROWN_RATE, "refining words and pairs")
+    numbers, factors = stored(evened(table), options.storage)
     table = numbers.astype(np.float32) * factors[:, None]
     return Student(tokenizer, table, agreement(tokenizer, table, texts.held_out, held_out))
 

@@ -11,6 +11,11 @@ from sentemb.encoding.encoder import TextEncoder, Vectors
 
 ZIPF = 1e-4
 """Share of all tokens at which a token counts half (Arora et al., 2017, have 1e-3 to 1e-4)."""
+PRIOR = 10
+"""Texts that would say as much of a token as what is known without any."""
+LENGTHS = 0.8
+"""Power of the lengths. The texts that were learned from overstate how much tokens differ in weight. On
+STS-B's dev pairs .8 is best; held-out similarities agree as well with it, and the cosine loses .003."""
 _LEAST_LENGTH = 1e-9
 _RIDGE = 1e-2
 
@@ -47,8 +52,11 @@ def starting_vectors(
     return weighted
 
 
-def with_unseen(start: Vectors, refined: Vectors, counts: NDArray[np.int64]) -> Vectors:
-    """Move the tokens that no text holds as those that some do were moved, by least squares.
+def settled(start: Vectors, refined: Vectors, counts: NDArray[np.int64]) -> Vectors:
+    """Trust the refinement of a token as far as texts speak of it.
+
+    Of a token in few texts the refinement learns what is chance. That it moves as the other tokens do, by
+    least squares from where it started, counts as much as `PRIOR` texts.
 
     Args:
         start: Vectors before the refinement, (tokens, dimension).
@@ -56,11 +64,19 @@ def with_unseen(start: Vectors, refined: Vectors, counts: NDArray[np.int64]) -> 
         counts: How often each token occurs in the texts.
 
     Returns:
-        The refined vectors, with others for the unseen tokens.
+        The refined vectors; of a token that no text holds, where it moves with the others.
     """
-    seen, unseen = counts > 0, counts == 0
+    seen = counts > 0
     before, after = start[seen], refined[seen]
     square = before.T @ before + _RIDGE * len(before) / before.shape[1] * np.eye(before.shape[1])
-    moved: Vectors = refined.copy()
-    moved[unseen] = start[unseen] @ np.linalg.solve(square, before.T @ after).astype(np.float32)
-    return moved
+    moved = start @ np.linalg.solve(square, before.T @ after).astype(np.float32)
+    trust = (counts / (counts + PRIOR)).astype(np.float32)[:, None]
+    both: Vectors = trust * refined + (1 - trust) * moved
+    return both
+
+
+def evened(table: Vectors) -> Vectors:
+    """Token vectors whose lengths, which weigh them in a mean, are nearer to each other."""
+    lengths = np.maximum(np.linalg.norm(table, axis=1, keepdims=True), _LEAST_LENGTH)
+    nearer: Vectors = table * lengths ** np.float32(LENGTHS - 1)
+    return nearer

@@ -14,7 +14,7 @@ from sentemb.compression.static_bags import bags_of
 from sentemb.compression.static_files import stored, write_static
 from sentemb.compression.static_growth import grow
 from sentemb.compression.static_refinement import refine
-from sentemb.compression.static_vectors import main_directions, unit, with_unseen
+from sentemb.compression.static_vectors import PRIOR, evened, main_directions, settled, unit
 from sentemb.compression.static_vocabulary import base_tokenizer, pieces_of, with_pieces
 from sentemb.encoding import load_encoder
 
@@ -85,15 +85,30 @@ def test_the_pair_that_is_not_the_sum_of_its_words_grows_first() -> None:
     np.testing.assert_allclose(unit(bags_of(larger, texts).sums(grown)), unit(sums), atol=1e-5)
 
 
-def test_unseen_tokens_move_as_the_seen_ones_did() -> None:
+def test_rare_tokens_move_as_the_frequent_ones_did() -> None:
     generator = np.random.default_rng(0)
     start = generator.normal(size=(300, 8)).astype(np.float32)
     turn = 5 * np.linalg.qr(generator.normal(size=(8, 8)))[0].astype(np.float32)
-    counts = np.array([1] * 250 + [0] * 50)
-    refined = np.where(counts[:, None] > 0, start @ turn, start)
-    moved = with_unseen(start, refined, counts)
-    np.testing.assert_allclose(moved[250:], start[250:] @ turn, rtol=0.05, atol=0.2)
-    np.testing.assert_array_equal(moved[:250], refined[:250])
+    counts = np.array([10**9] * 240 + [PRIOR] * 10 + [0] * 50)
+    refined = np.where(counts[:, None] > PRIOR, start @ turn, start)
+    found = settled(start, refined, counts)
+    np.testing.assert_allclose(found[:240], refined[:240], rtol=1e-5, atol=1e-5)
+    # Ten tokens that stay where they were hold the rest back a little.
+    np.testing.assert_allclose(found[250:], start[250:] @ turn, rtol=0.1, atol=0.5)
+    moved = 2 * found[240:250] - refined[240:250]  # half is what the texts say
+    np.testing.assert_allclose(moved, start[240:250] @ turn, rtol=0.1, atol=0.5)
+
+
+def test_lengths_of_token_vectors_come_nearer_and_directions_stay() -> None:
+    table = (
+        np.random.default_rng(0).normal(size=(50, 8)).astype(np.float32) * np.geomspace(0.01, 9, 50)[:, None]
+    )
+    table[0] = 0
+    found = evened(table)
+    np.testing.assert_allclose(unit(found), unit(table), atol=1e-6)
+    np.testing.assert_allclose(
+        np.linalg.norm(found, axis=1)[1:], np.linalg.norm(table, axis=1)[1:] ** 0.8, rtol=1e-5
+    )
 
 
 def test_the_first_directions_hold_most() -> None:
