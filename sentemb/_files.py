@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import glob
 import hashlib
 import json
@@ -192,17 +193,24 @@ def _new_empty_file(**place: Any) -> str:
 
 
 @contextlib.contextmanager
-def _alone(path: Path, *, wait: bool) -> Iterator[None]:
-    """Lock a file or folder; one that another process has locked is a BlockingIOError."""
+def _alone(path: Path, *, wait: bool) -> Iterator[bool]:
+    """Lock a file or folder, if it can be; one that another process has locked is a BlockingIOError."""
     if fcntl is None:
         if not wait:
             raise BlockingIOError
-        yield
+        yield False
         return
-    descriptor = os.open(path, os.O_RDONLY)
+    # NFS locks what is open for writing alone, and so no folder.
+    descriptor = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
-        yield
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+            alone = True
+        except OSError as error:
+            if not wait or error.errno != errno.EBADF:
+                raise
+            alone = False
+        yield alone
     finally:
         os.close(descriptor)
 
@@ -261,5 +269,5 @@ def held(lock: Path, busy: str, hint: str, *, reentrant: bool = False) -> Iterat
 @contextlib.contextmanager
 def locked(folder: Path) -> Iterator[bool]:
     """Let one process at a time change what a folder holds; False where the system cannot lock folders."""
-    with _alone(folder, wait=True):
-        yield fcntl is not None
+    with _alone(folder, wait=True) as alone:
+        yield alone

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from sentemb._files import (
+    locked,
     new_file,
     new_folder,
     read_json,
@@ -161,3 +163,26 @@ def test_a_folder_whose_name_is_not_utf8_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="is not UTF-8"), new_folder(tmp_path / "out\udc80"):
         pass
     assert not list(tmp_path.iterdir())
+
+
+def test_a_file_system_that_locks_no_folder_and_nothing_open_for_reading_is_written_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fcntl = pytest.importorskip("fcntl")
+    flock, locks = fcntl.flock, []
+
+    def of_nfs(descriptor: int, operation: int) -> None:
+        if fcntl.fcntl(descriptor, fcntl.F_GETFL) & os.O_ACCMODE == os.O_RDONLY:
+            raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+        flock(descriptor, operation)
+        locks.append(descriptor)
+
+    monkeypatch.setattr(fcntl, "flock", of_nfs)
+    with new_file(tmp_path / "file") as file:
+        file.write(b"new")
+    with new_folder(tmp_path / "folder") as folder:
+        (folder / "file").write_bytes(b"new")
+    assert (tmp_path / "file").read_bytes() == (tmp_path / "folder" / "file").read_bytes() == b"new"
+    with locked(tmp_path) as alone:
+        assert not alone
+    assert len(locks) == 1 and sorted(path.name for path in tmp_path.iterdir()) == ["file", "folder"]
