@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import resource
 import sys
 import tempfile
@@ -181,7 +182,8 @@ def _encode(
     ).folder
     run.seconds["sentemb encode"] = time.perf_counter() - began
     run.bytes["vectors"] = _size(folder / "vectors")
-    run.bytes["encode"] = _most() + (workers * _most(resource.RUSAGE_CHILDREN) if workers > 1 else 0)
+    own = max(0, _most(resource.RUSAGE_CHILDREN) - _mapped())  # of a worker; all map the same libraries
+    run.bytes["encode"] = _most() + (workers * own if workers > 1 else 0)
     return run, shards
 
 
@@ -228,7 +230,9 @@ def _followed(
     def room(name: str, *law: Term) -> Line:
         return fit(name, "bytes", sizes, [run.bytes[name] for run in runs], law, count)
 
-    most = max(run.bytes["encode"] for run in runs)  # a few shards, whatever the size
+    most = runs[0].bytes[
+        "encode"
+    ]  # a few shards, whatever the size; later runs come after an index was built
     index = Term("index", lambda n: _alike(plan, n, dimension))
     return Forecast(
         count=count,
@@ -242,7 +246,7 @@ def _followed(
         building=tuple(seconds(name) for name in runs[-1].seconds if name != "sentemb encode"),
         disk=(room("vectors", ONE, COUNT), room("documents", ONE, COUNT), room("index", index)),
         memory=(
-            Line("encode", "bytes", tuple(run.bytes["encode"] for run in runs), "the most", most),
+            Line("encode", "bytes", tuple(run.bytes["encode"] for run in runs), "measured", most),
             _memory(count, runs, dimension, plan),
         ),
     )
@@ -274,3 +278,10 @@ def _size(folder: Path) -> int:
 def _most(who: int = resource.RUSAGE_SELF) -> int:
     """The most memory of this process so far, or of the largest of its children that have ended."""
     return resource.getrusage(who).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+
+
+def _mapped() -> int:
+    """Bytes of files, such as libraries, that this process maps; 0 where nobody says."""
+    status = Path("/proc/self/status")
+    found = re.search(r"RssFile:\s+(\d+) kB", status.read_text()) if status.exists() else None
+    return 1024 * int(found[1]) if found else 0

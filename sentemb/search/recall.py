@@ -18,6 +18,8 @@ _LOST = 0.002
 # What the texts of a search leave to the lists that it looks into.
 _TEXTS_TARGET = 0.99
 _QUERIES = 2_000
+# Each is compared with every vector, several times over. 200 tell recall to half a hundredth.
+_COMPARISONS, _ENOUGH = 2_000_000_000, 200
 # Held-out queries are a tenth of a small corpus; fewer than this many say nothing.
 _FEWEST = 20
 
@@ -27,7 +29,7 @@ def hold_out(count: int, *, seed: int = 0) -> Numbers:
 
     Querying with vectors of the index itself would flatter it: each finds itself.
     """
-    wanted = min(_QUERIES, count // 10)
+    wanted = min(_QUERIES, count // 10, max(_ENOUGH, _COMPARISONS // max(1, count)))
     if wanted < _FEWEST:
         return np.empty(0, dtype=np.int64)
     return np.sort(np.random.default_rng(seed).choice(count, wanted, replace=False)).astype(np.int64)

@@ -14,6 +14,9 @@ def test_held_out_queries_are_a_tenth_at_most() -> None:
     assert len(held) == len(set(held.tolist())) == 100
     assert held.tolist() == sorted(held) and held.max() < 1000
     assert len(hold_out(10**6)) == 2000
+    # What many vectors are compared with is bounded, and enough to tell a recall.
+    assert len(hold_out(4 * 10**6)) == 500
+    assert len(hold_out(10**8)) == 200
 
 
 def test_exact_neighbours_in_pieces_are_the_exact_neighbours() -> None:
