@@ -17,6 +17,7 @@ from typing import Any, BinaryIO
 
 from safetensors import SafetensorError
 
+from sentemb._uris import is_remote, local_path, refuse_uri, without_secrets
 from sentemb.errors import InputError
 
 try:
@@ -95,16 +96,17 @@ def refuse_output_over_input(
 ) -> None:
     """Refuse an output that would replace what is read or kept: the same, what holds it, or a file in it.
 
-    Inputs that are no path, such as names of data sets and hub ids, are ignored. The cache folder may not be
-    there yet.
+    So is one that is a URI. Inputs that are no path, such as names of data sets and hub ids, are ignored. The
+    cache folder may not be there yet.
     """
+    refuse_uri(output)
     target = Path(output).resolve()
     if cache is not None and target in (Path(cache).resolve(), *Path(cache).resolve().parents):
         raise InputError(f"the output {output} would replace the cache folder {cache}", "name another output")
     for source in inputs:
-        if source is None or not Path(source).exists():
+        if source is None or not local_path(source).exists():
             continue
-        place = Path(source).resolve()
+        place = local_path(source).resolve()
         within = target.is_file() and place in target.parents
         if within or target in (place, *place.parents) or (target.exists() and target.samefile(place)):
             raise InputError(f"the output {output} would replace the input {source}", "name another output")
@@ -118,8 +120,13 @@ def refuse_existing(output: str | os.PathLike[str], *, overwrite: bool) -> None:
 
 
 def shareable(path: str | os.PathLike[str]) -> str:
-    """A path as strangers may read it: relative to the working folder, or without its folders."""
-    given = Path(path)
+    """A path as strangers may read it: relative to the working folder, or without its folders.
+
+    A URI loses what lets one in: user, password and query.
+    """
+    if is_remote(path):
+        return without_secrets(os.fspath(path))
+    given = local_path(path)
     if not given.is_absolute():
         return str(path)
     here = Path.cwd()
@@ -164,6 +171,7 @@ def _partial(path: Path, make: Callable[..., str]) -> Iterator[Path]:
 
     After a kill it goes with the next use: the lock on it lasts as long as its writer lives.
     """
+    refuse_uri(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     place = {"prefix": f".{path.name}.", "suffix": ".partial", "dir": path.parent}
     for left in path.parent.glob(f".{glob.escape(path.name)}.*.partial"):

@@ -20,6 +20,7 @@ BASE = {
     "_fusion",
     "_fusion_weights",
     "_threads",
+    "_uris",
     "_vectors",
     "errors",
     "limits",

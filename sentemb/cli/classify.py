@@ -15,7 +15,7 @@ from sentemb.cli.options import Device, Overwrite
 
 def classify(
     folder: Annotated[Path, typer.Argument(help="Folder of a classifier.")],
-    file: Annotated[Path, typer.Argument(help="Texts: .txt .csv .tsv .jsonl .parquet, also .gz and .xz.")],
+    file: Annotated[str, typer.Argument(help="Texts: .txt .csv .tsv .jsonl .parquet, also .gz and .xz.")],
     column: Annotated[
         list[str] | None, typer.Option(help="Text column, `text` by default; repeat it for pairs.")
     ] = None,

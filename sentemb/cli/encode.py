@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from sentemb._files import refuse_output_over_input
+from sentemb._uris import local_path
 from sentemb.cli.console import next_step, progress_bar, say
 from sentemb.cli.options import DEFAULT_ENCODER, EncoderOptions, Named, OutputFolder, grouped
 from sentemb.errors import InputError
@@ -25,7 +26,7 @@ _LINES = {".txt", ".csv", ".tsv", ".jsonl"}
 
 @grouped
 def encode(
-    data: Annotated[str, typer.Argument(help="File, folder, hub id or catalogue name.")],
+    data: Annotated[str, typer.Argument(help="File, folder, URI, hub id or catalogue name.")],
     output: OutputFolder,
     options: EncoderOptions,
     model: Named = DEFAULT_ENCODER,
@@ -65,7 +66,7 @@ def encode(
     documents = read_documents(data, text_column=text_column, id_column=id_column, data_dir=options.data_dir)
     # Before the model is loaded: a missing file or column must not cost a minute.
     first = list(itertools.islice(documents, 1))
-    total = _estimated(Path(data))
+    total = _estimated(local_path(data))
     began = time.monotonic()
     with progress_bar() as bar:
         found = encode_shards(

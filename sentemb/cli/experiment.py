@@ -15,6 +15,7 @@ from sentemb.cli.options import (
     Jobs,
     Seeds,
     Settings,
+    local_output,
     split_names,
     split_numbers,
     split_seeds,
@@ -36,7 +37,8 @@ def experiment(
         typer.Argument(help="Some of its methods or groups, or any recipes; its rows by default."),
     ] = None,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Folder for records and tables.")
+        Path | None,
+        typer.Option("--output", "-o", help="Folder for records and tables.", callback=local_output),
     ] = None,
     base: Annotated[str | None, typer.Option(help="Base model of every method.")] = None,
     base_for: Annotated[

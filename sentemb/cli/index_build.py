@@ -26,7 +26,8 @@ _FILLING = COMPACTING | {"resume": "finding what is written", "index": "writing"
 @grouped
 def build(
     data: Annotated[
-        str, typer.Argument(help="File, folder, hub id, catalogue name, or what sentemb encode made.")
+        str,
+        typer.Argument(help="File, folder, URI of one, hub id, catalogue name, or what sentemb encode made."),
     ],
     output: Annotated[
         str,

@@ -150,8 +150,10 @@ def _change(
     replacing: bool,
 ) -> None:
     from sentemb.search import SearchIndex, read_documents
+    from sentemb.search.address import in_lancedb
 
-    refuse_output_over_input(folder, [data])
+    if not in_lancedb(folder):
+        refuse_output_over_input(folder, [data])
     documents = read_documents(data, text_column=text_column, id_column=id_column, data_dir=data_dir)
     # Before the model is loaded: a missing file or column must not cost a minute.
     first = list(itertools.islice(documents, 1))

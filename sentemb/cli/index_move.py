@@ -25,9 +25,11 @@ def move(
     to: Annotated[str, typer.Option(help="lancedb:URI (a folder or object storage), or a new folder.")],
 ) -> None:
     """Write an index to LanceDB, or one in LanceDB to a folder, without encoding again; the source stays."""
+    from sentemb.search.address import in_lancedb
     from sentemb.search.move import move as moved
 
-    refuse_output_over_input(to, [source])
+    if not in_lancedb(to):
+        refuse_output_over_input(to, [source])
     with progress_bar() as bar:
         manifest = moved(
             source, to, progress=lambda stage, done, total: bar(_STAGES.get(stage, stage), done, total)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, cast, get_type_hints
 
 import typer
 
+from sentemb._uris import refuse_uri
 from sentemb.errors import InputError
 
 if TYPE_CHECKING:
@@ -22,6 +23,13 @@ def _bundled(incomplete: str) -> list[str]:
     from sentemb.modules.bundled import bundled_names
 
     return [name for name in bundled_names() if name.startswith(incomplete)]
+
+
+def local_output(path: Path | None) -> Path | None:
+    """An output as it was given, unless it is a URI."""
+    if path is not None:
+        refuse_uri(path)
+    return path
 
 
 # Models
@@ -79,10 +87,14 @@ AllowCountMismatch = Annotated[
 Records = Annotated[
     list[Path], typer.Option("--records", "-r", help="Result records, or folders of them; repeat it.")
 ]
-Output = Annotated[Path | None, typer.Option("--output", "-o", help="Folder for result records.")]
-OutputFolder = Annotated[Path, typer.Option("--output", "-o", help="Folder to make.")]
-OutputFile = Annotated[Path, typer.Option("--output", "-o", help="File to make.")]
-OutputPicture = Annotated[Path, typer.Option("--output", "-o", help="The picture, a .png file.")]
+Output = Annotated[
+    Path | None, typer.Option("--output", "-o", help="Folder for result records.", callback=local_output)
+]
+OutputFolder = Annotated[Path, typer.Option("--output", "-o", help="Folder to make.", callback=local_output)]
+OutputFile = Annotated[Path, typer.Option("--output", "-o", help="File to make.", callback=local_output)]
+OutputPicture = Annotated[
+    Path, typer.Option("--output", "-o", help="The picture, a .png file.", callback=local_output)
+]
 Overwrite = Annotated[
     bool, typer.Option("--overwrite", help="Replace what an earlier run of the command made.")
 ]

@@ -24,7 +24,7 @@ def overlap(
     train: Annotated[
         str,
         typer.Argument(
-            help="Training text: file, folder, hub id, catalogue name, what sentemb encode made, or an index."
+            help="Training text: file, folder, URI, hub id, catalogue name, what encode made, or an index."
         ),
     ],
     sets: Annotated[
@@ -47,6 +47,7 @@ def overlap(
 ) -> None:
     """Count the texts of test sets that a training text has too: the same, inside longer ones, nearly."""
     from sentemb._files import refuse_existing, refuse_output_over_input, write_json
+    from sentemb._uris import without_secrets
     from sentemb.data import find_contamination, get, load_held_out, read_rows
     from sentemb.data.files import Row
     from sentemb.data.sources import kind_of
@@ -71,12 +72,12 @@ def overlap(
     elif column:
         raise InputError("--column is for files, and this folder has documents", "leave --column out")
     else:
-        rows = (Row(one.location or train, {"text": one.text}) for one in documents)
+        rows = (Row(one.location or without_secrets(train), {"text": one.text}) for one in documents)
     found = find_contamination(rows, held_out, nearness=nearness, progress=report)
     report(found.texts)
     if output is not None:
-        write_json(output, {"train": train, "columns": column or None, **found.to_json()})
-    show(_table(train, found))
+        write_json(output, {"train": without_secrets(train), "columns": column or None, **found.to_json()})
+    show(_table(without_secrets(train), found))
     for one in found.sets:
         for finding in one.findings[:examples]:
             how = f"near {finding.nearness:.2f}" if finding.how == "near" else finding.how

@@ -24,7 +24,7 @@ from sentemb.cli.options import (
 from sentemb.errors import InputError
 from sentemb.training.settings import split_settings
 
-Data = Annotated[str, typer.Argument(help="Catalogue name, file, folder or hub id.")]
+Data = Annotated[str, typer.Argument(help="Catalogue name, file, folder, URI or hub id.")]
 
 
 def split_pairs(

@@ -29,7 +29,7 @@ def plan(
     options: EncoderOptions,
     texts: Annotated[
         str | None,
-        typer.Option(help="File or folder of texts like them; Python's own documentation by default."),
+        typer.Option(help="File, folder or URI of texts like them; Python's own documentation by default."),
     ] = None,
     text_column: Annotated[str | None, typer.Option(help="Column of the text.")] = None,
     model: Named = DEFAULT_ENCODER,

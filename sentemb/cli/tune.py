@@ -11,7 +11,7 @@ import typer
 from sentemb._files import write_text
 from sentemb.cli.console import next_step, say
 from sentemb.cli.experiment import assigned
-from sentemb.cli.options import DataDir, Seeds, Settings, split_seeds
+from sentemb.cli.options import DataDir, Seeds, Settings, local_output, split_seeds
 from sentemb.errors import InputError
 from sentemb.training.values import to_toml
 
@@ -23,7 +23,10 @@ if TYPE_CHECKING:
 def tune(
     recipe: Annotated[str, typer.Argument(help="A recipe, such as scl or lacon.")],
     data_set: Annotated[str, typer.Argument(metavar="SET", help="A labelled set, such as cola, or a file.")],
-    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the journal and the results.")],
+    output: Annotated[
+        Path,
+        typer.Option("--output", "-o", help="Folder for the journal and the results.", callback=local_output),
+    ],
     grid: Annotated[
         list[str],
         typer.Option(help="KEY=VALUE,VALUE,...: learning_rate=2e-5,1e-4 loss_options.heads=2,6; repeat it."),

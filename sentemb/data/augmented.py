@@ -10,7 +10,6 @@ import os
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,6 +18,7 @@ import numpy.typing as npt
 from sentemb.data.catalogue import get
 from sentemb.data.files import read_file
 from sentemb.data.labelled import LabelledTexts
+from sentemb.data.remote import source_at
 from sentemb.data.sources import kind_of, read_rows
 from sentemb.errors import InputError
 
@@ -60,7 +60,7 @@ def read_copies(
     Raises:
         InputError: The file or a column is missing, or a cell does not fit; with the line.
     """
-    source = Path(path)
+    source = source_at(path)
     originals = [original] if isinstance(original, str) else list(original)
     columns = [*originals, text, *(name for name in (pair, temperature) if name)]
     records = list(read_file(source, columns=list(dict.fromkeys(columns))))

@@ -10,6 +10,7 @@ from functools import cache
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
+from sentemb._uris import without_secrets
 from sentemb.data.catalogue import get
 from sentemb.data.files import Row, refuse_bare_string
 from sentemb.data.sources import kind_of, read_rows
@@ -42,7 +43,7 @@ def load_columns(
     process ends (a killed one leaves `sentemb-*` in the temporary folder). Nothing is cached between runs.
 
     Args:
-        source: What `read_rows` takes: a file, a folder, a hub id, or a data set of the catalogue.
+        source: What `read_rows` takes: a file, a folder, a URI, a hub id, or a data set of the catalogue.
         columns: The text columns in the order of their roles: anchor, positive, hard negatives. By default
             those of the catalogue's entry, the only column, or the one called `text` or `sentence`.
         data_dir: Where the catalogue's sets lie; `SENTEMB_DATA` by default.
@@ -70,19 +71,19 @@ def load_columns(
     records = read_rows(
         source, columns=wanted, encoding=encoding, data_dir=data_dir, check_rows=check_rows and limit is None
     )
-    first = next(records, None)
+    first, name = next(records, None), without_secrets(str(source))
     if first is None:
-        raise InputError(f"{source} holds no rows")
-    names = names or _default_columns(first, source, label)
+        raise InputError(f"{name} holds no rows")
+    names = names or _default_columns(first, name, label)
     if label and LABEL in names:
         raise InputError(
-            f"{source}: {LABEL!r} is a text column and the label at once", "rename the text column"
+            f"{name}: {LABEL!r} is a text column and the label at once", "rename the text column"
         )
     rows = islice(chain([first], records), limit)
     return _to_dataset(rows, names, label)
 
 
-def _default_columns(first: Row, source: str | os.PathLike[str], label: str | None) -> tuple[str, ...]:
+def _default_columns(first: Row, source: str, label: str | None) -> tuple[str, ...]:
     present = [name for name in first.values if name != label]
     if len(present) == 1:
         return tuple(present)

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from itertools import chain
 from typing import Any
 
+from sentemb._uris import without_secrets
 from sentemb.data.catalogue import Entry, entries, expand, get
 from sentemb.data.files import Row, names_a_file
 from sentemb.data.labelled import load_labelled, load_unlabelled
@@ -186,7 +187,7 @@ def _overlap(
 
 def _of_file(name: str, columns: Sequence[str] | None) -> HeldOut:
     rows = (tuple(texts_of(row)) for row in read_rows(name, columns=columns))
-    return HeldOut(name, "", tuple(filter(None, rows)))
+    return HeldOut(without_secrets(name), "", tuple(filter(None, rows)))
 
 
 def _of_entry(entry: Entry, options: Mapping[str, Any]) -> HeldOut:

@@ -8,12 +8,14 @@ import os
 import re
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
+from pathlib import PurePosixPath
 from typing import IO, Any, NamedTuple
 
+from sentemb._uris import local_path
 from sentemb.data.catalogue import is_entry
 from sentemb.data.lines import is_packed, open_bytes, read_blocks, read_lines
 from sentemb.data.pages import parse_page
+from sentemb.data.remote import Source
 from sentemb.data.tables import (
     Numbered,
     parse_csv,
@@ -85,7 +87,9 @@ class Row(NamedTuple):
         )
 
 
-def read_file(path: Path, *, columns: Sequence[str] | None = None, encoding: str = "utf-8") -> Iterator[Row]:
+def read_file(
+    path: Source, *, columns: Sequence[str] | None = None, encoding: str = "utf-8"
+) -> Iterator[Row]:
     """Read one file, in the format that its name says."""
     if path.is_dir():
         raise InputError(f"{path} is a folder, not a file")
@@ -99,17 +103,19 @@ def read_file(path: Path, *, columns: Sequence[str] | None = None, encoding: str
         raise InputError(f"{path} is empty: it holds no text")
 
 
-def format_of(path: Path) -> str:
+def format_of(path: Source) -> str:
     """The format's suffix, without the compression's."""
-    return (path.with_suffix("") if is_packed(path) else path).suffix.lower()
+    name = PurePosixPath(path.name)
+    return (name.with_suffix("") if is_packed(path) else name).suffix.lower()
 
 
 def names_a_file(source: str | os.PathLike[str]) -> bool:
     """Tell whether an option's value is a file, not a data set: one that is called like one, or exists."""
-    return format_of(Path(source)) in FORMATS or (Path(source).is_file() and not is_entry(str(source)))
+    path = local_path(source)
+    return format_of(path) in FORMATS or (path.is_file() and not is_entry(str(source)))
 
 
-def name_and_split(path: Path, *, name: str | None = None, split: str | None = None) -> tuple[str, str]:
+def name_and_split(path: Source, *, name: str | None = None, split: str | None = None) -> tuple[str, str]:
     """What results call a user's file: its name without suffixes, and the split that its name mentions."""
     stem = path.name.split(".")[0]
     words = re.split(r"[^a-z]+", stem.lower())
@@ -117,7 +123,7 @@ def name_and_split(path: Path, *, name: str | None = None, split: str | None = N
     return name or stem, split or next(mentioned, "all")
 
 
-def usual_columns(path: Path, options: Sequence[tuple[str, ...]], *, encoding: str = "utf-8") -> list[str]:
+def usual_columns(path: Source, options: Sequence[tuple[str, ...]], *, encoding: str = "utf-8") -> list[str]:
     """Find columns by their usual names, in any letter case: the first of the options that the file has."""
     names = list(next(read_file(path, encoding=encoding)).values)
     present = {name.lower(): name for name in names}
@@ -138,7 +144,7 @@ def refuse_bare_string(columns: Sequence[str] | None) -> None:
         raise InputError(f"columns is the string {columns!r}", f"write [{columns!r}]")
 
 
-def _text(path: Path, encoding: str, columns: Sequence[str] | None) -> Iterator[Numbered]:
+def _text(path: Source, encoding: str, columns: Sequence[str] | None) -> Iterator[Numbered]:
     require_columns(columns, [TEXT_COLUMN], str(path))
     blank = 0
     for number, line in read_lines(path, encoding=encoding):
@@ -149,20 +155,20 @@ def _text(path: Path, encoding: str, columns: Sequence[str] | None) -> Iterator[
     report_blank(str(path), blank)
 
 
-def _page(path: Path, encoding: str, columns: Sequence[str] | None) -> Iterator[Numbered]:
+def _page(path: Source, encoding: str, columns: Sequence[str] | None) -> Iterator[Numbered]:
     for number, values in parse_page(read_lines(path, encoding=encoding)):
         require_columns(columns, list(values), str(path))
         yield number, ({name: values[name] for name in columns} if columns else values)
 
 
 def _of_lines(parse: Callable[..., Iterator[Numbered]]) -> Reader:
-    def read(path: Path, encoding: str, columns: Sequence[str] | None) -> Iterator[Numbered]:
+    def read(path: Source, encoding: str, columns: Sequence[str] | None) -> Iterator[Numbered]:
         return parse(str(path), read_lines(path, encoding=encoding), columns)
 
     return read
 
 
-def _parquet(path: Path, encoding: str, columns: Sequence[str] | None) -> Iterator[Numbered]:
+def _parquet(path: Source, encoding: str, columns: Sequence[str] | None) -> Iterator[Numbered]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -182,7 +188,7 @@ def _parquet(path: Path, encoding: str, columns: Sequence[str] | None) -> Iterat
 
 
 @contextlib.contextmanager
-def _seekable(path: Path) -> Iterator[IO[bytes]]:
+def _seekable(path: Source) -> Iterator[IO[bytes]]:
     """Open a file so that it can be read from its end, as Parquet must: a packed one is unpacked on disk."""
     with open_bytes(path) as file:
         if not is_packed(path):
@@ -196,7 +202,7 @@ def _seekable(path: Path) -> Iterator[IO[bytes]]:
 
 PAGES = (".md", ".rst")
 """Formats of files that are one document each."""
-Reader = Callable[[Path, str, Sequence[str] | None], Iterator[Numbered]]
+Reader = Callable[[Source, str, Sequence[str] | None], Iterator[Numbered]]
 FORMATS: Mapping[str, Reader] = {
     ".txt": _text,
     ".csv": _of_lines(parse_csv),

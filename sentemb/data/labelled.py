@@ -7,7 +7,6 @@ import json
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,6 +19,7 @@ from sentemb.data.files import Row, name_and_split, names_a_file, read_file, usu
 from sentemb.data.label_values import in_order, number_labels, spelling
 from sentemb.data.labelled_files import Example, read_examples
 from sentemb.data.locate import locate
+from sentemb.data.remote import source_at
 from sentemb.errors import InputError
 
 Labels = npt.NDArray[np.int64] | npt.NDArray[np.float64]
@@ -247,7 +247,7 @@ def read_labelled(
     """
     if scores and label_names:
         raise InputError("scores have no label names", "leave one of the two out")
-    source = Path(path)
+    source = source_at(path)
     if text is None:
         text, *second = usual_columns(source, TEXT_COLUMNS, encoding=encoding)
         pair = pair or next(iter(second), None)

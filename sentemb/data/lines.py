@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, BinaryIO, cast
 
+from sentemb.data.remote import Source
 from sentemb.errors import InputError
 from sentemb.limits import limit, refuse_above
 
@@ -18,25 +19,30 @@ _COMPRESSIONS = (".gz", ".xz")
 """Bytes. A file without line feeds is no text, and would take many times its size in memory."""
 
 
-def is_packed(path: Path) -> bool:
+def is_packed(path: Source) -> bool:
     """Tell by its name whether a file is compressed."""
     return path.suffix.lower() in _COMPRESSIONS
 
 
-def open_bytes(path: Path) -> BinaryIO:
+def open_bytes(path: Source) -> BinaryIO:
     """Open a file for reading bytes, decompressing it when its name ends in `.gz` or `.xz`."""
     if path.is_dir():
         raise InputError(f"{path} is a folder, not a file")
     if not path.exists():
         raise InputError(f"no such file: {path}")
     if path.suffix.lower() == ".gz":
-        return cast(BinaryIO, gzip.open(path, "rb"))
+        return cast(BinaryIO, gzip.open(_openable(path), "rb"))
     if path.suffix.lower() == ".xz":
-        return cast(BinaryIO, lzma.open(path, "rb"))
+        return cast(BinaryIO, lzma.open(_openable(path), "rb"))
     return path.open("rb")
 
 
-def read_lines(path: Path, *, encoding: str = "utf-8") -> Iterator[tuple[int, str]]:
+def _openable(path: Source) -> Path | BinaryIO:
+    """What decompressors take."""
+    return path if isinstance(path, Path) else path.open("rb")
+
+
+def read_lines(path: Source, *, encoding: str = "utf-8") -> Iterator[tuple[int, str]]:
     r"""Read a text file line by line, with line numbers from 1.
 
     Only `\n` ends a line, so that the line numbers are those of an editor and of `wc -l`: `str.splitlines`

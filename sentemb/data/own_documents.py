@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
+from sentemb.data.files import Row, read_file
+from sentemb.data.remote import source_at
 from sentemb.data.sources import read_rows
 from sentemb.data.tables import text_column_of
 from sentemb.errors import InputError
@@ -61,10 +63,9 @@ def read_own_documents(
     Raises:
         InputError: The source or a column is not there, a value is no text, or nothing is left.
     """
-    corpus = Path(source, _CORPUS)
     found: dict[str, OwnDocument] = {}
     count = blank = 0
-    for row in read_rows(corpus if corpus.is_file() else source, data_dir=data_dir):
+    for row in _rows(source, data_dir):
         count += 1
         text = row.text(text_column or text_column_of(row.values, row.location))
         named = title_column or (_TITLE if row.values.get(_TITLE) is not None else None)
@@ -80,6 +81,13 @@ def read_own_documents(
     if blank:
         logger.warning("%s: %d of %d documents are blank and are left out", source, blank, count)
     return list(found.values())
+
+
+def _rows(source: str | Path, data_dir: str | Path | None) -> Iterator[Row]:
+    place = source_at(source)
+    if place.is_dir() and (corpus := place / _CORPUS).is_file():
+        return read_file(corpus)
+    return read_rows(source, data_dir=data_dir)
 
 
 def split_documents(

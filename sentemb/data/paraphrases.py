@@ -16,6 +16,7 @@ import numpy.typing as npt
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
+from sentemb._uris import without_secrets
 from sentemb.data.columns import LABEL, load_columns
 from sentemb.data.labelled import LabelledTexts, load_labelled
 from sentemb.data.sampling import Rows
@@ -106,15 +107,16 @@ def load_pairs(
     if isinstance(columns, str) or len(columns) != 2:
         raise InputError(f"text columns {columns!r}", "name the two columns of the pairs")
     rows = load_columns(source, columns, label=label)
+    name = without_secrets(str(source))
     labels = np.array(rows[LABEL])
     wrong = np.flatnonzero((labels != 0) & (labels != 1))
     if len(wrong):
         raise InputError(
-            f"{source}: row {wrong[0] + 1} has the {label} {labels[wrong[0]]:g}",
+            f"{name}: row {wrong[0] + 1} has the {label} {labels[wrong[0]]:g}",
             "label paraphrases 1 and all other pairs 0",
         )
     texts, pairs = (list(rows[column]) for column in columns)
-    return LabelledTexts(str(source), split, texts, pairs, labels.astype(np.int64), NAMES, source=str(source))
+    return LabelledTexts(name, split, texts, pairs, labels.astype(np.int64), NAMES, source=name)
 
 
 def clean_pairs(data: LabelledTexts) -> tuple[LabelledTexts, PairCounts]:

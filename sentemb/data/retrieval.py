@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from sentemb._uris import local_path
 from sentemb.data.catalogue import SPLITS, Entry, check_row_count, get, get_split, is_entry, suggest
 from sentemb.data.hub import download
 from sentemb.data.language import UNKNOWN, language_of
@@ -156,7 +157,7 @@ def load_retrieval(
         InputError: The set, the split or a file is not there or broken; with the file and the line.
     """
     if not is_entry(str(name)):
-        return _own(Path(name), split)
+        return _own(local_path(name), split)
     chosen = split or _usual(get(str(name)).splits, str(name))
     entry = get_split(str(name), "retrieval", chosen)
     if resolve_data_dir(data_dir) is None and entry.hub_id is not None:

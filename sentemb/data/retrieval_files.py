@@ -11,6 +11,7 @@ import numpy as np
 
 from sentemb.data.files import Row, format_of, read_file
 from sentemb.data.lines import read_lines
+from sentemb.data.remote import Source
 from sentemb.data.stored_texts import first_places, kept_pairs
 from sentemb.data.tables import parse_tsv
 from sentemb.errors import InputError
@@ -31,10 +32,11 @@ class Judgement(NamedTuple):
     grade: int
 
 
-def corpus_of(folder: Path) -> Path | None:
+def corpus_of(folder: Source) -> Source | None:
     """The documents of a folder in BEIR's layout; None where it has another."""
     corpus = folder / "corpus.jsonl"
-    return corpus if corpus.is_file() and (folder / "queries.jsonl").is_file() else None
+    found = folder.is_dir() and corpus.is_file() and (folder / "queries.jsonl").is_file()
+    return corpus if found else None
 
 
 def document_text(row: Row) -> str:

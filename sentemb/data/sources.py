@@ -1,4 +1,4 @@
-"""Texts from wherever they are: a file, a folder, a data set of the catalogue, a repository on the hub."""
+"""Texts from wherever they are: files, folders, URIs, data sets of the catalogue, repositories on the hub."""
 
 from __future__ import annotations
 
@@ -11,10 +11,12 @@ from pathlib import Path
 from typing import Any, Literal
 
 from sentemb._files import sha256_of, shareable
+from sentemb._uris import is_uri
 from sentemb.data.catalogue import Entry, check_row_count, get, is_entry, suggest
 from sentemb.data.files import FORMATS, PAGES, Row, format_of, read_file, refuse_bare_string
 from sentemb.data.labelled import load_labelled
 from sentemb.data.locate import local_files, locate, resolve_data_dir
+from sentemb.data.remote import RemotePath, Source, source_at
 from sentemb.data.sts import load_scored_pairs
 from sentemb.data.tables import require_columns
 from sentemb.errors import InputError
@@ -41,8 +43,9 @@ def read_rows(
 
     Args:
         source: A file; a folder, whose files of these formats are read in the order of their paths, pages
-            only where it has nothing else; a data set of the catalogue; or a data set on the hub,
-            `owner/name` or `owner/name@revision`.
+            only where it has nothing else; a URI of a file or folder, such as `s3://bucket/docs.jsonl`, that
+            fsspec reads; a data set of the catalogue; or a data set on the hub, `owner/name` or
+            `owner/name@revision`.
         columns: Columns to keep, in this order; all by default.
         encoding: Text encoding of the files.
         data_dir: Where the catalogue's sets lie; `SENTEMB_DATA` by default, the hub where neither is given.
@@ -57,10 +60,10 @@ def read_rows(
     refuse_bare_string(columns)
     kind = kind_of(source)
     if kind == "folder":
-        for file in files_of(Path(source)):
+        for file in files_of(source_at(source)):
             yield from read_file(file, columns=columns, encoding=encoding)
     elif kind == "file":
-        yield from read_file(Path(source), columns=columns, encoding=encoding)
+        yield from read_file(source_at(source), columns=columns, encoding=encoding)
     elif kind == "entry":
         yield from _read_entry(get(str(source)), columns, data_dir, check_rows=check_rows)
     else:
@@ -73,27 +76,25 @@ def read_rows(
 
 def kind_of(source: str | os.PathLike[str]) -> Literal["file", "folder", "entry", "hub"]:
     """Tell what a source is; what exists on disk goes before what only has the same name."""
-    path = Path(source)
     if not str(source):
         raise InputError("the name of the source is empty", "give a file, a folder, a hub id or a data set")
+    path = source_at(source)
     if path.is_dir():
         return "folder"
-    if path.exists() or format_of(path) in FORMATS:
+    if format_of(path) in FORMATS or path.exists():
         return "file"
     if is_entry(str(source)):
         return "entry"
-    if _HUB_ID.fullmatch(str(source)) and not path.parent.is_dir():
+    if _HUB_ID.fullmatch(str(source)) and not Path(source).parent.is_dir():
         return "hub"
+    if is_uri(source):
+        raise InputError(f"no such file or folder: {path}")
     raise InputError(f"no such file, folder, or data set: {source}", suggest(str(source)))
 
 
-def files_of(folder: Path) -> list[Path]:
+def files_of(folder: Source) -> list[Source]:
     """The files of a folder and its subfolders that have a known format; hidden ones are left out."""
-    files = sorted(
-        path
-        for path in folder.rglob("*")
-        if path.is_file() and not any(part.startswith(".") for part in path.relative_to(folder).parts)
-    )
+    files = _files_within(folder)
     readable = [path for path in files if format_of(path) in FORMATS]
     # Beside data, a page tells of them.
     readable = [path for path in readable if format_of(path) not in PAGES] or readable
@@ -104,6 +105,17 @@ def files_of(folder: Path) -> list[Path]:
     if len(readable) < len(files):
         logger.warning("%s: skipped %d of other formats", folder, len(files) - len(readable))
     return readable
+
+
+def _files_within(folder: Source) -> list[Source]:
+    """The files of a folder and its subfolders by their paths; hidden ones are left out."""
+    if isinstance(folder, RemotePath):
+        return [*folder.files()]
+    return [
+        path
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and not any(part.startswith(".") for part in path.relative_to(folder).parts)
+    ]
 
 
 def _read_entry(
@@ -158,7 +170,7 @@ def describe_source(
 
     Returns:
         The source, its hub id and revision where it has them, its files with path, bytes and SHA-256 (none
-        where it was streamed from the hub), and the rows.
+        where it was streamed, from the hub or a URI), and the rows.
 
     Raises:
         InputError: The data folder does not exist, a folder holds no readable file, or the hub cannot be
@@ -167,10 +179,10 @@ def describe_source(
     kind = kind_of(source)
     description: dict[str, Any] = {"source": shareable(source)}
     files: list[Path] = []
-    if kind == "folder":
-        files = files_of(Path(source))
-    elif kind == "file":
-        files = [Path(source)]
+    if kind in ("folder", "file"):
+        place = source_at(source)
+        found = files_of(place) if kind == "folder" else [place]
+        files = [file for file in found if isinstance(file, Path)]
     elif kind == "entry":
         entry = get(str(source))
         description |= {"hub_id": entry.hub_id, "revision": entry.revision}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +14,7 @@ from sentemb.data.files import name_and_split, names_a_file, read_file, usual_co
 from sentemb.data.labelled import PAIR_COLUMNS
 from sentemb.data.locate import locate, resolve_data_dir
 from sentemb.data.pair_files import Pair, is_divided, pairs_of, read_parts, read_subset
+from sentemb.data.remote import source_at
 from sentemb.errors import InputError
 
 STS_SETS = ("sts12", "sts13", "sts14", "sts15", "sts16", "stsb", "sickr")
@@ -180,7 +180,7 @@ def read_scored_pairs(
     Raises:
         InputError: The file, a column, a text or a score is missing or broken; with the line.
     """
-    source = Path(path)
+    source = source_at(path)
     if first is None or second is None:
         usual = usual_columns(source, PAIR_COLUMNS, encoding=encoding)
         first, second = first or usual[0], second or usual[1]

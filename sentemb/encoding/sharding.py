@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sentemb._files import held, read_json, write_json, write_text
+from sentemb._uris import refuse_uri
 from sentemb.encoding.encoder import TextEncoder
 from sentemb.encoding.resolve import load_encoder
 from sentemb.encoding.shards import (
@@ -278,6 +279,7 @@ def _seen_from(folder: Path, model: str) -> str:
 
 def _check_output(folder: Path) -> None:
     """Refuse a place where no shards can be written."""
+    refuse_uri(folder)
     if folder.exists() and not folder.is_dir():
         raise InputError(f"{folder} is a file", "choose another output folder")
     if (folder / MANIFEST).exists():

@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.ipc
 
 from sentemb._files import new_file, read_json, sha256_of, write_json
+from sentemb._uris import local_path
 from sentemb.encoding.encoder import TextEncoder, Vectors
 from sentemb.errors import InputError
 
@@ -120,7 +121,7 @@ class ShardFolder:
     """
 
     def __init__(self, path: str | Path) -> None:
-        self.path = Path(path)
+        self.path = local_path(path)
         manifest = self.path / MANIFEST
         if not manifest.is_file():
             begun = (self.path / BEGUN).is_file()
@@ -220,7 +221,7 @@ class ShardFolder:
 
 def is_shard_folder(path: str | Path) -> bool:
     """Whether `sentemb encode` made a folder, or began to."""
-    return any((Path(path) / name).is_file() for name in (MANIFEST, BEGUN))
+    return any((local_path(path) / name).is_file() for name in (MANIFEST, BEGUN))
 
 
 def write_shard(

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from sentemb._files import shareable
+from sentemb._uris import without_listed_secrets
 from sentemb.evaluation.schema import Environment
 
 LIBRARIES = (
@@ -57,7 +58,8 @@ def now() -> str:
 
 def command_line() -> list[str]:
     """The words of the command that runs, for records."""
-    return [re.sub(r"[^,=]+", lambda part: shareable(part[0]), word) for word in sys.argv]
+    words = map(without_listed_secrets, sys.argv)
+    return [re.sub(r"[^,=]+", lambda part: shareable(part[0]), word) for word in words]
 
 
 def hardware() -> dict[str, Any]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from huggingface_hub import ModelCard, try_to_load_from_cache
 
+from sentemb._uris import local_path, without_secrets
 from sentemb.modules.bundled import bundled_folder
 
 ENCODER_TAGS = ("sentence-similarity", "feature-extraction")
@@ -53,8 +54,9 @@ def table(rows: Mapping[str, object]) -> str:
 
 
 def public_name(place: str) -> str:
-    """A model or a data set without the folders of this machine."""
-    return Path(place).name if Path(place).expanduser().exists() else place
+    """A model or a data set without the folders of this machine, and without secrets of a URI."""
+    path = local_path(place)
+    return path.name if path.expanduser().exists() else without_secrets(place)
 
 
 def base_terms(base: str) -> dict[str, str]:

@@ -9,9 +9,12 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sentemb.errors import InputError
+
+if TYPE_CHECKING:
+    from sentemb.data.remote import Source
 
 _CORPUS = ("_id", "title", "text")
 _HALF = re.compile("[\ud800-\udfff]")  # of a surrogate pair
@@ -60,9 +63,9 @@ def read_documents(
     """Stream documents from anything the data room reads.
 
     Args:
-        source: As for `sentemb.data.sources.read_rows`: a file, a folder, a hub id or a catalogue name. Of a
-            folder in BEIR's layout it is `corpus.jsonl`, with titles before the texts and its own ids, unless
-            columns are named.
+        source: As for `sentemb.data.sources.read_rows`: a file, a folder, a URI, a hub id or a name of the
+            catalogue. Of a folder in BEIR's layout it is `corpus.jsonl`, with titles before the texts and its own ids,
+            unless columns are named.
         text_column: The column to encode; by default the only one, or the one called `text` or `sentence`.
         id_column: The column that holds the ids; without it, ids are positions. The columns that are neither
             text nor id become metadata.
@@ -74,11 +77,12 @@ def read_documents(
     Raises:
         InputError: The source cannot be read, or has no such column.
     """
+    from sentemb.data.remote import source_at
     from sentemb.data.retrieval_files import corpus_of
     from sentemb.data.sources import read_rows
     from sentemb.data.tables import require_columns, text_column_of
 
-    corpus = corpus_of(Path(source))
+    corpus = corpus_of(source_at(source))
     if corpus is not None and text_column is None and id_column is None:
         yield from _of_corpus(corpus)
         return
@@ -93,7 +97,7 @@ def read_documents(
         yield Document(values[column], identifier, metadata, location)
 
 
-def _of_corpus(path: Path) -> Iterator[Document]:
+def _of_corpus(path: Source) -> Iterator[Document]:
     from sentemb.data.files import read_file
     from sentemb.data.retrieval_files import document_text
 

@@ -20,6 +20,7 @@ from typing import TypeVar
 from filelock import FileLock
 
 from sentemb._files import settle, sha256_of
+from sentemb._uris import refuse_uri
 from sentemb.errors import InputError
 from sentemb.search.manifest import NAME, Manifest, Role, StoredFile
 
@@ -43,6 +44,7 @@ Opened = TypeVar("Opened")
 
 def check_output(path: Path, *, overwrite: bool) -> None:
     """Refuse, before any work is done, a place where no index can be saved."""
+    refuse_uri(path)
     if path.exists() and not path.is_dir():
         raise InputError(f"{path} is a file", "choose another output folder")
     if (path / NAME).exists():

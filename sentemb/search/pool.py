@@ -10,6 +10,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from sentemb._uris import local_path
 from sentemb.encoding.encoder import TextEncoder, Vectors
 from sentemb.encoding.shards import ShardFolder, is_shard_folder
 from sentemb.errors import InputError
@@ -55,7 +56,8 @@ def pool_at(path: str | Path) -> Pool | None:
         shards = ShardFolder(path)
         shards.verify()
         return _Shards(shards)
-    return _Index(Path(path)) if (Path(path) / NAME).is_file() else None
+    folder = local_path(path)
+    return _Index(folder) if (folder / NAME).is_file() else None
 
 
 def documents_at(path: str | Path) -> Iterator[Document] | None:
@@ -74,8 +76,9 @@ def documents_at(path: str | Path) -> Iterator[Document] | None:
         shards = ShardFolder(path)
         shards.verify()
         return stored_documents(shards)
-    if (Path(path) / NAME).is_file():
-        return (one.document for one in open_view(Path(path), verify=True).store.prepared())
+    folder = local_path(path)
+    if (folder / NAME).is_file():
+        return (one.document for one in open_view(folder, verify=True).store.prepared())
     return None
 
 

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import torch
 
+from sentemb._uris import local_path
 from sentemb.data import describe_source
 from sentemb.losses import ViewCache
 from sentemb.modules import is_finished_encoder, load
@@ -90,7 +91,7 @@ class ContrastiveSession(EncoderSession):
     def describe_score(self, kept: Run, scores: list[float]) -> dict[str, Any]:
         """Say for the record how the weights were chosen."""
         return {
-            "set": Path(self.config.dev).name,
+            "set": local_path(self.config.dev).name,
             "metric": "Spearman of cosines, protocol all",
             "initial": scores[0] if scores else None,
             "base": kept.base_score,

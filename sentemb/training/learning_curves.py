@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from sentemb._uris import local_path
 from sentemb.data.files import name_and_split, names_a_file
 from sentemb.errors import InputError
 from sentemb.training.folder import RunFolder
@@ -53,7 +54,7 @@ def read_learning_curves(folder: Path, measures: Sequence[str]) -> LearningCurve
         for measure, name in zip(measures, names, strict=True)
     }
     dev = config["dev"]
-    return LearningCurves(name_and_split(Path(dev))[0] if names_a_file(dev) else dev, steps, values)
+    return LearningCurves(name_and_split(local_path(dev))[0] if names_a_file(dev) else dev, steps, values)
 
 
 def _entries(path: Path) -> list[dict[str, Any]]:

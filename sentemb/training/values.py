@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin
 
+from sentemb._uris import without_secrets
 from sentemb.errors import InputError
 
 
@@ -54,7 +55,10 @@ def read_toml(path: Path, *, hint: str = "check --config") -> dict[str, Any]:
 
 
 def to_toml(values: Mapping[str, Any]) -> str:
-    """Write plain values as TOML; `None`, which TOML lacks, becomes the "none" that configurations read."""
+    """Write plain values as TOML; `None`, which TOML lacks, becomes the "none" that configurations read.
+
+    URIs lose their secrets: runs are published with their configuration.
+    """
     tables = {key: value for key, value in values.items() if isinstance(value, Mapping)}
     lines = [f"{_key(key)} = {_toml(value)}" for key, value in values.items() if key not in tables]
     for name, table in tables.items():
@@ -82,5 +86,5 @@ def _toml(value: Any) -> str:
         except UnicodeEncodeError:
             raise InputError(f"{value!a} is no UTF-8 text", "rename it, or name another") from None
         # A basic string of TOML is a string of JSON, but for DEL.
-        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007F")
+        return json.dumps(without_secrets(value), ensure_ascii=False).replace("\x7f", "\\u007F")
     return repr(value)

@@ -6,11 +6,11 @@ import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Literal
 
 import numpy as np
 
+from sentemb._uris import local_path
 from sentemb.data.files import name_and_split, names_a_file
 from sentemb.data.labelled import LabelledTexts, load_labelled
 from sentemb.data.probing import read_probe
@@ -91,7 +91,7 @@ def task_of(title: str) -> TransferTask:
 
 def title_of(name: str) -> str:
     """What results call a task, or a file of one's own."""
-    return name if name in TASKS or not names_a_file(name) else name_and_split(Path(name))[0]
+    return name if name in TASKS or not names_a_file(name) else name_and_split(local_path(name))[0]
 
 
 def load_tasks(

@@ -1,0 +1,65 @@
+"""What the names of files elsewhere say: `s3://bucket/docs.jsonl`, `https://host/docs.csv`, `file:///docs.txt`."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+from sentemb.errors import InputError
+
+_SCHEME = r"[a-z][a-z0-9+.-]+"  # one letter alone is a drive of Windows
+_URI = re.compile(rf"{_SCHEME}://", re.IGNORECASE)
+_LISTED = re.compile(rf"{_SCHEME}://.*?(?=,{_SCHEME}://|$)", re.IGNORECASE | re.DOTALL)
+_NO_OUTPUT = re.compile(rf"{_SCHEME}:[/\\]|lancedb:", re.IGNORECASE)  # `Path` makes one slash of two
+_LOCAL = ("file://", "local://")
+
+
+def is_uri(name: str | os.PathLike[str]) -> bool:
+    """Whether a name is a URI."""
+    return _URI.match(os.fspath(name)) is not None
+
+
+def is_remote(name: str | os.PathLike[str]) -> bool:
+    """Whether a name is a URI that means no path of this machine."""
+    return is_uri(name) and not os.fspath(name).lower().startswith(_LOCAL)
+
+
+def local_path(name: str | os.PathLike[str]) -> Path:
+    """The path that a name is, or that `file://` means; of what lies elsewhere, a path that does not exist.
+
+    Raises:
+        InputError: A `file://` URI names another machine.
+    """
+    text = os.fspath(name)
+    if not is_uri(text) or is_remote(text):
+        return Path(without_secrets(text))
+    from urllib.request import url2pathname
+
+    host, _, path = text.partition("://")[2].partition("/")
+    if host not in ("", "localhost"):
+        raise InputError(f"{text} names no file of this machine", "write file:///FOLDER/FILE")
+    return Path(url2pathname(f"/{path}"))
+
+
+def without_secrets(name: str) -> str:
+    """A URI without `user:password@` and without its query, where tokens are; any other name as it is."""
+    found = _URI.match(name)
+    if found is None:
+        return name
+    host, slash, path = name[found.end() :].partition("/")
+    return found[0] + f"{host.rpartition('@')[2]}{slash}{path}".partition("?")[0]
+
+
+def without_listed_secrets(text: str) -> str:
+    """The same for URIs within a text, such as an option with several."""
+    return _LISTED.sub(lambda found: without_secrets(found[0]), text)
+
+
+def refuse_uri(output: str | os.PathLike[str]) -> None:
+    """Refuse an output that is a URI: only a local file can be renamed into its place when it is whole."""
+    if _NO_OUTPUT.match(os.fspath(output)):
+        raise InputError(
+            f"the output {without_secrets(os.fspath(output))} is no local path",
+            "name one, and copy the result when it is done",
+        )
