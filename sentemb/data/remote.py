@@ -74,9 +74,17 @@ class RemotePath:
     def files(self) -> list[RemotePath]:
         """The files of a folder and its subfolders, by their paths; hidden ones are left out."""
         with self._reached():
-            found = self._system.find(self._path)
+            found = [*self._walked(self._path)]
         inner = sorted(PurePosixPath(path.removeprefix(self._path).lstrip("/")) for path in found)
         return [self / str(path) for path in inner if not any(part.startswith(".") for part in path.parts)]
+
+    def _walked(self, folder: str) -> Iterator[str]:
+        # fsspec's own walk leaves out, without a word, what it may not list.
+        for entry in self._system.ls(folder, detail=True):
+            if entry["type"] == "directory":
+                yield from self._walked(entry["name"])
+            elif entry["name"].rstrip("/") != folder.rstrip("/"):  # object stores may list a folder in itself
+                yield entry["name"]
 
     def open(self, mode: Literal["rb"]) -> BinaryIO:
         """Open it for reading bytes; what is not read yet is not there yet."""
@@ -106,16 +114,12 @@ class RemotePath:
                 raise
 
     def _connected(self) -> tuple[Any, str]:
-        import fsspec
+        from fsspec import get_filesystem_class
         from fsspec.core import url_to_fs
 
-        if self._protocol not in fsspec.available_protocols():
-            raise InputError(
-                f"{self}: unknown protocol {self._protocol}://",
-                "use s3://, gs://, https:// or file://",
-            )
         options: dict[str, Any] = {}
         try:
+            get_filesystem_class(self._protocol)
             if self._protocol in _HTTP:
                 from aiohttp import ClientTimeout
 
@@ -125,8 +129,14 @@ class RemotePath:
             with self._reached():
                 uri = self._protocol + self._uri[len(self._protocol) :]
                 system, path = url_to_fs(uri, **options)
-        except ImportError as error:
-            raise _missing(str(self), self._protocol) from error
+        except ImportError:
+            raise _missing(str(self), self._protocol) from None
+        except ValueError as error:
+            if isinstance(error, InputError):
+                raise
+            raise InputError(
+                f"{self}: unknown protocol {self._protocol}://", "use s3://, gs://, https:// or file://"
+            ) from None
         system.invalidate_cache()  # it lasts as long as the process
         return system, path
 

@@ -64,8 +64,8 @@ def read_documents(
 
     Args:
         source: As for `sentemb.data.sources.read_rows`: a file, a folder, a URI, a hub id or a name of the
-            catalogue. Of a folder in BEIR's layout it is `corpus.jsonl`, with titles before the texts and its own ids,
-            unless columns are named.
+            catalogue. Of a folder in BEIR's layout it is `corpus.jsonl`, with titles before the texts and its
+            own ids, unless columns are named.
         text_column: The column to encode; by default the only one, or the one called `text` or `sentence`.
         id_column: The column that holds the ids; without it, ids are positions. The columns that are neither
             text nor id become metadata.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+import fsspec
 import pytest
 
 from sentemb.encoding.shards import ShardFolder
@@ -83,3 +84,20 @@ def test_without_ray_one_line_names_the_extra(
     assert (code, err) == (2, "sentemb: error: this needs ray; pip install 'sentemb[scale]'\n")
     if arguments[0] == "encode":
         assert sentemb(*arguments)[0] == 0
+
+
+def test_a_corpus_that_a_uri_names(tmp_path: Path, sentemb: Command) -> None:
+    memory = fsspec.filesystem("memory")
+    uri = "memory://me:pass@corpus/docs.jsonl?token=1"  # all of it is the name to this file system
+    memory.pipe(uri, b'{"text": "one"}\n{"text": "two"}\n{"text": " "}\n')
+    output = tmp_path / "vectors"
+    code, out, _ = sentemb("encode", uri, "-o", output)
+    memory.store.clear()
+    assert code == 0
+    assert "2 vectors of 256 numbers" in out
+    assert ShardFolder(output).source == "memory://corpus/docs.jsonl"
+    assert '"memory://corpus/docs.jsonl:3"' in (output / "set-aside.jsonl").read_text()
+    code, out, _ = sentemb("index", "build", output.as_uri(), "-o", tmp_path / "index")
+    assert "2 of 256 dimensions" in out
+    code, _, err = sentemb("encode", uri, "-o", tmp_path / "more")
+    assert (code, err.splitlines()[-1]) == (2, "error: no such file: memory://corpus/docs.jsonl")

@@ -137,3 +137,30 @@ def test_own_files_are_taken_where_sets_have_names(
     assert Path("classes.csv").read_text().count("\n") == 37
     assert "mine accuracy" in Path("experiment/full.md").read_text()
     assert "[lacon]" in Path("tuned/lacon.mine.toml").read_text()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        "encode texts.txt -o s3://bucket/vectors",
+        "encode texts.txt -o lancedb:vectors",
+        "index build texts.txt -o s3://bucket/index",
+        "index move absent --to s3://bucket/index",
+        "plan 1e6 -o memory://plan.json",
+        "data overlap texts.txt -o file:///plan.json",
+        "data mine-negatives texts.txt -o gs://bucket/triples.jsonl",
+        "train simcse --data texts.txt -o s3://bucket/model",
+        "eval sts static-mini -o s3://bucket/records",
+        "tune lacon texts.txt --grid learning_rate=1e-4,1e-5 -o s3://bucket/tuned",
+        "quickstart -o s3://bucket/page",
+    ],
+)
+def test_no_output_is_a_uri(
+    arguments: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sentemb: Command
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "texts.txt").write_text("one\n")
+    code, _, err = sentemb(*arguments.split())
+    assert code == 2
+    assert "is no local path; name one, and copy the result when it is done" in err.splitlines()[-1]
+    assert [path.name for path in tmp_path.iterdir()] == ["texts.txt"]
