@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from sentemb._uris import local_path
+from sentemb._uris import is_remote, local_path, without_secrets
 from sentemb.data.catalogue import SPLITS, Entry, check_row_count, get, get_split, is_entry, suggest
 from sentemb.data.hub import download
 from sentemb.data.language import UNKNOWN, language_of
@@ -156,6 +156,8 @@ def load_retrieval(
     Raises:
         InputError: The set, the split or a file is not there or broken; with the file and the line.
     """
+    if is_remote(name):
+        raise InputError(f"{without_secrets(str(name))} is no folder of this machine", "copy the set here")
     if not is_entry(str(name)):
         return _own(local_path(name), split)
     chosen = split or _usual(get(str(name)).splits, str(name))

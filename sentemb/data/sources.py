@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from sentemb._files import sha256_of, shareable
-from sentemb._uris import is_uri
+from sentemb._uris import is_remote, is_uri, local_path
 from sentemb.data.catalogue import Entry, check_row_count, get, is_entry, suggest
 from sentemb.data.files import FORMATS, PAGES, Row, format_of, read_file, refuse_bare_string
 from sentemb.data.labelled import load_labelled
@@ -176,19 +176,19 @@ def describe_source(
         InputError: The data folder does not exist, a folder holds no readable file, or the hub cannot be
             asked for the commit.
     """
-    kind = kind_of(source)
     description: dict[str, Any] = {"source": shareable(source)}
     files: list[Path] = []
-    if kind in ("folder", "file"):
-        place = source_at(source)
-        found = files_of(place) if kind == "folder" else [place]
-        files = [file for file in found if isinstance(file, Path)]
+    kind = "remote" if is_remote(source) else kind_of(source)
+    if kind == "folder":
+        files = [file for file in files_of(local_path(source)) if isinstance(file, Path)]
+    elif kind == "file":
+        files = [local_path(source)]
     elif kind == "entry":
         entry = get(str(source))
         description |= {"hub_id": entry.hub_id, "revision": entry.revision}
         root = resolve_data_dir(data_dir)
         files = local_files(entry, root) if root else []
-    else:
+    elif kind == "hub":
         from sentemb.data.hub import resolve_commit
 
         hub_id, _, revision = str(source).partition("@")

@@ -11,6 +11,7 @@ from torch import nn
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from sentemb._files import new_folder, sha256_of
+from sentemb._uris import is_remote, local_path, without_secrets
 from sentemb.errors import InputError
 from sentemb.modules.model_checks import check_vocabulary
 from sentemb.pretraining.cooccurrence import cooccurrence_embeddings, token_frequencies
@@ -31,7 +32,9 @@ logger = logging.getLogger(__name__)
 
 def paths(names: Sequence[str]) -> list[Path]:
     """Paths that a user wrote."""
-    return [Path(name).expanduser() for name in names]
+    for name in filter(is_remote, names):
+        raise InputError(f"{without_secrets(name)} is to be read many times over", "copy it to this machine")
+    return [local_path(name).expanduser() for name in names]
 
 
 def prepare_tokenizer(config: PretrainConfig, corpus: Corpus, folder: Path) -> PreTrainedTokenizerFast:

@@ -12,6 +12,7 @@ from typing import Any
 from sentence_transformers import SentenceTransformer
 from torch import nn
 
+from sentemb._uris import is_remote
 from sentemb.data.catalogue import get
 from sentemb.data.sources import kind_of
 from sentemb.modules.cards import ENCODER_TAGS, base_terms, front_matter, public_name, table
@@ -129,7 +130,8 @@ def encoder_card(
 ) -> str:
     """Make the text of the card of a trained encoder."""
     name = run_name(config.output)
-    entry = get(config.data) if kind_of(config.data) == "entry" else None
+    # A file system far away may be gone by the end of a run.
+    entry = get(config.data) if not is_remote(config.data) and kind_of(config.data) == "entry" else None
     rows = {
         "Training data": f"{public_name(config.data)}, {record['data'].get('rows', '?')} rows",
         "Licence of the data": None if entry is None else entry.licence,

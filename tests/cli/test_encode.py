@@ -100,4 +100,4 @@ def test_a_corpus_that_a_uri_names(tmp_path: Path, sentemb: Command) -> None:
     code, out, _ = sentemb("index", "build", output.as_uri(), "-o", tmp_path / "index")
     assert "2 of 256 dimensions" in out
     code, _, err = sentemb("encode", uri, "-o", tmp_path / "more")
-    assert (code, err.splitlines()[-1]) == (2, "error: no such file: memory://corpus/docs.jsonl")
+    assert (code, err.splitlines()[-1]) == (2, "sentemb: error: no such file: memory://corpus/docs.jsonl")
