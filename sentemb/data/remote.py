@@ -114,30 +114,13 @@ class RemotePath:
                 raise
 
     def _connected(self) -> tuple[Any, str]:
-        from fsspec import get_filesystem_class
         from fsspec.core import url_to_fs
 
-        options: dict[str, Any] = {}
-        try:
-            get_filesystem_class(self._protocol)
-            if self._protocol in _HTTP:
-                from aiohttp import ClientTimeout
-
-                # aiohttp's own limit, five minutes in all, ends the copy of a large file.
-                waits = ClientTimeout(total=None, sock_connect=_CONNECT, sock_read=_READ)
-                options = {"client_kwargs": {"timeout": waits, "trust_env": True}, "simple_links": False}
-            with self._reached():
-                uri = self._protocol + self._uri[len(self._protocol) :]
-                system, path = url_to_fs(uri, **options)
-        except ImportError:
-            raise _missing(str(self), self._protocol) from None
-        except ValueError as error:
-            if isinstance(error, InputError):
-                raise
-            raise InputError(
-                f"{self}: unknown protocol {self._protocol}://", "use s3://, gs://, https:// or file://"
-            ) from None
-        system.invalidate_cache()  # it lasts as long as the process
+        _check_protocol(self._protocol, str(self))
+        options = _web_options() if self._protocol in _HTTP else {}
+        with self._reached():
+            system, path = url_to_fs(self._protocol + self._uri[len(self._protocol) :], **options)
+            system.invalidate_cache()  # fsspec keeps listings as long as the process lives
         return system, path
 
     @contextlib.contextmanager
@@ -145,7 +128,7 @@ class RemotePath:
         """Turn errors of file systems, each of which has its own, into the user's."""
         try:
             yield
-        except (InputError, ImportError):
+        except InputError:
             raise
         except Exception as error:
             raise self._explain(error) from None
@@ -191,6 +174,9 @@ class _Reader(io.RawIOBase):
     def readinto(self, buffer: Any, /) -> int:
         with self._path._reached():
             block = self._read(len(buffer))
+            place, size = self._file.tell(), getattr(self._file, "size", None)
+        if not block and len(buffer) and size is not None and place < size:
+            raise InputError(f"{self._path} ends at byte {place:,} of {size:,}", "read it again")
         buffer[: len(block)] = block
         return len(block)
 
@@ -237,12 +223,28 @@ def _is_absent(error: BaseException) -> bool:
     return isinstance(cause, FileNotFoundError) or getattr(cause, "status", None) in _ABSENT
 
 
-def _missing(name: str, protocol: str) -> InputError:
-    """What a protocol needs, in fsspec's words where its package has another name than its module."""
-    from fsspec.registry import known_implementations
+def _check_protocol(protocol: str, name: str) -> None:
+    """Refuse a protocol that is unknown, or whose package is missing."""
+    from fsspec.registry import get_filesystem_class, known_implementations
 
-    known = known_implementations[protocol]
-    package = known["class"].partition(".")[0]
-    if package == "fsspec":
-        return InputError(f"{name} cannot be read: {known['err']}")
-    return InputError(f"{name} needs {package}", f"pip install {package}")
+    try:
+        get_filesystem_class(protocol)
+    except ValueError:
+        hint = "use s3://, gs://, https:// or file://"
+        raise InputError(f"{name}: unknown protocol {protocol}://", hint) from None
+    except ImportError as error:
+        known = known_implementations[protocol]
+        package = known["class"].partition(".")[0]
+        if package == "fsspec":  # which says itself what it needs
+            raise InputError(f"{name} cannot be read: {known.get('err', error)}") from None
+        raise InputError(f"{name} needs {package}", f"pip install {package}") from None
+
+
+def _web_options() -> dict[str, Any]:
+    """How web servers are asked: by the environment's proxies, for parts of files as they are, not packed."""
+    from aiohttp import ClientTimeout
+
+    # aiohttp's own limit, five minutes in all, would end the copy of a large file.
+    waits = ClientTimeout(total=None, sock_connect=_CONNECT, sock_read=_READ)
+    asked = {"timeout": waits, "trust_env": True, "headers": {"Accept-Encoding": "identity"}}
+    return {"client_kwargs": asked, "simple_links": False}

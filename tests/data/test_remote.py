@@ -327,3 +327,15 @@ def test_errors_of_clients_are_lines(
     assert said in refused("vault://b/x.csv")
     if failure is None:
         assert "vault://b/x.parquet cannot be read: Connection reset" in refused("vault://b/x.parquet")
+
+
+class Shrunk(io.BytesIO):
+    """A file that was longer when it was opened."""
+
+    size = 30
+
+
+def test_a_file_that_ends_too_early_is_no_short_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    fsspec.register_implementation("vault", Vault, clobber=True)
+    monkeypatch.setattr(Vault, "_open", lambda *_, **options: Shrunk(b"text\na\nb\n"))
+    assert refused("vault://b/x.csv") == "vault://b/x.csv ends at byte 9 of 30; read it again"
