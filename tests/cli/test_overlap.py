@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import fsspec
 import pytest
 
 from tests.cli.conftest import Command
@@ -34,6 +35,18 @@ def test_table_examples_and_json(write_file: WriteFile, tmp_path: Path, sentemb:
     assert "0.0%" in out
 
 
+def test_both_sides_may_be_elsewhere(tmp_path: Path, sentemb: Command) -> None:
+    memory, output = fsspec.filesystem("memory"), tmp_path / "overlap.json"
+    names = [f"memory://me:secret@{name}.txt?token=secret" for name in ("train", "test")]
+    for name in names:  # all of it is the name to this file system
+        memory.pipe(name, b"A man sat down\n")
+    code, out, _ = sentemb("data", "overlap", names[0], "--sets", names[1], "--output", output)
+    memory.store.clear()
+    assert code == 0
+    assert "memory://test.txt, exact, memory://train.txt:1: A man sat down" in out
+    assert "secret" not in out + output.read_text()
+
+
 def test_the_training_text_may_be_encoded_or_indexed(
     write_file: WriteFile, tmp_path: Path, sentemb: Command
 ) -> None:
@@ -42,7 +55,12 @@ def test_the_training_text_may_be_encoded_or_indexed(
     vectors, index = tmp_path / "vectors", tmp_path / "index"
     assert sentemb("encode", train, "-o", vectors)[0] == 0
     assert sentemb("index", "build", vectors, "-o", index)[0] == 0
-    for folder, place in ((vectors, f"{vectors}: 1"), (index, "document 1")):
+    for folder, place in (
+        (vectors, f"{vectors}: 1"),
+        (vectors.as_uri(), f"{vectors}: 1"),
+        (index, "document 1"),
+        (index.as_uri(), "document 1"),
+    ):
         code, out, _ = sentemb("data", "overlap", folder, "--sets", test)
         assert code == 0 and f"{test}, exact, {place}: A man sat." in out
         code, _, err = sentemb("data", "overlap", folder, "--sets", test, "--column", "text")

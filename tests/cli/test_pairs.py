@@ -52,7 +52,16 @@ def test_mine_negatives_makes_triples_that_train(write_file, tiny_bert, tmp_path
     corpus = write_file("corpus.txt", "two birds fly over the house\na red apple\n")
     output = tmp_path / "triples.jsonl"
     arguments = ["mine-negatives", str(source), "--column", "one", "--column", "two", "-o", str(output)]
-    arguments += ["--model", str(tiny_bert), "--pooling", "mean", "--corpus", str(corpus), "--margin", "0.01"]
+    arguments += [
+        "--model",
+        str(tiny_bert),
+        "--pooling",
+        "mean",
+        "--corpus",
+        corpus.as_uri(),
+        "--margin",
+        "0.01",
+    ]
     code, out, _ = sentemb("data", *arguments)
     assert code == 0 and "triples of 10 pairs" in out
     assert load_columns(output, ["sent0", "sent1", "hard_neg"]).num_rows == len(rows_of(output)) > 0

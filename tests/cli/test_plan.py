@@ -44,6 +44,7 @@ def test_prints_laws_verdict_and_commands(texts: Path, tmp_path: Path, sentemb: 
         (["1.5"], "'1.5' is no number of texts"),
         (["1e30"], "'1e30' is no number of texts"),
         (["1e7", "--texts", "absent.txt"], "absent.txt"),
+        (["1e7", "--texts", "memory://absent.txt"], "no such file: memory://absent.txt"),
         (["1e7", "--texts", "texts.txt", "--sample", 10], "different texts"),
         (["1e7", "--text-column", "x"], "--texts"),
         (["1e7", "--texts", "texts.txt", "--sample", 10**9], "--sample"),
