@@ -99,7 +99,8 @@ def refuse_output_over_input(
     So is one that is a URI. Inputs that are no path, such as names of data sets and hub ids, are ignored. The
     cache folder may not be there yet.
     """
-    refuse_uri(output)
+    for written in filter(None, (output, cache)):
+        refuse_uri(written)
     target = Path(output).resolve()
     if cache is not None and target in (Path(cache).resolve(), *Path(cache).resolve().parents):
         raise InputError(f"the output {output} would replace the cache folder {cache}", "name another output")

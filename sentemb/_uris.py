@@ -60,6 +60,6 @@ def refuse_uri(output: str | os.PathLike[str]) -> None:
     """Refuse an output that is a URI: only a local file can be renamed into its place when it is whole."""
     if _NO_OUTPUT.match(os.fspath(output)):
         raise InputError(
-            f"the output {without_secrets(os.fspath(output))} is no local path",
+            f"{without_secrets(os.fspath(output))} is no path of this machine, and nothing else is written to",
             "name one, and copy the result when it is done",
         )

@@ -27,7 +27,7 @@ _FILLING = COMPACTING | {"resume": "finding what is written", "index": "writing"
 def build(
     data: Annotated[
         str,
-        typer.Argument(help="File, folder, URI of one, hub id, catalogue name, or what sentemb encode made."),
+        typer.Argument(help="File, folder, URI, hub id, catalogue name, or what sentemb encode made."),
     ],
     output: Annotated[
         str,

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sentemb._files import sync_folder, write_text
+from sentemb._uris import refuse_uri
 from sentemb.data.archive import ARCHIVES, Place
 from sentemb.data.catalogue import Entry, check_row_count, get
 from sentemb.data.files import read_file
@@ -45,6 +46,7 @@ def fetch(name: str, data_dir: Path, *, check_rows: bool = True) -> Place:
 
     The files are downloaded beside their place and counted there, so the folder never holds a part of a set.
     """
+    refuse_uri(data_dir)
     source = get(name).base
     if data_dir.exists() and (place := find(source, data_dir)):
         return place

@@ -28,6 +28,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
 from sentemb._files import locked, sha256_of, write_bytes, write_text
+from sentemb._uris import refuse_uri
 from sentemb.errors import InputError
 from sentemb.evaluation.packing import pack, pack_gold, unpack, unpack_gold
 from sentemb.evaluation.record_checks import check_scores
@@ -43,6 +44,7 @@ _OLD_FORMATS = ("sentemb-result", "sentemb-geometry", "sentemb-transfer", "sente
 
 def check_writable(folder: Path) -> None:
     """Check that a folder takes files or can be made, before time is spent on what goes into it."""
+    refuse_uri(folder)
     place = next(path for path in (folder, *folder.absolute().parents) if path.exists())
     try:
         with tempfile.TemporaryFile(dir=place):

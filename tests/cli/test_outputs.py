@@ -151,6 +151,9 @@ def test_own_files_are_taken_where_sets_have_names(
         "data mine-negatives texts.txt -o gs://bucket/triples.jsonl",
         "train simcse --data texts.txt -o s3://bucket/model",
         "eval sts static-mini -o s3://bucket/records",
+        "eval sts static-mini --export-mteb s3://bucket/records",
+        "encode texts.txt -o vectors --cache-dir s3://bucket/cache",
+        "data fetch stsb --data-dir s3://bucket/sets",
         "tune lacon texts.txt --grid learning_rate=1e-4,1e-5 -o s3://bucket/tuned",
         "quickstart -o s3://bucket/page",
     ],
@@ -162,5 +165,5 @@ def test_no_output_is_a_uri(
     (tmp_path / "texts.txt").write_text("one\n")
     code, _, err = sentemb(*arguments.split())
     assert code == 2
-    assert "is no local path; name one, and copy the result when it is done" in err.splitlines()[-1]
+    assert "is no path of this machine, and nothing else is written to; name one, and" in err.splitlines()[-1]
     assert [path.name for path in tmp_path.iterdir()] == ["texts.txt"]
