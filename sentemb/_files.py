@@ -99,8 +99,9 @@ def refuse_output_over_input(
     So is one that is a URI. Inputs that are no path, such as names of data sets and hub ids, are ignored. The
     cache folder may not be there yet.
     """
-    for written in filter(None, (output, cache)):
-        refuse_uri(written)
+    refuse_uri(output)
+    if cache is not None:
+        refuse_uri(cache)
     target = Path(output).resolve()
     if cache is not None and target in (Path(cache).resolve(), *Path(cache).resolve().parents):
         raise InputError(f"the output {output} would replace the cache folder {cache}", "name another output")

@@ -58,8 +58,10 @@ def without_listed_secrets(text: str) -> str:
 
 def refuse_uri(output: str | os.PathLike[str]) -> None:
     """Refuse an output that is a URI: only a local file can be renamed into its place when it is whole."""
-    if _NO_OUTPUT.match(os.fspath(output)):
+    text = os.fspath(output)
+    if _NO_OUTPUT.match(text):
+        shown = without_secrets(re.sub(":/(?!/)", "://", text, count=1))
         raise InputError(
-            f"{without_secrets(os.fspath(output))} is no path of this machine, and nothing else is written to",
+            f"{shown} is no path of this machine, and nothing else is written to",
             "name one, and copy the result when it is done",
         )

@@ -58,7 +58,7 @@ def test_an_output_over_a_file_that_a_uri_names_is_refused(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    "output", ["s3://me:secret@b/x", Path("s3://b/x"), "file:///x", "lancedb:x", Path("lancedb:/x")]
+    "output", ["s3://me:secret@b/x", Path("s3://me:secret@b/x"), "file:///x", "lancedb:x", Path("lancedb:/x")]
 )
 def test_no_output_is_a_uri(output: str | Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
