@@ -32,9 +32,11 @@ class RemotePath:
     """
 
     def __init__(self, uri: str, within: tuple[RemotePath, str] | None = None) -> None:
-        self._shown = without_secrets(uri)
         self._uri = uri
         self._protocol = uri.partition("://")[0].lower()
+        # What a folder lists is a name throughout, but for the links of web pages.
+        whole = within is not None and self._protocol not in _HTTP
+        self._shown = uri if whole else without_secrets(uri)
         if within is None:
             self._system, self._path = self._connected()
         else:

@@ -128,12 +128,31 @@ def test_every_format_everywhere(
 
 
 def test_a_folder_is_read_as_a_local_one(memory: MemoryFileSystem, tmp_path: Path) -> None:
-    for name in ("b.txt", "a/z.txt", "a-b.txt", "a.txt", ".hidden/x.txt", "readme.md", "picture.png"):
+    for name in (
+        "b.txt",
+        "a/z.txt",
+        "a-b.txt",
+        "a.txt",
+        "why?.txt",
+        ".hidden/x.txt",
+        "readme.md",
+        "picture.png",
+    ):
         memory.pipe(f"/corpus/{name}", name.encode())
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(name)
     assert kind_of("memory://corpus") == "folder"
-    assert texts("memory://corpus/") == texts(tmp_path.as_uri()) == ["a/z.txt", "a-b.txt", "a.txt", "b.txt"]
+    assert (
+        texts("memory://corpus/")
+        == texts(tmp_path.as_uri())
+        == [
+            "a/z.txt",
+            "a-b.txt",
+            "a.txt",
+            "b.txt",
+            "why?.txt",
+        ]
+    )
     memory.pipe("/parts.parquet/0.parquet", parquet(["of Spark"]))
     assert texts("memory://parts.parquet") == ["of Spark"]
     assert texts("memory://corpus/.hidden") == [".hidden/x.txt"]
