@@ -16,7 +16,6 @@ from sentemb.errors import InputError
 from sentemb.limits import limit, refuse_above
 
 _COMPRESSIONS = (".gz", ".xz")
-"""Bytes. A file without line feeds is no text, and would take many times its size in memory."""
 
 
 def is_packed(path: Source) -> bool:
