@@ -51,6 +51,8 @@ class Connection:
 
     async def post(self, path: str, body: bytes) -> int:
         """The status of an answer that has been read whole."""
+        if self._streams is not None and self._streams[0].at_eof():
+            self.close()  # it was idle for longer than a server keeps it
         if self._streams is None:
             self._streams = await asyncio.open_connection("127.0.0.1", self._port, limit=2**20)
         reader, writer = self._streams
