@@ -139,6 +139,7 @@ def test_deaths_and_errors_are_told_as_those_of_processes(nodes: Nodes, tmp_path
             list(workers.run(iter([1, 99, 2])))
 
 
+@pytest.mark.slow  # Ray Serve takes half a minute to start
 def test_served_vectors_are_those_of_the_library_and_keys_are_asked_for(nodes: Nodes) -> None:
     from sentemb.serving.replicas import served
     from sentemb.serving.settings import Settings

@@ -19,8 +19,14 @@ def limited(arguments: list[str], size: int) -> None:
     processes.command(arguments)
 
 
-@pytest.mark.parametrize("size", [3_000, 30_000, 300_000])
-@pytest.mark.parametrize("name", JOBS)
+@pytest.mark.parametrize(
+    ("name", "size"),
+    [
+        pytest.param(name, size, marks=() if (place + other) % 3 == 0 else pytest.mark.slow)
+        for place, name in enumerate(JOBS)
+        for other, size in enumerate((3_000, 30_000, 300_000))
+    ],
+)
 def test_one_line_and_the_same_command_resumes(
     name: str, size: int, inputs: Path, whole: Whole, tmp_path: Path
 ) -> None:

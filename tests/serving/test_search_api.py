@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -25,11 +26,17 @@ TEXTS = [*make_sentences(30, seed=3), HOSTILE]
 ROUTE = "/v1/indexes/animals"
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     documents = [(place, text, {"year": 2000 + place}) for place, text in enumerate(TEXTS)]
-    SearchIndex.build(documents, "static-mini").save(tmp_path / "animals")
-    return tmp_path / "animals"
+    folder = tmp_path_factory.mktemp("built") / "animals"
+    SearchIndex.build(documents, "static-mini").save(folder)
+    return folder
+
+
+@pytest.fixture
+def folder(built: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(built, tmp_path / "animals"))
 
 
 def serving(folder: Path, **options: Any) -> TestClient:
