@@ -27,7 +27,7 @@ test: $(INSTALLED)  ## Run the tests
 	$(BIN)/python -m pytest
 
 kill: $(INSTALLED)  ## Stop commands at 630 random moments and run them again
-	SENTEMB_KILLS=30 $(BIN)/python -m pytest tests/kills tests/serving/test_stopping.py
+	SENTEMB_KILLS=30 $(BIN)/python -m pytest -m 'not network and not gpu and not fuzz' tests/kills tests/serving/test_stopping.py
 
 # Each command has a limit of its own, so the tests, of 180 each, need none.
 fuzz: $(INSTALLED)  ## Try 10,000 damaged files, damaged folders and odd options, in about an hour
