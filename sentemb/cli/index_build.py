@@ -92,7 +92,8 @@ def build(
     folder = Path(output)
     check_output(folder, overwrite=overwrite)
     refuse_output_over_input(folder, [data, model], cache=options.cache_dir)
-    with work_folder(folder.absolute().parent / f".{folder.name}.building", announce=say) as work_dir:
+    building = folder.absolute().parent / f".{folder.name}.building"
+    with work_folder(building, announce=say, output=folder.absolute()) as work_dir:
         wanted: dict[str, Any] = {
             "kind": kind,
             "metric": metric,

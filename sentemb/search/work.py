@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 
 from sentemb._files import held
+from sentemb.search.manifest import NAME
 
 SHARDS = "shard-*.npy"
 
@@ -20,15 +21,28 @@ def locked(folder: Path) -> AbstractContextManager[None]:
 
 
 @contextlib.contextmanager
-def work_folder(path: Path, announce: Callable[[str], None]) -> Iterator[Path]:
-    """A locked place beside an index: what is encoded outlives a failure, nothing outlives a success."""
+def work_folder(path: Path, announce: Callable[[str], None], *, output: Path | None = None) -> Iterator[Path]:
+    """A locked place beside an index: what is encoded outlives a failure, nothing outlives a success.
+
+    An interruption after `output` was written is one of a success.
+    """
+    before = _written(output)
     with locked(path):
         try:
             yield path
         except BaseException:
-            if any(path.glob(SHARDS)):
+            if any(path.glob(SHARDS)) and _written(output) == before:
                 announce(f"what is encoded stays in {path}; the same command resumes the build")
             else:
                 shutil.rmtree(path, ignore_errors=True)
             raise
         shutil.rmtree(path, ignore_errors=True)
+
+
+def _written(output: Path | None) -> tuple[int, int] | None:
+    """Which manifest an index folder has, if any."""
+    try:
+        found = None if output is None else (output / NAME).stat()
+    except OSError:
+        return None
+    return None if found is None else (found.st_ino, found.st_mtime_ns)

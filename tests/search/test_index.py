@@ -325,3 +325,18 @@ def test_a_work_folder_belongs_to_one_build_until_it_is_removed(tmp_path: Path, 
         (work / "shard-0.npy").touch()
         raise KeyboardInterrupt
     assert work.exists() and str(work) in said[0]
+
+
+@pytest.mark.parametrize("written", [True, False])
+def test_an_interruption_after_the_index_was_written_leaves_no_work_folder(
+    tmp_path: Path, words: BagOfWords, written: bool
+) -> None:
+    work, output = tmp_path / "work", tmp_path / "index"
+    said: list[str] = []
+    with pytest.raises(KeyboardInterrupt), work_folder(work, said.append, output=output):
+        index = SearchIndex.build(["a cat sat", "birds fly"], words, work_dir=work)
+        if written:
+            index.save(output)
+        raise KeyboardInterrupt
+    assert work.exists() is not written
+    assert bool(said) is not written
