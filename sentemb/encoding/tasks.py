@@ -86,7 +86,7 @@ class Tasks:
         """Note what a worker says of a task, or of its start where there is no number.
 
         Raises:
-            InputError: It is the user's to mend.
+            InputError: It is a user error.
             RuntimeError: It is a bug.
         """
         kind, value = answer

@@ -55,7 +55,7 @@ def fill_lancedb(
     """Write the documents and vectors that `sentemb encode` wrote to LanceDB.
 
     A shard is one version of the table, so it is there as a whole or not at all. Until every shard is there
-    and indexed, nobody can open the table; the same call goes on with it.
+    and indexed, nobody can open the table; the same call resumes it.
 
     Args:
         shards: The folder.
