@@ -229,18 +229,19 @@ def test_a_move_that_fails_leaves_nothing(tmp_path: Path, monkeypatch: pytest.Mo
     assert sorted(path.name for path in tmp_path.iterdir()) == ["index", "lance"]
 
 
+@pytest.mark.parametrize(("dimension", "kind"), [(32, "IvfRq"), (30, "IvfSq")])
 def test_an_approximate_index_ranks_by_the_vectors_themselves(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dimension: int, kind: str
 ) -> None:
     monkeypatch.setattr(lancedb_table, "APPROXIMATE_FROM", 300)
     given = documents(400)
-    encoder = BagOfWords()
+    encoder = BagOfWords(dimension)
     built = SearchIndex.build(given, encoder)
     built.save(tmp_path / "index")
     address = f"lancedb:{tmp_path / 'lance'}"
     move(str(tmp_path / "index"), address)
     index = LanceIndex(address, encoder)
-    assert "IvfHnswSq" in index.stats()["indexes"]
+    assert kind in index.stats()["indexes"]
     exact, near = built.search("cat river stone", k=20), index.search("cat river stone", k=20)
     assert [hit.score for hit in near] == pytest.approx([hit.score for hit in exact], abs=1e-5)
     hits = index.search("cat", k=80, where={"lang": "de"})
