@@ -5,6 +5,8 @@ from __future__ import annotations
 import functools
 import random
 import socket
+import subprocess
+import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -116,6 +118,28 @@ def test_the_bytes_stay_whatever_dies_at_random(nodes: Nodes, tmp_path: Path) ->
     assert min(deaths["node"], deaths["worker"]) > 5, deaths
     assert {line.split("(")[0] for line in said} >= {"a node went ", "a worker ended "}
     assert content(tmp_path / "here") == content(tmp_path / "ray")
+
+
+@pytest.mark.slow
+def test_a_command_that_died_is_resumed_by_the_same_command(nodes: Nodes, tmp_path: Path) -> None:
+    (tmp_path / "docs.txt").write_text("".join(f"{text}, again\n" for text in TEXTS * 20))
+    vectors = tmp_path / "ray"
+
+    def command(output: Path, *more: str) -> list[str]:
+        options = ["--output", str(output), "--model", "static-mini", "--shard-size", "16", *more]
+        return [sys.executable, "-m", "sentemb", "encode", str(tmp_path / "docs.txt"), *options]
+
+    with subprocess.Popen(command(vectors, "--ray", nodes.address)) as first:
+        while len(list(vectors.glob("*.arrow"))) < 5:
+            assert first.poll() is None
+            time.sleep(0.005)
+        first.kill()
+    done = {path.name: path.stat().st_mtime_ns for path in vectors.glob("*.arrow")}
+    assert len(done) < 125
+    subprocess.run(command(vectors, "--ray", nodes.address), check=True)
+    subprocess.run(command(tmp_path / "here"), check=True)
+    assert content(tmp_path / "here") == content(vectors)
+    assert all((vectors / name).stat().st_mtime_ns == time for name, time in done.items())
 
 
 def test_deaths_and_errors_are_told_as_those_of_processes(nodes: Nodes, tmp_path: Path) -> None:
