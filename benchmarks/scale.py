@@ -17,6 +17,7 @@ import argparse
 import itertools
 import os
 import random
+import shlex
 import shutil
 import signal
 import statistics
@@ -81,7 +82,7 @@ def main() -> None:
     if options.output:
         about = {"model": options.model, "workers": options.workers, "plan": plan}
         write_json(options.output, {**about, "results": results})
-        write_text(options.output.with_suffix(".md"), _table(results))
+        write_text(options.output.with_suffix(".md"), _page(results, plan, options))
 
 
 def _once(path: Path, work: Callable[[], Result]) -> Result:
@@ -241,6 +242,27 @@ def _resident(pid: int) -> tuple[int, int]:
     except (OSError, ValueError, KeyError):
         return 0, 0
     return own, mapped
+
+
+def _page(results: list[Result], plan: Result | None, options: argparse.Namespace) -> str:
+    said = ""
+    if plan:
+        most, forecast = results[-1], plan["forecast"]
+        steps = {
+            "encoding": (forecast["encoding"]["forecast"], most["encode"]["seconds"]),
+            "building": (sum(one["forecast"] for one in forecast["building"]), most["index"]["seconds"]),
+        }
+        steps["both"] = tuple(map(sum, zip(*steps.values(), strict=True)))
+        told = "; ".join(
+            f"{name} {wanted:,.0f} s, and it took {took:,.0f} s ({took / wanted - 1:+.0%})"
+            for name, (wanted, took) in steps.items()
+        )
+        said = f"\nFrom {_PLANNED:,} texts `sentemb plan` said for {most['texts']:,}: {told}.\n"
+    return (
+        f"# {results[0]['texts']:,} to {results[-1]['texts']:,} short texts, {options.model}\n\n"
+        f"`python benchmarks/{shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]])}`, with {options.workers} "
+        f"workers on {os.cpu_count()} cores. Memory: own + mapped files.\n\n{_table(results)}{said}"
+    )
 
 
 def _table(results: list[Result]) -> str:

@@ -154,7 +154,7 @@ class Filling:
     Args:
         address: As of `LanceTable`.
         facts: What is known of the index.
-        what: Tells what it is filled with: only who fills it with the same goes on with an unfinished table.
+        what: Tells what it is filled with: only who fills it with the same may resume an unfinished table.
 
     Raises:
         InputError: There is a finished index, or an unfinished one of something else.
