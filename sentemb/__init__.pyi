@@ -44,6 +44,7 @@ from .losses import CrossEntropyLoss as CrossEntropyLoss
 from .losses import CrossEntropySupConLoss as CrossEntropySupConLoss
 from .losses import EncoderLoss as EncoderLoss
 from .losses import GradientCache as GradientCache
+from .losses import InBatchDistillationLoss as InBatchDistillationLoss
 from .losses import LaConLoss as LaConLoss
 from .losses import LeamLoss as LeamLoss
 from .losses import ParaphraseContrastLoss as ParaphraseContrastLoss

@@ -16,6 +16,8 @@ SETTINGS: dict[str, dict[str, Any]] = {
     RAW: {"learning_rate": 2e-4, "batch_size": 64, "max_steps": 200, "eval_steps": 100, "pooling": "mean"},
 }
 """What differs between them."""
+TAUGHT: dict[str, Any] = {"loss": "InBatchDistillationLoss", "loss_options": {"temperature": 0.05}}
+"""What differs with a teacher."""
 
 
 class AdaptConfig(EncoderConfig):
@@ -30,6 +32,9 @@ class AdaptConfig(EncoderConfig):
     title_column: str | None = Field(None, description="Column of their titles; `title` where there is one.")
     data_dir: str | None = Field(None, description="Folder of local data sets; SENTEMB_DATA by default.")
     minutes: float = Field(20.0, gt=0, description="Wall time after which training ends, whatever is left.")
+    teacher: str | None = Field(
+        None, description="Encoder whose similarities are learned, in place of the pairs alone."
+    )
     layers: int | None = Field(None, ge=1, description="Train only so many of the last layers.")
     also_general: bool = Field(
         False, description="Keep weights that lose at most 1 point on general sentence pairs."

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from sentence_transformers.sentence_transformer.modules import StaticEmbedding
 
-from sentemb.adaptation.config import FINISHED, RAW, SETTINGS, STATIC, AdaptConfig
+from sentemb.adaptation.config import FINISHED, RAW, SETTINGS, STATIC, TAUGHT, AdaptConfig
 from sentemb.adaptation.held_out import most_pairs_of_a_batch
 from sentemb.adaptation.outcome import Adapted
 from sentemb.adaptation.session import AdaptSession
@@ -33,7 +34,8 @@ def adapt(
 
     Pairs of a query and its document are cut out of the documents by their structure, and trained on with
     in-batch negatives. Queries that are cut out of held-out documents choose the weights; others give the
-    verdict. Where it does not help the folder holds the base as it was.
+    verdict. Where it does not help the folder holds the base as it was. With a teacher its similarities of
+    the texts of a batch are learned, which say more than that a query and its document belong together.
 
     Args:
         documents: What `read_own_documents` takes, or documents that are read already.
@@ -41,8 +43,8 @@ def adapt(
         output: Folder for the model, its card, and all about the run in `run/`.
         resume: Resume the interrupted run in the folder, if there is one.
         progress: Where to show progress.
-        **settings: Fields of `AdaptConfig`, such as `minutes`, `max_steps`, `layers`, `also_general`,
-            `seeds`.
+        **settings: Fields of `AdaptConfig`, such as `minutes`, `max_steps`, `teacher`, `layers`,
+            `also_general`, `seeds`.
 
     Returns:
         The outcome.
@@ -70,7 +72,7 @@ def adapt(
     # Token vectors are looked up, not multiplied.
     values = {**SETTINGS[kind], "precision": "float32" if kind == STATIC else faster_precision()}
     values["batch_size"] = min(values["batch_size"], most_pairs_of_a_batch(len(read)))
-    values |= given
+    values |= (TAUGHT if given.get("teacher") else {}) | given
     source = str(documents) if isinstance(documents, str | Path) else f"{len(documents)} documents"
     config = AdaptConfig(base=base, output=str(output), documents=source, **values)
     config.check_single_seed("adapt")
@@ -78,6 +80,7 @@ def adapt(
     with without_upstream_bars():
         session = AdaptSession(config, read, progress=progress)
         session.run(resume=resume)
+    shutil.rmtree(session.kept_vectors, ignore_errors=True)
     assert session.outcome is not None  # the run is over
     return session.outcome
 

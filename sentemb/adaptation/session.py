@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections.abc import Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -19,10 +20,12 @@ from sentemb.adaptation.layers import train_last_layers
 from sentemb.adaptation.limit import MinutesCallback, in_order
 from sentemb.adaptation.outcome import Adapted, doubtful
 from sentemb.adaptation.pairs import draw_pairs
+from sentemb.adaptation.teaching import taught
 from sentemb.data.bundled_text import bundled_pairs
 from sentemb.data.language import language_of
 from sentemb.data.own_documents import OwnDocument
 from sentemb.data.sts import ScoredPairs, load_scored_pairs
+from sentemb.encoding import load_encoder
 from sentemb.errors import InputError
 from sentemb.evaluation.comparison import compare
 from sentemb.evaluation.evaluator import STSEvaluator
@@ -70,8 +73,8 @@ class AdaptSession(EncoderSession):
             )
         count = config.max_steps * config.batch_size
         refuse_above("pairs", count, f"steps {config.max_steps}, each of batch_size {config.batch_size}")
-        pairs = draw_pairs(self.parts.train, count, language=language, seed=seed)
-        if not pairs:
+        self.pairs = draw_pairs(self.parts.train, count, language=language, seed=seed)
+        if not self.pairs:
             raise InputError(
                 "no document has six words or more, so that a pair could be cut out of it",
                 "give longer documents",
@@ -79,7 +82,7 @@ class AdaptSession(EncoderSession):
         self.evaluator = DevQueries(self.parts.dev)
         self.eval_steps = config.eval_steps
         super().__init__(
-            config, progress=progress, rows=Dataset.from_list([pair._asdict() for pair in pairs])
+            config, progress=progress, rows=Dataset.from_list([pair._asdict() for pair in self.pairs])
         )
         if config.layers is not None:
             train_last_layers(self.model, config.layers)
@@ -92,6 +95,19 @@ class AdaptSession(EncoderSession):
             f"{len(documents)} documents, {len(self.parts.train)} of them to train on; "
             f"{queries} queries are cut out of the others for the verdict",
         )
+
+    @property
+    def kept_vectors(self) -> Path:
+        """Where the teacher's vectors are until the run is over, so that a resumed run has them."""
+        return self.folder.run / "teacher"
+
+    def prepare(self) -> None:
+        """Let the teacher, if there is one, encode the pairs."""
+        if self.config.teacher is None:
+            return
+        name = public_name(self.config.teacher)
+        teacher = load_encoder(self.config.teacher, precision="reduced", cache_dir=self.kept_vectors)
+        self.rows = taught(self.pairs, teacher, partial(self.encode_by_teacher, name=name))
 
     def make_trainer(self, callbacks: list[TrainerCallback], *, fresh: bool, in_memory: bool) -> Any:
         """Make the trainer; pairs come in their order, and training ends with its time."""

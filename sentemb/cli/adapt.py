@@ -24,6 +24,9 @@ def adapt(
     learning_rate: Annotated[
         float | None, typer.Option(help="Peak learning rate.", show_default="by the base")
     ] = None,
+    teacher: Annotated[
+        str | None, typer.Option(help="Better encoder, whose similarities are learned.", show_default="none")
+    ] = None,
     layers: Annotated[
         int | None, typer.Option(help="Train only so many of the last layers.", show_default="all")
     ] = None,
@@ -45,8 +48,8 @@ def adapt(
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Resume an interrupted run.")] = False,
 ) -> None:
-    """Adapt an encoder to your documents: no labels, no other model, minutes on two cores."""
-    refuse_output_over_input(output, [documents, base])
+    """Adapt an encoder to your documents: no labels, minutes on two cores."""
+    refuse_output_over_input(output, [documents, base, *filter(None, [teacher])])
     from sentemb.adaptation import adapt as run
     from sentemb.training.outcome import Interrupted
     from sentemb.training.progress import ConsoleProgress
@@ -62,6 +65,7 @@ def adapt(
             max_steps=steps,
             batch_size=batch_size,
             learning_rate=learning_rate,
+            teacher=teacher,
             layers=layers,
             also_general=also_general,
             text_column=text_column,

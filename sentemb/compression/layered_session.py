@@ -21,7 +21,7 @@ from sentemb.compression.prune import pruned
 from sentemb.compression.static_vectors import unit
 from sentemb.data.own_documents import OwnDocument
 from sentemb.encoding import NonFiniteError, load_encoder
-from sentemb.encoding.encoder import TextEncoder, Vectors
+from sentemb.encoding.encoder import Vectors
 from sentemb.errors import InputError
 from sentemb.modules.cards import ENCODER_TAGS, public_name
 from sentemb.training.card import Card, encoder_code, run_name, training_rows, write_card
@@ -34,7 +34,6 @@ from sentemb.training.progress import ConsoleProgress
 
 _EVALUATIONS = 8  # of a run, beside the one before the first step
 _MAPPED = 2000  # texts by which layers are chosen and the last matrix is fitted
-_AT_ONCE = 4096
 _KEPT_VECTORS = "teacher"  # folder below `run/`, until the run is over
 
 
@@ -144,26 +143,14 @@ class LayeredSession(EncoderSession):
             precision="reduced",
             cache_dir=self.kept_vectors,
         )
-        vectors = self._encode(teacher, [*self.texts.training, *self.texts.held_out])
+        vectors = self.encode_by_teacher(
+            teacher,
+            [*self.texts.training, *self.texts.held_out],
+            name=public_name(self.config.base),
+        )
         vectors, self.evaluator.wanted = np.split(vectors, [len(self.texts.training)])
         labels = pa.FixedSizeListArray.from_arrays(pa.array(vectors.ravel()), vectors.shape[1])
         self.rows = Dataset(pa.table({"text": self.texts.training, "label": labels}))
-
-    def _encode(self, teacher: TextEncoder, texts: Sequence[str]) -> Vectors:
-        """The teacher's vectors, of length 1."""
-        self.announce(f"{public_name(self.config.base)} encodes {len(texts):,} texts")
-        parts = []
-        if self.progress is not None:
-            self.progress.begin(len(texts))
-        try:
-            for first in range(0, len(texts), _AT_ONCE):
-                parts.append(unit(teacher.encode(texts[first : first + _AT_ONCE])))
-                if self.progress is not None:
-                    self.progress.advance(min(first + _AT_ONCE, len(texts)))
-        finally:
-            if self.progress is not None:
-                self.progress.close()
-        return np.concatenate(parts)
 
     def describe(self) -> dict[str, Any]:
         """Say for the record what is trained on what."""

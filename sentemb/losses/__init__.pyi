@@ -6,6 +6,7 @@ from .cross_entropy_contrast import CrossEntropyContrastLoss as CrossEntropyCont
 from .cross_entropy_supcon import CrossEntropySupConLoss as CrossEntropySupConLoss
 from .gradient_cache import GradientCache as GradientCache
 from .gradient_cache import cached as cached
+from .in_batch_distillation import InBatchDistillationLoss as InBatchDistillationLoss
 from .lacon import LaConLoss as LaConLoss
 from .leam import LeamLoss as LeamLoss
 from .parameters import LossParameters as LossParameters

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -14,6 +15,7 @@ from tokenizers import Tokenizer
 from transformers import TrainerCallback, set_seed
 
 from sentemb.data.columns import LABEL
+from sentemb.encoding.encoder import TextEncoder, Vectors, normalised
 from sentemb.encoding.tokens import Tokens
 from sentemb.errors import InputError
 from sentemb.modules import load
@@ -30,6 +32,7 @@ logger = logging.getLogger(__name__)
 
 _LOGS_PER_EVALUATION = 5
 _KEPT_CHECKPOINTS = 2
+_TAUGHT_AT_ONCE = 4096
 _ROWS_MEASURED = 5000
 """Rows of which it is counted how many texts are cut; tokenising these takes a second."""
 
@@ -108,6 +111,22 @@ class EncoderSession(Session):
         if fresh and self.rows is not None:
             self._say_cut(self.rows)
         return trainer
+
+    def encode_by_teacher(self, teacher: TextEncoder, texts: Sequence[str], *, name: str) -> Vectors:
+        """A teacher's vectors of texts, of length 1, with progress."""
+        self.announce(f"{name} encodes {len(texts):,} texts")
+        parts = []
+        if self.progress is not None:
+            self.progress.begin(len(texts))
+        try:
+            for first in range(0, len(texts), _TAUGHT_AT_ONCE):
+                parts.append(normalised(teacher.encode(texts[first : first + _TAUGHT_AT_ONCE])))
+                if self.progress is not None:
+                    self.progress.advance(min(first + _TAUGHT_AT_ONCE, len(texts)))
+        finally:
+            if self.progress is not None:
+                self.progress.close()
+        return np.concatenate(parts)
 
     def _say_cut(self, rows: Dataset) -> None:
         """Say how many texts are longer than the model is trained with."""

@@ -106,6 +106,21 @@ def test_a_static_model_is_adapted_too(documents: list[OwnDocument], tiny_bert: 
     assert found.change.scores[1] > found.change.scores[0]
 
 
+def test_a_teacher_is_learned_from_and_nothing_of_it_stays(
+    documents_file: Path, adapted: Adapted, tiny_bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taught: dict[str, Any] = SHORT | {"teacher": str(adapted.output)}
+    with monkeypatch.context() as patch:
+        patch.setattr(session, "InterruptCallback", _Interrupted)
+        with pytest.raises(Interrupted, match="stopped at step 25"):
+            adapt(documents_file, str(tiny_bert), tmp_path / "taught", **taught)
+    found = adapt(documents_file, str(tiny_bert), tmp_path / "taught", resume=True, **taught)
+    low, _ = found.change.interval or (0, 0)
+    assert low > 5
+    assert not list(found.output.glob("run/teacher"))
+    assert "InBatchDistillationLoss" in (found.output / "run" / "record.json").read_text(encoding="utf-8")
+
+
 def test_last_layers_alone_leave_the_first_as_they_were(
     documents: list[OwnDocument], adapted: Adapted, tiny_bert: Path, tmp_path: Path
 ) -> None:
