@@ -39,7 +39,7 @@ def measure(name: str, seed: int, arguments: argparse.Namespace) -> dict[str, An
     )  # of tldr the dev queries
     with tempfile.TemporaryDirectory() as folder:
         began = time.perf_counter()
-        options = {"minutes": arguments.minutes, "also_general": arguments.also_general}
+        options = {name: getattr(arguments, name) for name in ("minutes", "also_general", "teacher")}
         outcome = adapt(data.source, arguments.base, Path(folder, "mine"), seeds=(seed,), **options)
         seconds = time.perf_counter() - began
         raw = {"pooling": "mean"} if arguments.raw else {}
@@ -94,6 +94,7 @@ def main() -> None:
     parser.add_argument("--seeds", nargs="+", type=int, default=[1])
     parser.add_argument("--minutes", type=float, default=20.0)
     parser.add_argument("--also-general", action="store_true")
+    parser.add_argument("--teacher")
     parser.add_argument("--data-dir", default=None)
     parser.add_argument("--cache", type=Path, required=True, help="folder of vectors")
     parser.add_argument("--output", type=Path, required=True)
@@ -105,6 +106,7 @@ def main() -> None:
         for seed in arguments.seeds:
             key = f"{Path(arguments.base).name} {name} seed {seed}"
             key += " also general" * arguments.also_general
+            key += f" taught by {Path(arguments.teacher).name}" if arguments.teacher else ""
             if key not in runs:
                 runs[key] = measure(name, seed, arguments)
                 about = {"versions": library_versions(), "hardware": hardware()}

@@ -34,6 +34,7 @@ def adapted_card(
     rows: dict[str, object] = {
         "Documents": f"{data['source']}: {data['documents']}, {data['trained_on']} of them trained on",
         "Checksum of the documents": data["sha256"],
+        "Teacher": None if config.teacher is None else public_name(config.teacher),
         "Pairs": "title for body, sentence for the rest, crops, rare words; negatives within the batch",
         **settings,
         "Layers trained": config.layers or "all",

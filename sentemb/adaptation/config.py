@@ -16,6 +16,8 @@ SETTINGS: dict[str, dict[str, Any]] = {
     RAW: {"learning_rate": 2e-4, "batch_size": 64, "max_steps": 200, "eval_steps": 100, "pooling": "mean"},
 }
 """What differs between them."""
+DEFAULT_TEACHER, NO_TEACHER = "static-mini", "none"
+"""Of a raw transformer, which knows nothing of sentences, if the documents are English; and none at all."""
 TAUGHT: dict[str, Any] = {"loss": "InBatchDistillationLoss", "loss_options": {"temperature": 0.05}}
 """What differs with a teacher."""
 

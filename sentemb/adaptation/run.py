@@ -9,16 +9,28 @@ from typing import Any
 
 from sentence_transformers.sentence_transformer.modules import StaticEmbedding
 
-from sentemb.adaptation.config import FINISHED, RAW, SETTINGS, STATIC, TAUGHT, AdaptConfig
+from sentemb.adaptation.config import (
+    DEFAULT_TEACHER,
+    FINISHED,
+    NO_TEACHER,
+    RAW,
+    SETTINGS,
+    STATIC,
+    TAUGHT,
+    AdaptConfig,
+)
 from sentemb.adaptation.held_out import most_pairs_of_a_batch
 from sentemb.adaptation.outcome import Adapted
 from sentemb.adaptation.session import AdaptSession
+from sentemb.data.language import language_of
 from sentemb.data.own_documents import OwnDocument, read_own_documents
 from sentemb.modules import is_finished_encoder, load
 from sentemb.pretraining.throughput import faster_precision
 from sentemb.training.folder import RunFolder
 from sentemb.training.progress import ConsoleProgress, without_upstream_bars
 from sentemb.training.ranks import refuse_several
+
+_READ = 1000  # documents by which the language is told
 
 
 def adapt(
@@ -36,6 +48,8 @@ def adapt(
     in-batch negatives. Queries that are cut out of held-out documents choose the weights; others give the
     verdict. Where it does not help the folder holds the base as it was. With a teacher its similarities of
     the texts of a batch are learned, which say more than that a query and its document belong together.
+    For English documents a raw transformer has the bundled encoder as teacher; `teacher="none"` trains it on
+    pairs alone.
 
     Args:
         documents: What `read_own_documents` takes, or documents that are read already.
@@ -72,7 +86,8 @@ def adapt(
     # Token vectors are looked up, not multiplied.
     values = {**SETTINGS[kind], "precision": "float32" if kind == STATIC else faster_precision()}
     values["batch_size"] = min(values["batch_size"], most_pairs_of_a_batch(len(read)))
-    values |= (TAUGHT if given.get("teacher") else {}) | given
+    teacher = _teacher(given.pop("teacher", None), kind, read)
+    values |= (TAUGHT | {"teacher": teacher} if teacher else {}) | given
     source = str(documents) if isinstance(documents, str | Path) else f"{len(documents)} documents"
     config = AdaptConfig(base=base, output=str(output), documents=source, **values)
     config.check_single_seed("adapt")
@@ -83,6 +98,14 @@ def adapt(
     shutil.rmtree(session.kept_vectors, ignore_errors=True)
     assert session.outcome is not None  # the run is over
     return session.outcome
+
+
+def _teacher(asked: str | None, kind: str, documents: Sequence[OwnDocument]) -> str | None:
+    """The teacher that was asked for; by default the bundled encoder for a raw base and English."""
+    if asked is not None:
+        return None if asked == NO_TEACHER else asked
+    bundled = kind == RAW and language_of(document.whole for document in documents[:_READ]) == "en"
+    return DEFAULT_TEACHER if bundled else None
 
 
 def kind_of_base(base: str) -> str:

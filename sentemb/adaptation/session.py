@@ -26,6 +26,7 @@ from sentemb.data.language import language_of
 from sentemb.data.own_documents import OwnDocument
 from sentemb.data.sts import ScoredPairs, load_scored_pairs
 from sentemb.encoding import load_encoder
+from sentemb.encoding.cache import CachedEncoder
 from sentemb.errors import InputError
 from sentemb.evaluation.comparison import compare
 from sentemb.evaluation.evaluator import STSEvaluator
@@ -79,6 +80,7 @@ class AdaptSession(EncoderSession):
                 "no document has six words or more, so that a pair could be cut out of it",
                 "give longer documents",
             )
+        self.teacher = load_encoder(config.teacher, precision="reduced") if config.teacher else None
         self.evaluator = DevQueries(self.parts.dev)
         self.eval_steps = config.eval_steps
         super().__init__(
@@ -103,11 +105,9 @@ class AdaptSession(EncoderSession):
 
     def prepare(self) -> None:
         """Let the teacher, if there is one, encode the pairs."""
-        if self.config.teacher is None:
-            return
-        name = public_name(self.config.teacher)
-        teacher = load_encoder(self.config.teacher, precision="reduced", cache_dir=self.kept_vectors)
-        self.rows = taught(self.pairs, teacher, partial(self.encode_by_teacher, name=name))
+        if self.teacher is not None:
+            kept = CachedEncoder(self.teacher, self.kept_vectors)
+            self.rows = taught(self.pairs, kept, partial(self.encode_by_teacher, name=self.teacher.name))
 
     def make_trainer(self, callbacks: list[TrainerCallback], *, fresh: bool, in_memory: bool) -> Any:
         """Make the trainer; pairs come in their order, and training ends with its time."""

@@ -25,7 +25,11 @@ def adapt(
         float | None, typer.Option(help="Peak learning rate.", show_default="by the base")
     ] = None,
     teacher: Annotated[
-        str | None, typer.Option(help="Better encoder, whose similarities are learned.", show_default="none")
+        str | None,
+        typer.Option(
+            help="Better encoder, whose similarities are learned, or none.",
+            show_default="static-mini for a raw base and English, else none",
+        ),
     ] = None,
     layers: Annotated[
         int | None, typer.Option(help="Train only so many of the last layers.", show_default="all")

@@ -13,6 +13,7 @@ from sentence_transformers.sentence_transformer.modules import StaticEmbedding
 from tokenizers import Tokenizer
 
 from sentemb.adaptation import Adapted, adapt
+from sentemb.data.bundled_text import bundled_sentences
 from sentemb.data.own_documents import OwnDocument
 from sentemb.errors import InputError
 from sentemb.training import session
@@ -26,6 +27,7 @@ SHORT: dict[str, Any] = {
     "learning_rate": 1e-2,
     "max_length": 32,
     "precision": "float32",
+    "teacher": "none",
 }
 
 
@@ -119,6 +121,18 @@ def test_a_teacher_is_learned_from_and_nothing_of_it_stays(
     assert low > 5
     assert not list(found.output.glob("run/teacher"))
     assert "InBatchDistillationLoss" in (found.output / "run" / "record.json").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(("asked", "teacher"), [(None, "static-mini"), ("none", None)])
+def test_a_raw_base_has_the_bundled_encoder_as_teacher_of_english(
+    tiny_bert: Path, tmp_path: Path, asked: str | None, teacher: str | None
+) -> None:
+    texts = [text for text in bundled_sentences() if len(text.split()) > 8][:120]
+    english = [OwnDocument(str(number), "", text) for number, text in enumerate(texts)]
+    settings = SHORT | {"teacher": asked, "max_steps": 2, "eval_steps": 2, "batch_size": 8}
+    found = adapt(english, str(tiny_bert), tmp_path / "mine", **settings)
+    record = json.loads((found.output / "run" / "record.json").read_text(encoding="utf-8"))
+    assert record["config"]["teacher"] == teacher
 
 
 def test_last_layers_alone_leave_the_first_as_they_were(
