@@ -32,8 +32,8 @@ APPROXIMATE_FROM = 50_000
 """Rows from which on vectors get an approximate index; fewer are compared one by one."""
 _NAME, _NOTE = "sentemb", "sentemb_unfinished"
 _FACTS = b"sentemb"
-_PROBES = 40
-_REFINED = 10  # candidates that are compared by their whole vectors, as a multiple of the limit
+_PROBES = 300  # lists that are looked into, of a thousand for a million rows
+_REFINED = 5  # candidates that are compared by their whole vectors, as a multiple of the limit
 _RABITQ_BITS, _RABITQ_GROUP = 5, 8  # of a number of a vector; numbers that are coded together
 _AT_ONCE = 8192  # rows that are read
 _KEPT = datetime.timedelta(hours=1)  # states that others may still read

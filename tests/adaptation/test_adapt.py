@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -131,8 +132,8 @@ def test_a_raw_base_has_the_bundled_encoder_as_teacher_of_english(
     english = [OwnDocument(str(number), "", text) for number, text in enumerate(texts)]
     settings = SHORT | {"teacher": asked, "max_steps": 2, "eval_steps": 2, "batch_size": 8}
     found = adapt(english, str(tiny_bert), tmp_path / "mine", **settings)
-    record = json.loads((found.output / "run" / "record.json").read_text(encoding="utf-8"))
-    assert record["config"]["teacher"] == teacher
+    config = tomllib.loads((found.output / "run" / "config.toml").read_text(encoding="utf-8"))
+    assert config.get("teacher") == teacher
 
 
 def test_last_layers_alone_leave_the_first_as_they_were(
