@@ -48,6 +48,7 @@ def _held(folder: Path, threads: int) -> Callable[[int], int]:
     return work
 
 
+@pytest.mark.slow  # Ray takes up to two minutes to see that a node is gone
 def test_a_node_that_dies_counts_against_no_shard(nodes: Nodes, tmp_path: Path) -> None:
     said: list[str] = []
 
