@@ -98,11 +98,6 @@ class AdaptSession(EncoderSession):
             f"{queries} queries are cut out of the others for the verdict",
         )
 
-    @property
-    def kept_vectors(self) -> Path:
-        """Where the teacher's vectors are until the run is over, so that a resumed run has them."""
-        return self.folder.run / "teacher"
-
     def prepare(self) -> None:
         """Let the teacher, if there is one, encode the pairs."""
         if self.teacher is not None:

@@ -34,7 +34,6 @@ from sentemb.training.progress import ConsoleProgress
 
 _EVALUATIONS = 8  # of a run, beside the one before the first step
 _MAPPED = 2000  # texts by which layers are chosen and the last matrix is fitted
-_KEPT_VECTORS = "teacher"  # folder below `run/`, until the run is over
 
 
 class LayeredConfig(EncoderConfig):
@@ -129,11 +128,6 @@ class LayeredSession(EncoderSession):
         self.remarks = (
             f"{rows:,} texts to train on, {len(self.texts.held_out):,} held out; {config.layers} layers",
         )
-
-    @property
-    def kept_vectors(self) -> Path:
-        """Where the teacher's vectors are until the run is over, so that a resumed run has them."""
-        return self.folder.run / _KEPT_VECTORS
 
     def prepare(self) -> None:
         """Let the teacher encode the texts."""

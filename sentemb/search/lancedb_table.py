@@ -338,7 +338,8 @@ def _index(table: Any) -> Any:
 def _vector_index(dimension: int, metric: Metric) -> Any:
     """Codes of a few bits a number, whose best are compared by their whole vectors.
 
-    They find what a graph finds, and are built in seconds where it takes minutes. RaBitQ cannot code every length.
+    They find what a graph finds, and are built in seconds where it takes minutes. RaBitQ cannot code every
+    length.
     """
     from lancedb.index import IvfRq, IvfSq
 

@@ -112,6 +112,11 @@ class EncoderSession(Session):
             self._say_cut(self.rows)
         return trainer
 
+    @property
+    def kept_vectors(self) -> Path:
+        """Where the teacher's vectors are until the run is over, so that a resumed run has them."""
+        return self.folder.run / "teacher"
+
     def encode_by_teacher(self, teacher: TextEncoder, texts: Sequence[str], *, name: str) -> Vectors:
         """A teacher's vectors of texts, of length 1, with progress."""
         self.announce(f"{name} encodes {len(texts):,} texts")
