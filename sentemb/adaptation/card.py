@@ -38,7 +38,8 @@ def adapted_card(
         "Pairs": "title for body, sentence for the rest, crops, rare words; negatives within the batch",
         **settings,
         "Layers trained": config.layers or "all",
-        "Weights": f"step {outcome.step}, {outcome.share:g} of the change from the base",
+        "Soft whitening": None if outcome.ridge is None else f"ridge {outcome.ridge:g}",
+        "Weights": f"step {outcome.step}, {outcome.share:g} of what was learned",
         **{
             f"NDCG@10, {one.name}": f"{one.scores[0]:.1f} -> {one.scores[1]:.1f}"
             for one in outcome.comparison.sets

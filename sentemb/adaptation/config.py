@@ -38,6 +38,7 @@ class AdaptConfig(EncoderConfig):
         None, description="Encoder whose similarities are learned, in place of the pairs alone."
     )
     layers: int | None = Field(None, ge=1, description="Train only so many of the last layers.")
+    whitening: bool = Field(True, description="Try soft whitening of the base before training.")
     also_general: bool = Field(
         False, description="Keep weights that lose at most 1 point on general sentence pairs."
     )

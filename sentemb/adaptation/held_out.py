@@ -14,7 +14,7 @@ from sentemb.data.own_documents import OwnDocument, split_documents
 from sentemb.data.pseudo_tasks import TITLE, pseudo_tasks
 from sentemb.data.retrieval import RetrievalSet
 from sentemb.encoding import NonFiniteError, load_encoder
-from sentemb.encoding.encoder import Role, Vectors
+from sentemb.encoding.encoder import Role, Vectors, normalised
 from sentemb.errors import InputError
 from sentemb.evaluation.retrieval.evaluate import evaluate_retrieval
 from sentemb.evaluation.retrieval.searchers import DenseSearcher
@@ -119,6 +119,26 @@ class RememberingSearcher(DenseSearcher):
             found = super().vectors(new, role, progress=progress)
             self._known.update(((role, text), own) for text, own in zip(new, found, strict=True))
         return np.stack([self._known[role, text] for text in texts])
+
+
+class WhitenedSearcher(DenseSearcher):
+    """Searches by a linear map of another's vectors, which are encoded once for all maps.
+
+    Args:
+        base: The other.
+        matrix: The map, (dimension, dimension), of vectors that are rows.
+        name: What a record calls it.
+    """
+
+    def __init__(self, base: RememberingSearcher, matrix: Vectors, *, name: str) -> None:
+        super().__init__(base.encoder)
+        self.name = name
+        self._base = base
+        self._matrix = matrix
+
+    def vectors(self, texts: Sequence[str], role: Role, *, progress: bool = False) -> Vectors:
+        """See `DenseSearcher.vectors`."""
+        return normalised(self._base.vectors(texts, role, progress=progress) @ self._matrix)
 
 
 def ranks_of(model: SentenceTransformer, tasks: Sequence[RetrievalSet], *, name: str) -> Record:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from sentemb.evaluation.comparison import Comparison, Difference
+from sentemb.evaluation.comparison import Comparison, Difference, compare
+from sentemb.evaluation.schema import Record
+from sentemb.evaluation.systems import system_of
 
 
 def doubtful(comparison: Comparison) -> list[Difference]:
@@ -14,7 +16,52 @@ def doubtful(comparison: Comparison) -> list[Difference]:
 
     Training pairs resemble some kinds more than others, so that a gain in these alone may be theirs only.
     """
-    return [one for one in comparison.sets if not one.real or one.size <= 0]
+    return [one for one in comparison.sets if not _better(one)]
+
+
+def _better(one: Difference) -> bool:
+    return one.real and one.size > 0
+
+
+class Choice(NamedTuple):
+    """What the test queries choose.
+
+    Attributes:
+        comparison: With the base as shipped; where nothing helps, of what would have been chosen.
+        helped: Whether anything is better than the base.
+        trained: Whether the comparison is of trained weights, not of whitening alone.
+    """
+
+    comparison: Comparison
+    helped: bool
+    trained: bool
+
+
+def choose(shipped: Record, whitened: Record | None, trained: Record | None) -> Choice:
+    """Choose between the base as shipped, its whitening, and what training made of that.
+
+    Training has seen such queries: every kind of them must gain, against the whitened base too where
+    whitening helps by itself. Whitening has seen documents alone: the mean over the kinds must gain.
+
+    Args:
+        shipped: The base on the test queries.
+        whitened: The whitened base, if there is one.
+        trained: The trained weights, if any are better on the dev queries.
+    """
+    whole = _compared(shipped, trained or whitened or shipped)
+    gain = None if whitened is None else _compared(shipped, whitened)
+    start, alone = shipped, None
+    if whitened is not None and gain is not None and _better(gain.headline):
+        start, alone = whitened, Choice(gain, helped=True, trained=False)
+    if trained is not None and not doubtful(whole) and not doubtful(_compared(start, trained)):
+        return Choice(whole, helped=True, trained=True)
+    return alone or Choice(whole, helped=False, trained=trained is not None)
+
+
+def _compared(first: Record, second: Record) -> Comparison:
+    named = {"base": first, "adapted": second}
+    systems = (system_of([one.model_copy(update={"model": name})], name) for name, one in named.items())
+    return compare(*systems)
 
 
 @dataclass(frozen=True)
@@ -24,11 +71,11 @@ class Adapted:
     Attributes:
         output: The folder; it loads as a `SentenceTransformer`.
         base: The name of the base.
-        helped: Whether every kind of held-out query gains significantly; if not, the folder holds the base as
-            it was.
-        comparison: The changed weights against the base, by NDCG@10 on held-out queries.
+        helped: Whether held-out queries gain significantly; if not, the folder holds the base as it was.
+        comparison: The changed encoder against the base, by NDCG@10 on held-out queries.
         step: The step whose weights were taken.
-        share: How much of the change was kept: 1 is the trained weights, 0 the base.
+        share: How much of what was learned was kept: 1 is the trained weights, 0 those before training.
+        ridge: Of the soft whitening before training; None where the base was not whitened.
         general: Spearman's correlation x 100 on general pairs, before and after; None where not watched.
     """
 
@@ -38,6 +85,7 @@ class Adapted:
     comparison: Comparison
     step: int
     share: float
+    ridge: float | None = None
     general: tuple[float, float] | None = None
 
     @property
@@ -51,10 +99,9 @@ class Adapted:
         interval = f"(95 % interval {low:+.1f} to {high:+.1f})"
         if self.helped:
             told = f"better by {self.change.size:.1f} NDCG@10 on held-out passages {interval}"
-        elif self.step == 0 or self.share == 0:
-            told = (
-                f"does not help here: no trained weights beat {self.base} on the dev queries; it is returned"
-            )
+            told += "" if self.share else ", by whitening alone"
+        elif self.share == 0 and self.ridge is None:
+            told = f"does not help here: nothing beats {self.base} on the dev queries; it is returned"
         else:
             word = "cannot be told to help" if high > 0 else "does not help"
             told = (
@@ -79,6 +126,7 @@ class Adapted:
             "helped": self.helped,
             "verdict": self.verdict(),
             "share": self.share,
+            "ridge": self.ridge,
             "general": self.general,
             "test": [
                 {

@@ -4,23 +4,25 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
 from datasets import Dataset
+from sentence_transformers import SentenceTransformer
 from transformers import TrainerCallback
 
 from sentemb.adaptation.blending import Weights, blend, weights_of
 from sentemb.adaptation.card import adapted_card
 from sentemb.adaptation.config import AdaptConfig
-from sentemb.adaptation.held_out import DevQueries, Parts, hold_out, ranks_of
+from sentemb.adaptation.held_out import DevQueries, Parts, RememberingSearcher, hold_out, ranks_of
 from sentemb.adaptation.layers import train_last_layers
 from sentemb.adaptation.limit import MinutesCallback, in_order
-from sentemb.adaptation.outcome import Adapted, doubtful
+from sentemb.adaptation.outcome import Adapted, choose
 from sentemb.adaptation.pairs import draw_pairs
 from sentemb.adaptation.teaching import taught
+from sentemb.adaptation.whitening import Whitening, whiten, whitenings
 from sentemb.data.bundled_text import bundled_pairs
 from sentemb.data.language import language_of
 from sentemb.data.own_documents import OwnDocument
@@ -28,9 +30,8 @@ from sentemb.data.sts import ScoredPairs, load_scored_pairs
 from sentemb.encoding import load_encoder
 from sentemb.encoding.cache import CachedEncoder
 from sentemb.errors import InputError
-from sentemb.evaluation.comparison import compare
 from sentemb.evaluation.evaluator import STSEvaluator
-from sentemb.evaluation.systems import system_of
+from sentemb.evaluation.retrieval.evaluate import evaluate_retrieval
 from sentemb.limits import refuse_above
 from sentemb.modules import load
 from sentemb.modules.cards import public_name
@@ -47,11 +48,10 @@ SHARES = (0.5, 0.75)
 """Of the change, tried on the dev queries beside the whole of it."""
 _ENOUGH = 0.9  # of the best gain: the smallest such share is taken, since the rest costs other knowledge
 _GENERAL_LOSS = 1.0  # points that general pairs may lose
-_BASE, _ADAPTED = "base", "adapted"
 
 
 class AdaptSession(EncoderSession):
-    """Trains on pairs of the documents, chooses by dev queries, and lets test queries say whether it helped.
+    """Whitens the base, trains it on pairs of the documents, and lets held-out queries say what helped.
 
     Raises:
         InputError: Something in the configuration or the documents cannot be used.
@@ -90,7 +90,7 @@ class AdaptSession(EncoderSession):
             train_last_layers(self.model, config.layers)
         self.loss = build_loss(config, bucketed_by_length(self.model))
         negatives_per_anchor(self.loss, batch_size=config.batch_size, columns=self.text_columns)  # or refuses
-        self.base_weights: Weights = weights_of(self.model)
+        self.whitening: Whitening | None = None
         self.outcome: Adapted | None = None
         queries = sum(map(len, self.parts.test))
         self.remarks = (
@@ -99,7 +99,11 @@ class AdaptSession(EncoderSession):
         )
 
     def prepare(self) -> None:
-        """Let the teacher, if there is one, encode the pairs."""
+        """Whiten the base, if that helps, and let the teacher, if there is one, encode the pairs."""
+        self.general = self._correlation(self.model) if self.config.also_general else None
+        if self.config.whitening:
+            self._whiten()
+        self.start_weights: Weights = weights_of(self.model)
         if self.teacher is not None:
             kept = CachedEncoder(self.teacher, self.kept_vectors)
             self.rows = taught(self.pairs, kept, partial(self.encode_by_teacher, name=self.teacher.name))
@@ -131,19 +135,12 @@ class AdaptSession(EncoderSession):
         if kept.step:
             shares[1.0] = self.scores[0] if kept.dev_score is None else kept.dev_score
             for share in SHARES:
-                blend(self.model, self.base_weights, trained, share)
+                blend(self.model, self.start_weights, trained, share)
                 shares[share] = self.evaluator(self.model)[self.evaluator.primary_metric]
-        correlations: dict[float, float] = {}
-        if self.config.also_general:
-            correlations = self._correlations(trained, shares)
-            lowest = correlations[0.0] - _GENERAL_LOSS
-            shares = {share: score for share, score in shares.items() if correlations[share] >= lowest}
-        share = _smallest_enough(shares)
-        self.outcome = self._verdict(kept, trained, share, correlations)
+        self.shares = {share: score for share, score in shares.items() if self._is_general(trained, share)}
+        share = _smallest_enough(self.shares)
+        self.outcome = self._verdict(kept, trained, share)
         self.announce(self.outcome.verdict())
-        if not self.outcome.helped:
-            self.model = load(self.config.base, pooling=self.config.pooling)  # type: ignore[arg-type]
-        self.shares = shares
         return kept
 
     def describe_score(self, kept: Run, scores: list[float]) -> dict[str, Any]:
@@ -151,7 +148,8 @@ class AdaptSession(EncoderSession):
         return {
             "set": "queries cut out of held-out documents",
             "metric": "NDCG@10, the mean over the kinds of queries",
-            "initial": scores[0],
+            "initial": scores[0],  # whitened
+            "whitening": None if self.whitening is None else {"ridge": self.whitening.ridge},
             "shares": {f"{share:g}": score for share, score in self.shares.items()},
         }
 
@@ -172,24 +170,47 @@ class AdaptSession(EncoderSession):
             lambda: adapted_card(self.config, self.model, record, outcome, loss=self.loss),
         )
 
-    def _verdict(
-        self, kept: Run, trained: Weights, share: float, correlations: dict[float, float]
-    ) -> Adapted:
-        blend(self.model, self.base_weights, trained, 0.0)
-        before = ranks_of(self.model, self.parts.test, name=_BASE)
-        after = before.model_copy(update={"model": _ADAPTED})
+    def _whiten(self) -> None:
+        """Put the best whitening behind the base, where one beats it on the dev queries."""
+        base = RememberingSearcher(self.model, name="base")
+        for one in whitenings(base, self.parts.train, self.parts.dev, seed=self.seed):
+            model = whiten(self.model, one.layer)
+            if self.general is None or self._correlation(model) >= self.general - _GENERAL_LOSS:
+                self.whitening, self.model = one, model
+                self.loss = build_loss(self.config, bucketed_by_length(model))
+                self.announce(
+                    f"whitened with a ridge of {one.ridge:g}: {one.score:.1f} NDCG@10 on dev queries"
+                )
+                return
+
+    def _verdict(self, kept: Run, trained: Weights, share: float) -> Adapted:
+        """Compare the candidates on the test queries, and leave the model that wins."""
+        shipped = load(self.config.base, pooling=self.config.pooling)  # type: ignore[arg-type]
+        base = RememberingSearcher(shipped, name="base")
+        before = evaluate_retrieval(base, self.parts.test)
+        whitened, after = None, None
+        if self.whitening is not None:
+            searcher = self.whitening.searcher(base, name="whitened")
+            whitened = evaluate_retrieval(searcher, self.parts.test)
+        blend(self.model, self.start_weights, trained, share)
         if share:
-            blend(self.model, self.base_weights, trained, share)
-            after = ranks_of(self.model, self.parts.test, name=_ADAPTED)
-        comparison = compare(system_of([before], _BASE), system_of([after], _ADAPTED))
+            after = ranks_of(self.model, self.parts.test, name="adapted")
+        choice = choose(before, whitened, after)
+        if choice.helped and not choice.trained:
+            share = 0.0
+            blend(self.model, self.start_weights, trained, share)
+        general = None if self.general is None else (self.general, self._correlation(self.model))
+        if not choice.helped:
+            self.model = shipped
         return Adapted(
             output=Path(self.config.output),
             base=public_name(self.config.base),
-            helped=not doubtful(comparison),
-            comparison=comparison,
+            helped=choice.helped,
+            comparison=choice.comparison,
             step=kept.step,
             share=share,
-            general=(correlations[0.0], correlations[share]) if correlations else None,
+            ridge=None if self.whitening is None else self.whitening.ridge,
+            general=general,
         )
 
     def _general_pairs(self) -> ScoredPairs:
@@ -200,14 +221,17 @@ class AdaptSession(EncoderSession):
             logger.warning("STS-B is not in the data folder: the pairs of the package stand in for it")
             return bundled_pairs()
 
-    def _correlations(self, trained: Weights, shares: Iterable[float]) -> dict[float, float]:
-        """Spearman's correlation x 100 on general pairs, of each share of the change."""
+    def _correlation(self, model: SentenceTransformer) -> float:
+        """Spearman's correlation x 100 on general pairs."""
         evaluator = STSEvaluator(pairs=[self._general_pairs()], name="general", write_csv=False)
-        found = {}
-        for share in shares:
-            blend(self.model, self.base_weights, trained, share)
-            found[share] = 100 * float(evaluator(self.model)[evaluator.primary_metric])
-        return found
+        return 100 * float(evaluator(model)[evaluator.primary_metric])
+
+    def _is_general(self, trained: Weights, share: float) -> bool:
+        """Whether a share of the change keeps what the base knows of general pairs, where that is wanted."""
+        if self.general is None or share == 0:  # whitening was checked
+            return True
+        blend(self.model, self.start_weights, trained, share)
+        return self._correlation(self.model) >= self.general - _GENERAL_LOSS
 
 
 def _smallest_enough(shares: dict[float, float]) -> float:

@@ -34,6 +34,9 @@ def adapt(
     layers: Annotated[
         int | None, typer.Option(help="Train only so many of the last layers.", show_default="all")
     ] = None,
+    whitening: Annotated[
+        bool, typer.Option("--whitening/--no-whitening", help="Try soft whitening before training.")
+    ] = True,
     also_general: Annotated[
         bool,
         typer.Option(
@@ -71,6 +74,7 @@ def adapt(
             learning_rate=learning_rate,
             teacher=teacher,
             layers=layers,
+            whitening=whitening,
             also_general=also_general,
             text_column=text_column,
             title_column=title_column,

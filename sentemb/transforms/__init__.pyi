@@ -4,4 +4,5 @@ from .append import append_transform as append_transform
 from .config import FlowConfig as FlowConfig
 from .config import flow_config as flow_config
 from .flow import fit_flow as fit_flow
+from .whitening import fit_soft_whitening as fit_soft_whitening
 from .whitening import fit_whitening as fit_whitening

@@ -1,4 +1,4 @@
-"""Whitening: a linear map after which sentence vectors have mean 0 and unit covariance."""
+"""Whitening: a linear map after which sentence vectors have mean 0 and unit covariance, or nearly so."""
 
 from __future__ import annotations
 
@@ -73,6 +73,46 @@ def fit_whitening(vectors: npt.ArrayLike, dimensions: int | None = None) -> Dens
     return _dense(weight, -mean @ weight)
 
 
+def fit_soft_whitening(vectors: npt.ArrayLike, ridge: float) -> Dense:
+    """Fit whitening that stops short: what all vectors share counts for less, and noise is not blown up.
+
+    With the second moments U S U^T of the vectors and their mean variance v, the map is U ((1 + ridge) v / (S
+    + ridge v))^(1/2) U^T. A great ridge leaves all directions alike but those that stand out, the vectors'
+    mean among them, which is not subtracted. So the map has no bias, commutes with normalisation, keeps
+    coordinates near what they were, and may be multiplied into the token vectors of a static model. It takes
+    fewer vectors than dimensions too.
+
+    Args:
+        vectors: Shape (n, dimension), of documents, normalised where cosines are compared.
+        ridge: In units of the mean variance; above 0. Towards 0 it is ZCA whitening.
+
+    Returns:
+        A native `Dense` without bias and activation.
+
+    Raises:
+        InputError: The vectors do not vary, or the ridge is not above 0.
+
+    Example:
+        >>> import numpy as np
+        >>> fit_soft_whitening(np.random.default_rng(0).normal(size=(100, 8)), 3.0).out_features
+        8
+
+    Reference:
+        Diera, Galke and Scherp: Isotropy Matters: Soft-ZCA Whitening of Embeddings for Semantic Code Search.
+        2024. https://arxiv.org/abs/2411.17538
+    """
+    if not ridge > 0:
+        raise InputError(f"ridge is {ridge:g}", "give a number above 0")
+    matrix = checked_vectors("vectors", vectors)
+    centred = matrix - matrix.mean(axis=0)
+    variance = float((centred**2).mean())
+    if variance <= (np.finfo(np.float32).eps * np.abs(matrix).max(initial=0.0)) ** 2:
+        raise InputError("the vectors do not vary", "give those of different texts")
+    moments, directions = np.linalg.eigh(matrix.T @ matrix / len(matrix))
+    factors = np.sqrt((1 + ridge) * variance / (np.maximum(moments, 0.0) + ridge * variance))
+    return _dense((directions * factors) @ directions.T)
+
+
 def checked_vectors(name: str, vectors: npt.ArrayLike) -> npt.NDArray[np.float64]:
     """Check vectors that something is fitted on."""
     try:
@@ -96,12 +136,13 @@ def _principal_directions(centred: Double) -> tuple[Double, Double]:
     return np.sqrt(np.maximum(variances, 0.0)), directions * np.where(largest < 0, -1.0, 1.0)
 
 
-def _dense(weight: Double, bias: Double) -> Dense:
+def _dense(weight: Double, bias: Double | None = None) -> Dense:
     width, kept = weight.shape
     return Dense(
         width,
         kept,
+        bias=bias is not None,
         activation_function=nn.Identity(),
         init_weight=torch.from_numpy(weight.T.astype(np.float32)),
-        init_bias=torch.from_numpy(bias.astype(np.float32)),
+        init_bias=None if bias is None else torch.from_numpy(bias.astype(np.float32)),
     )
