@@ -10,8 +10,10 @@ _MIB = 2**20
 # Of glibc's malloc.h.
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
 # A product is compiled for its number of rows and keeps about 0.5 MiB; a model has three or more for each
-# number. 1,024 are kept by default, by oneDNN for all threads and by torch for each of them.
-_PRODUCTS_KEPT = {"ONEDNN_PRIMITIVE_CACHE_CAPACITY": 64, "LRU_CACHE_CAPACITY": 32}
+# number, and uses them again in its next layer, rarely in its next batch. 1,024 are kept by default, by
+# oneDNN for all threads and by torch for each of them. What is kept lies between the memory of batches, so
+# that the more there is, the longer the process grows.
+_PRODUCTS_KEPT = {"ONEDNN_PRIMITIVE_CACHE_CAPACITY": 16, "LRU_CACHE_CAPACITY": 8}
 
 
 def settle_memory() -> None:
