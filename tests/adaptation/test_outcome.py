@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
-from sentemb.adaptation.outcome import Adapted, doubtful
+from sentemb.adaptation.outcome import Adapted, choose, doubtful
+from sentemb.data.retrieval import RetrievalSet
+from sentemb.encoding.nearest import Hits
 from sentemb.evaluation.comparison import Comparison, Difference
+from sentemb.evaluation.retrieval.evaluate import evaluate_retrieval
+from sentemb.evaluation.schema import Record
 
 
 def difference(name: str, size: float, interval: tuple[float, float], p: float) -> Difference:
@@ -37,3 +43,63 @@ def test_a_gain_that_one_kind_of_query_does_not_share_is_no_verdict(
     comparison = Comparison("mine", "adapted", "ndcg@10", 0.95, (1, 1), sets, AVERAGE)
     assert (not doubtful(comparison)) == helped
     assert Adapted(Path("out"), "mine", helped, comparison, 10, 1.0).verdict().startswith(verdict)
+
+
+class Finder:
+    """Finds the right document of so many queries of each set."""
+
+    dimension = None
+
+    def __init__(self, name: str, **right: int) -> None:
+        self.name = self.fingerprint = name
+        self._right = right
+
+    def search(self, data: RetrievalSet, depth: int, *, progress: bool = False) -> list[Hits]:
+        found = [number if number < self._right[data.name] else 99 for number in range(len(data.queries))]
+        return [Hits(np.array([number]), np.ones(1, dtype=np.float32)) for number in found]
+
+    def describe(self) -> dict[str, Any]:
+        return {}
+
+
+def queries(name: str) -> RetrievalSet:
+    names = [str(number) for number in range(100)]
+    judged = np.array([[number, number, 1] for number in range(90)])
+    return RetrievalSet(name, "test", names, names, names[:90], names[:90], judged)
+
+
+def found_by(name: str, title: int, sentence: int) -> Record:
+    finder = Finder(name, title=title, sentence=sentence)
+    return evaluate_retrieval(finder, [queries("title"), queries("sentence")])
+
+
+SHIPPED = found_by("shipped", 30, 30)
+
+
+@pytest.mark.parametrize(
+    ("whitened", "trained", "helped", "of_training"),
+    [
+        (None, None, False, False),
+        (None, (50, 50), True, True),
+        (None, (31, 60), False, True),  # one kind does not gain: training may have learned the other
+        ((31, 60), None, True, False),  # whitening has not seen queries: the mean decides
+        ((31, 31), None, False, False),
+        ((50, 50), (51, 70), True, False),  # over the whitened base one kind does not gain
+        ((50, 50), (70, 70), True, True),
+        ((31, 31), (50, 50), True, True),
+        ((31, 31), (31, 50), False, True),
+        ((20, 20), (10, 10), False, True),
+    ],
+)
+def test_training_must_gain_on_every_kind_and_whitening_on_the_mean(
+    whitened: tuple[int, int] | None, trained: tuple[int, int] | None, helped: bool, of_training: bool
+) -> None:
+    found = choose(
+        SHIPPED,
+        None if whitened is None else found_by("whitened", *whitened),
+        None if trained is None else found_by("trained", *trained),
+    )
+    assert (found.helped, found.trained) == (helped, of_training)
+    told = trained if of_training else whitened
+    expected = 100 * sum(told or (30, 30)) / 180
+    assert found.comparison.headline.scores == pytest.approx((100 / 3, expected))
