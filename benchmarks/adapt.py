@@ -5,9 +5,9 @@
 
 For each set and seed: adapts the base to the documents, then compares the result with the base on the set's
 judged queries, by the encoder alone and fused with BM25. A verdict is right where it says that it cannot
-tell or does not help (the base is returned, and nothing changes), and where it says better of what has more on
-judged queries; where these are few, chance may have a part in that, as the interval and p say. What `--output`
-holds already is not measured again.
+tell or does not help (the base is returned, and nothing changes), and where it says better of what has more
+on judged queries; where these are few, chance may have a part in that, as the interval and p say. What
+`--output` holds already is not measured again.
 """
 
 from __future__ import annotations
