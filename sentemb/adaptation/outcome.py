@@ -40,8 +40,8 @@ class Choice(NamedTuple):
 def choose(shipped: Record, whitened: Record | None, trained: Record | None) -> Choice:
     """Choose between the base as shipped, its whitening, and what training made of that.
 
-    Training has seen such queries: every kind of them must gain, against the whitened base too where
-    whitening helps by itself. Whitening has seen documents alone: the mean over the kinds must gain.
+    Training has seen such queries: every kind of them must gain. Whitening has seen documents alone: the mean
+    over the kinds must gain. Where it does, training must gain on the mean over that, and lose on no kind.
 
     Args:
         shipped: The base on the test queries.
@@ -50,10 +50,13 @@ def choose(shipped: Record, whitened: Record | None, trained: Record | None) -> 
     """
     whole = _compared(shipped, trained or whitened or shipped)
     gain = None if whitened is None else _compared(shipped, whitened)
-    start, alone = shipped, None
+    alone = None
+    further = whole
     if whitened is not None and gain is not None and _better(gain.headline):
-        start, alone = whitened, Choice(gain, helped=True, trained=False)
-    if trained is not None and not doubtful(whole) and not doubtful(_compared(start, trained)):
+        alone = Choice(gain, helped=True, trained=False)
+        further = whole if trained is None else _compared(whitened, trained)
+    goes_on = _better(further.headline) and all(one.size > 0 for one in further.sets)
+    if trained is not None and goes_on and not doubtful(whole):
         return Choice(whole, helped=True, trained=True)
     return alone or Choice(whole, helped=False, trained=trained is not None)
 

@@ -84,7 +84,9 @@ SHIPPED = found_by("shipped", 30, 30)
         (None, (31, 60), False, True),  # one kind does not gain: training may have learned the other
         ((31, 60), None, True, False),  # whitening has not seen queries: the mean decides
         ((31, 31), None, False, False),
-        ((50, 50), (51, 70), True, False),  # over the whitened base one kind does not gain
+        ((50, 50), (49, 70), True, False),  # over the whitened base one kind loses
+        ((50, 50), (52, 52), True, False),  # and here the mean gains by chance
+        ((50, 50), (51, 70), True, True),
         ((50, 50), (70, 70), True, True),
         ((31, 31), (50, 50), True, True),
         ((31, 31), (31, 50), False, True),
