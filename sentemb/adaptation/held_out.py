@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from sentence_transformers import SentenceTransformer
 
-from sentemb._compat import BaseEvaluator
+from sentemb._compat import BaseEvaluator, Normalize
 from sentemb.data.own_documents import OwnDocument, split_documents
 from sentemb.data.pseudo_tasks import TITLE, pseudo_tasks
 from sentemb.data.retrieval import RetrievalSet
@@ -110,6 +110,7 @@ class RememberingSearcher(DenseSearcher):
     def __init__(self, model: SentenceTransformer, *, name: str) -> None:
         super().__init__(load_encoder(model, precision="reduced"))
         self.name = name
+        self.gives_units = isinstance(model[-1], Normalize)
         self._known: dict[tuple[str, str], Any] = {}
 
     def vectors(self, texts: Sequence[str], role: Role, *, progress: bool = False) -> Vectors:
@@ -138,7 +139,9 @@ class WhitenedSearcher(DenseSearcher):
 
     def vectors(self, texts: Sequence[str], role: Role, *, progress: bool = False) -> Vectors:
         """See `DenseSearcher.vectors`."""
-        return normalised(self._base.vectors(texts, role, progress=progress) @ self._matrix)
+        mapped = self._base.vectors(texts, role, progress=progress) @ self._matrix
+        # The map comes before the model's normalisation.
+        return normalised(mapped) if self._base.gives_units else self._comparable(mapped)
 
 
 def ranks_of(model: SentenceTransformer, tasks: Sequence[RetrievalSet], *, name: str) -> Record:

@@ -50,15 +50,19 @@ def choose(shipped: Record, whitened: Record | None, trained: Record | None) -> 
     """
     whole = _compared(shipped, trained or whitened or shipped)
     gain = None if whitened is None else _compared(shipped, whitened)
-    alone = None
-    further = whole
-    if whitened is not None and gain is not None and _better(gain.headline):
-        alone = Choice(gain, helped=True, trained=False)
-        further = whole if trained is None else _compared(whitened, trained)
-    goes_on = _better(further.headline) and all(one.size > 0 for one in further.sets)
-    if trained is not None and goes_on and not doubtful(whole):
+    alone = gain if gain is not None and _better(gain.headline) else None
+    start = None if alone is None else whitened
+    if trained is not None and not doubtful(whole) and (start is None or _goes_on(start, trained)):
         return Choice(whole, helped=True, trained=True)
-    return alone or Choice(whole, helped=False, trained=trained is not None)
+    if alone is not None:
+        return Choice(alone, helped=True, trained=False)
+    return Choice(whole, helped=False, trained=trained is not None)
+
+
+def _goes_on(start: Record, trained: Record) -> bool:
+    """Whether training gains on the mean over the kinds, and loses on none."""
+    found = _compared(start, trained)
+    return _better(found.headline) and all(one.size >= 0 for one in found.sets)
 
 
 def _compared(first: Record, second: Record) -> Comparison:

@@ -148,8 +148,7 @@ class AdaptSession(EncoderSession):
         return {
             "set": "queries cut out of held-out documents",
             "metric": "NDCG@10, the mean over the kinds of queries",
-            "initial": scores[0],  # whitened
-            "whitening": None if self.whitening is None else {"ridge": self.whitening.ridge},
+            "initial": scores[0],
             "shares": {f"{share:g}": score for share, score in self.shares.items()},
         }
 

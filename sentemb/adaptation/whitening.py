@@ -37,7 +37,7 @@ class Whitening(NamedTuple):
 
     def searcher(self, base: RememberingSearcher, *, name: str) -> WhitenedSearcher:
         """Search by whitened vectors of the base."""
-        return WhitenedSearcher(base, self.layer.linear.weight.detach().numpy().T, name=name)
+        return WhitenedSearcher(base, self.layer.linear.weight.detach().cpu().numpy().T, name=name)
 
 
 def whitenings(
@@ -63,17 +63,17 @@ def whitenings(
 
 
 def whiten(model: SentenceTransformer, layer: Dense) -> SentenceTransformer:
-    """Put a map without bias behind an encoder; into the token vectors of a static one, which stays static.
+    """Put a map without bias behind an encoder, or into the token vectors of a static one.
 
-    It stays as it is while the encoder before it is trained.
+    A static encoder stays static. Behind another the map is frozen: training changes what is before it.
 
     Args:
-        model: The encoder, which is not changed; another's modules may be shared.
+        model: The encoder; what is returned shares its modules, but for token vectors.
         layer: The map.
     """
     first, *others = model
     if isinstance(first, StaticEmbedding) and all(isinstance(module, Normalize) for module in others):
         with torch.no_grad():
-            table = layer.linear(first.embedding.weight).numpy()
+            table = layer.linear(first.embedding.weight.cpu()).numpy()
         return with_modules(model, [StaticEmbedding(first.tokenizer, embedding_weights=table), *others])
     return append_transform(model, layer.requires_grad_(False))

@@ -134,7 +134,7 @@ def test_a_static_model_is_adapted_too(documents: list[OwnDocument], tiny_bert: 
 def test_a_teacher_is_learned_from_and_nothing_of_it_stays(
     documents_file: Path, adapted: Adapted, tiny_bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    taught: dict[str, Any] = SHORT | {"teacher": str(adapted.output)}
+    taught: dict[str, Any] = SHORT | {"teacher": str(adapted.output), "whitening": False}
     with monkeypatch.context() as patch:
         patch.setattr(session, "InterruptCallback", _Interrupted)
         with pytest.raises(Interrupted, match="stopped at step 25"):

@@ -11,7 +11,7 @@ from sentence_transformers.sentence_transformer.modules import Normalize, Static
 from tokenizers import Tokenizer
 
 from sentemb.adaptation.held_out import RememberingSearcher, hold_out, mean_of
-from sentemb.adaptation.whitening import whiten, whitenings
+from sentemb.adaptation.whitening import Whitening, whiten, whitenings
 from sentemb.data.own_documents import OwnDocument
 from sentemb.evaluation.retrieval.evaluate import evaluate_retrieval
 from sentemb.transforms import fit_soft_whitening
@@ -46,6 +46,22 @@ def test_a_static_model_stays_static_and_gives_the_whitened_vectors(
         expected /= np.linalg.norm(expected, axis=1, keepdims=True)
     np.testing.assert_allclose(found.encode(TEXTS), expected, atol=1e-5)
     np.testing.assert_array_equal(model.encode(TEXTS), vectors)  # as it was
+
+
+@pytest.mark.parametrize("normalised", [True, False])
+@pytest.mark.parametrize("similarity", ["cosine", "dot"])
+def test_what_is_chosen_by_is_what_the_whitened_model_gives(
+    tokenizer: Tokenizer, similarity: str, normalised: bool
+) -> None:
+    model = static(tokenizer, shared=3.0, normalised=normalised)
+    model.similarity_fn_name = similarity
+    base = RememberingSearcher(model, name="base")
+    layer = fit_soft_whitening(base.vectors(TEXTS, "document"), 1.0)
+    chosen_by = Whitening(1.0, layer, 0.0).searcher(base, name="whitened").vectors(TEXTS, "query")
+    given = RememberingSearcher(whiten(model, layer), name="model").vectors(TEXTS, "query")
+    np.testing.assert_allclose(chosen_by, given, atol=1e-4)
+    lengths = np.linalg.norm(given, axis=1)
+    assert np.allclose(lengths, 1, atol=1e-4) == (normalised or similarity == "cosine")
 
 
 def test_another_model_ends_in_the_map_which_is_not_trained(tiny_bert: Path) -> None:
