@@ -50,7 +50,7 @@ def hold_out(documents: Sequence[OwnDocument], *, language: str, seed: int) -> P
     """
     if len(documents) < FEWEST_DOCUMENTS:
         raise InputError(
-            f"{len(documents)} documents are too few to tell whether adaptation helps",
+            f"too few documents to tell whether adaptation helps: {len(documents)}",
             f"give {FEWEST_DOCUMENTS} or more; a document a line or row, or a file each",
         )
     size = _held_out(len(documents))

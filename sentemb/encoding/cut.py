@@ -8,11 +8,13 @@ from contextlib import contextmanager
 
 logger = logging.getLogger(__name__)
 
-_waiting: dict[int, CutTexts] | None = None
+_waiting: dict[tuple[str, int], CutTexts] | None = None
 
 
 class CutTexts:
-    """The texts of which one encoder has read no more than the beginning.
+    """The texts of which an encoder has read no more than the beginning.
+
+    A command may load one encoder several times, and says it once.
 
     Attributes:
         said: Whether the user knows.
@@ -29,11 +31,12 @@ class CutTexts:
 
     def add(self, texts: Iterable[str]) -> None:
         """Count texts, each once; the first ones are said, or all of them when the command ends."""
-        self._texts.update(map(hash, texts))
+        new = set(map(hash, texts))
+        self._texts |= new
         if self.said or not self._texts:
             return
         if _waiting is not None:
-            _waiting[id(self)] = self
+            _waiting.setdefault((self._name, self._room), self)._texts |= new
         else:
             self.said = True
             logger.warning("%s", str(self))

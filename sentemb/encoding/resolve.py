@@ -104,11 +104,15 @@ def _wrap(model: Any, *, precision: Precision, data_dir: str | Path | None) -> T
 def name_of(model: str | SentenceTransformer) -> str:
     """What records call a model."""
     if isinstance(model, SentenceTransformer):
-        base = model.model_card_data.base_model or getattr(model[0], "name_or_path", "")
-        return Path(str(base)).name or "SentenceTransformer"
+        network = getattr(model[0], "auto_model", None)
+        loaded_from = model.model_card_data.base_model or getattr(network, "name_or_path", "")
+        return _folder_name(Path(str(loaded_from))) or "SentenceTransformer"
     path = Path(model).expanduser().resolve()
-    if not path.is_dir():
-        return model
+    return _folder_name(path) if path.is_dir() else model
+
+
+def _folder_name(path: Path) -> str:
+    """The last part of a path that tells models apart."""
     # Many a model lies in a folder called "model", or by its seed; the parent tells it from the others.
     if path.name == "model":
         return path.parent.name

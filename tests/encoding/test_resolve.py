@@ -80,3 +80,16 @@ def test_a_folder_with_a_common_name_goes_by_its_parent(
 ) -> None:
     tiny_encoder.save(str(tmp_path / folder))
     assert load_encoder(tmp_path / folder, device="cpu").name == name
+
+
+@pytest.mark.parametrize("folder", ["mine", "mine/model"])
+def test_a_model_in_memory_is_called_by_the_folder_that_it_came_from(
+    tiny_encoder: SentenceTransformer, tmp_path: Path, folder: str
+) -> None:
+    tiny_encoder.save(str(tmp_path / folder), create_model_card=False)
+    assert load_encoder(SentenceTransformer(str(tmp_path / folder), device="cpu")).name == "mine"
+
+
+def test_a_model_from_nowhere_is_called_by_its_class(tiny_encoder: SentenceTransformer) -> None:
+    tiny_encoder[0].auto_model.config._name_or_path = tiny_encoder[0].auto_model.name_or_path = ""
+    assert load_encoder(tiny_encoder).name == "SentenceTransformer"

@@ -225,6 +225,7 @@ def test_works_in_model_fit(tiny_encoder: SentenceTransformer, pairs: ScoredPair
         epochs=1,
         warmup_steps=0,
         output_path=str(tmp_path),
+        checkpoint_path=str(tmp_path / "checkpoints"),
         show_progress_bar=False,
     )
     assert list(tmp_path.rglob("sts-dev_results.csv"))

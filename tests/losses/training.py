@@ -39,7 +39,14 @@ def train_steps(
             InputExample(texts=list(row), label=label) for *row, label in zip(*texts, labels, strict=True)
         ]
         loader = torch.utils.data.DataLoader(rows, batch_size=4)
-        model.fit([(loader, loss)], epochs=1, steps_per_epoch=steps, warmup_steps=0, show_progress_bar=False)
+        model.fit(
+            [(loader, loss)],
+            epochs=1,
+            steps_per_epoch=steps,
+            warmup_steps=0,
+            show_progress_bar=False,
+            checkpoint_path=str(folder),  # by default it makes a folder where the tests run
+        )
     else:
         settings = SentenceTransformerTrainingArguments(
             str(folder),
