@@ -26,8 +26,9 @@ class Pair:
         worse: The name of the other.
         difference: Of the scores, worse minus better, with its p-value after Holm's correction over all
             pairs.
-        agree: Whether every kind of query has the same sign. Queries that share more words with the
-            documents favour keyword search: where the kinds do not agree, it depends on the users.
+        agree: Whether every kind of query says so beyond chance, after Holm's correction over the kinds.
+            Queries that share more words with the documents favour keyword search: where the kinds do not
+            agree, it depends on the users.
     """
 
     better: str
@@ -109,7 +110,7 @@ def rank(
             first.name,
             one.second,
             replace(one.headline, p=p),
-            all(each.size <= 0 for each in one.sets),
+            all(each.real and each.size < 0 for each in one.sets),
         )
         for (first, one), p in zip(compared, corrected, strict=True)
     )
