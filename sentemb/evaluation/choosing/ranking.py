@@ -15,6 +15,7 @@ from sentemb.evaluation.significance import LEVEL, holm
 from sentemb.evaluation.systems import System
 
 _DRAWS_PER_PAIR = 100
+_TELLING = 100  # queries
 
 
 @dataclass(frozen=True)
@@ -26,9 +27,9 @@ class Pair:
         worse: The name of the other.
         difference: Of the scores, worse minus better, with its p-value after Holm's correction over all
             pairs.
-        agree: Whether every kind of query says so beyond chance, after Holm's correction over the kinds.
-            Queries that share more words with the documents favour keyword search: where the kinds do not
-            agree, it depends on the users.
+        agree: Whether every kind of query says so, and each of a hundred queries or more beyond chance by
+            itself. Queries that share more words with the documents favour keyword search: where the kinds do
+            not agree, it depends on the users.
     """
 
     better: str
@@ -110,7 +111,7 @@ def rank(
             first.name,
             one.second,
             replace(one.headline, p=p),
-            all(each.real and each.size < 0 for each in one.sets),
+            all(_says_so(each) for each in one.sets),
         )
         for (first, one), p in zip(compared, corrected, strict=True)
     )
@@ -118,6 +119,11 @@ def rank(
     return Ranking(
         names, scores, _intervals(ordered, draws, confidence, seed), sets, _places(names, pairs), pairs
     )
+
+
+def _says_so(one: Difference) -> bool:
+    """Whether a kind of query prefers the first; that of few queries has little to say by itself."""
+    return one.size <= 0 and (one.items < _TELLING or one.p_items < LEVEL)
 
 
 def _places(names: Sequence[str], pairs: Sequence[Pair]) -> dict[str, int]:
