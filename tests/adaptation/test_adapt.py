@@ -194,7 +194,7 @@ def test_an_end_by_the_clock_keeps_what_was_learned_so_far(
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"count": 30}, "30 documents are too few"),
+        ({"count": 30}, "too few documents to tell"),
         ({"layers": 9}, "has 3 layers"),
         ({"batch_size": 1}, "no anchor has a negative"),
         ({"batch_size": 10**11}, r"batch_size 10{11}: only 280 documents to train on"),
