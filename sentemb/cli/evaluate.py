@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from sentemb.evaluation.runner import EvaluationResult
     from sentemb.evaluation.schema import Record
 
-Loaded = TypeVar("Loaded")
+Loaded = TypeVar("Loaded", bound="TextEncoder | Searcher")
 Preset = Annotated[
     str, typer.Option(help="Classifiers: sg-bert or simcse for papers' rows, simcse-fast or logreg.")
 ]
@@ -246,9 +246,18 @@ def _prepare(models: Sequence[str], options: EvaluationOptions, *folders: Path |
 
 
 def _systems(models: Sequence[str], load: Callable[[str], Loaded]) -> Iterator[Loaded]:
-    # Twice, so that a later one that cannot be loaded does not cost the time of those before it.
-    for model in dict.fromkeys(models[1:]):
-        load(model)
+    # Twice, so that a later one that cannot be loaded does not cost the time of those before it. The scores
+    # of two models of one name would be averaged as if they were seeds.
+    named: dict[str, str] = {}
+    for model in models if len(models) > 1 else ():
+        name = load(model).name
+        if model == named.get(name):
+            raise InputError(f"{model} is named twice", "name each model once")
+        if name in named:
+            raise InputError(
+                f"two models are called {name}: {named[name]} and {model}", "rename the folder of one"
+            )
+        named[name] = model
     for number, model in enumerate(models, start=1):
         say(f"[{number}/{len(models)}] {model}")
         yield load(model)
