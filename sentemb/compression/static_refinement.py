@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 import torch
-from torch.nn.functional import embedding_bag, normalize
+from torch.nn.functional import embedding_bag, log_softmax, normalize
 
 from sentemb.compression.static_bags import Bags
 from sentemb.encoding.encoder import Vectors
@@ -16,6 +16,8 @@ LEARNING_RATE = 0.03
 _BETAS = (0.9, 0.99)
 _WARM_UP = 50  # steps
 _LEAST_RATE = 0.02  # of the learning rate, at the end
+_TEMPERATURE = 0.05  # of the neighbourhoods
+_NEIGHBOURHOOD = 0.03  # weight of their loss beside the cosine's
 
 
 def refine(
@@ -31,7 +33,8 @@ def refine(
 ) -> Vectors:
     """Raise the cosine between the mean of a text's token vectors and the teacher's vector of it.
 
-    Nothing but the direction counts, so that the length of a token's vector becomes its weight in the mean.
+    Nothing but the direction counts, so that the length of a token's vector becomes its weight in the mean. A
+    small part of the loss asks that each text has the same neighbours in its batch as with the teacher.
 
     Args:
         table: Token vectors to start from, (tokens, dimension).
@@ -60,12 +63,35 @@ def refine(
         means = embedding_bag(torch.from_numpy(batch.tokens), weights, batch.offsets)
         wanted = torch.from_numpy(targets[drawn])
         losses = [1 - _cosines(means[:, :width], wanted[:, :width]).mean() for width in widths]
+        loss = torch.stack(losses).mean() + _NEIGHBOURHOOD * neighbourhood_loss(means, wanted)
         optimiser.zero_grad()
-        torch.stack(losses).mean().backward()  # type: ignore[no-untyped-call]
+        loss.backward()  # type: ignore[no-untyped-call]
         optimiser.step()
         schedule.step()
         progress(step + 1)
     return weights.detach().numpy()
+
+
+def neighbourhood_loss(means: torch.Tensor, wanted: torch.Tensor) -> torch.Tensor:
+    """Cross-entropy between the teacher's neighbourhoods of a batch and the student's.
+
+    A text's neighbourhood is the softmax over all other texts of their cosines with it, divided by 0.05.
+    Lin, Yang & Lin (2021), "In-Batch Negatives for Knowledge Distillation with Tightly-Coupled Teachers for
+    Dense Retrieval", RepL4NLP.
+
+    Args:
+        means: The student's vectors, (texts, dimension).
+        wanted: The teacher's, (texts, dimension).
+
+    Returns:
+        The mean over the texts, a scalar; 0 for a single text, which has no neighbours.
+    """
+    own = torch.eye(len(means), dtype=torch.bool)
+    teacher, student = (
+        log_softmax((unit @ unit.T / _TEMPERATURE).masked_fill(own, -torch.inf), dim=1).masked_fill(own, 0.0)
+        for unit in (normalize(wanted), normalize(means))
+    )
+    return -(teacher.exp().masked_fill(own, 0.0) * student).sum(dim=1).mean()
 
 
 def _cosines(first: torch.Tensor, second: torch.Tensor) -> torch.Tensor:

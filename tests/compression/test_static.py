@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from sentence_transformers import SentenceTransformer
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 
@@ -13,7 +14,7 @@ import sentemb
 from sentemb.compression.static_bags import bags_of
 from sentemb.compression.static_files import stored, write_static
 from sentemb.compression.static_growth import grow
-from sentemb.compression.static_refinement import refine
+from sentemb.compression.static_refinement import neighbourhood_loss, refine
 from sentemb.compression.static_vectors import PRIOR, evened, main_directions, settled, unit
 from sentemb.compression.static_vocabulary import base_tokenizer, pieces_of, with_pieces
 from sentemb.encoding import load_encoder
@@ -66,6 +67,39 @@ def test_refinement_finds_vectors_that_make_the_teachers() -> None:
     np.testing.assert_array_equal(refined, refine(start, bags, targets, steps=150, seed=1))
     unseen = bags.counts(size) == 0
     np.testing.assert_array_equal(refined[unseen], start[unseen])
+
+
+def _neighbourhood_loss(means: np.ndarray, wanted: np.ndarray) -> float:
+    """The same, text by text."""
+    texts = range(len(means))
+    total = 0.0
+    for text in texts:
+        others = [other for other in texts if other != text]
+        shares = []
+        for vectors in (means, wanted):
+            units = [vector / np.linalg.norm(vector) for vector in vectors]
+            weights = [np.exp(units[text] @ units[other] / 0.05) for other in others]
+            shares.append([weight / sum(weights) for weight in weights])
+        total -= sum(teacher * np.log(student) for student, teacher in zip(*shares, strict=True))
+    return total / len(means)
+
+
+@pytest.mark.parametrize("size", [2, 3, 7])
+def test_the_neighbourhoods_of_a_batch_are_compared_text_by_text(size: int) -> None:
+    generator = torch.Generator().manual_seed(size)
+    means, wanted = torch.randn(2, size, 5, dtype=torch.float64, generator=generator)
+    loss = neighbourhood_loss(means, wanted)
+    assert loss.item() == pytest.approx(_neighbourhood_loss(means.numpy(), wanted.numpy()), abs=1e-12)
+    means.requires_grad_()
+    assert torch.autograd.gradcheck(lambda vectors: neighbourhood_loss(vectors, wanted), means)
+
+
+def test_a_single_text_has_no_neighbours() -> None:
+    means = torch.ones(1, 3, requires_grad=True)
+    loss = neighbourhood_loss(means, torch.tensor([[1.0, 2.0, 3.0]]))
+    (gradient,) = torch.autograd.grad(loss, means)
+    assert loss.item() == 0
+    assert gradient.tolist() == [[0.0, 0.0, 0.0]]
 
 
 def test_the_pair_that_is_not_the_sum_of_its_words_grows_first() -> None:
