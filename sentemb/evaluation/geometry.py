@@ -17,7 +17,7 @@ References:
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -187,17 +187,18 @@ def spectrum(vectors: Floats) -> Double:
     for unit in _unit_blocks(vectors):
         centred = unit - mean
         covariance += centred.T @ centred / count
-    return spectrum_of(covariance)
+    (values,) = spectra_of([covariance])
+    return values
 
 
-def spectrum_of(covariance: Double) -> Double:
-    """Eigenvalues of a covariance of unit vectors."""
+def spectra_of(covariances: Iterable[Double]) -> list[Double]:
+    """Eigenvalues of covariances of unit vectors, each made when its turn comes."""
     # With several threads the last bits depend on their number, and threads that wait for a busy core cost
-    # seconds.
+    # seconds. The limit itself costs milliseconds.
     with threadpool_limits(1):
-        values: Double = np.linalg.eigvalsh(covariance).astype(np.float64)[::-1]
+        found = [np.linalg.eigvalsh(covariance).astype(np.float64)[::-1] for covariance in covariances]
     # Of unit vectors, so that rounding has a known size.
-    return np.where(values > len(covariance) * np.finfo(np.float64).eps, values, 0.0)
+    return [np.where(values > len(values) * np.finfo(np.float64).eps, values, 0.0) for values in found]
 
 
 def effective_rank(eigenvalues: Double) -> float:

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -38,8 +39,8 @@ from sentemb.evaluation.geometry import (
     log_gaussian_sum,
     measure_geometry,
     positive_pairs,
+    spectra_of,
     spectrum,
-    spectrum_of,
     unit_rows,
 )
 from sentemb.evaluation.schema import Record, Score
@@ -225,12 +226,14 @@ def _effective_ranks(slices: list[Double]) -> Double:
     mean = np.sum([rows.sum(axis=0) for rows in slices], axis=0) / sizes.sum()
     centred = [rows - mean for rows in slices]
     products = np.sum([rows.T @ rows for rows in centred], axis=0)  # (dim, dim)
-    without = []
-    for rows, size in zip(centred, sizes, strict=True):
-        left = sizes.sum() - size
-        rest = -rows.sum(axis=0) / left
-        without.append(effective_rank(spectrum_of((products - rows.T @ rows) / left - np.outer(rest, rest))))
-    return np.array(without)
+
+    def covariances() -> Iterator[Double]:
+        for rows, size in zip(centred, sizes, strict=True):
+            left = sizes.sum() - size
+            rest = -rows.sum(axis=0) / left
+            yield (products - rows.T @ rows) / left - np.outer(rest, rest)
+
+    return np.array([effective_rank(spectrum) for spectrum in spectra_of(covariances())])
 
 
 def _pairs_left(slices: list[Double]) -> Double:
