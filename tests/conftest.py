@@ -12,6 +12,7 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import copy
+import gc
 import signal
 import threading
 from collections.abc import Callable
@@ -29,6 +30,13 @@ if TYPE_CHECKING:
 _IN_MAIN = threading.current_thread() is threading.main_thread()
 if _IN_MAIN and signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection_finish() -> None:
+    """Take what all modules hold out of the collections of garbage, of which each training makes a whole one."""
+    gc.collect()
+    gc.freeze()
+
 
 WORDS = (
     "a the cat dog sat ran on mat in park man woman plays guitar is not sleeping children eat red apple "

@@ -8,6 +8,7 @@ import re
 import sys
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -31,13 +32,8 @@ LIBRARIES = (
 
 def library_versions() -> dict[str, str]:
     """Versions of Python and of the libraries that decide weights and scores."""
-    versions = {"python": platform.python_version()}
-    for name in LIBRARIES:
-        try:
-            versions[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            continue
-    return versions
+    found = {"python": platform.python_version(), **{name: _version(name) for name in LIBRARIES}}
+    return {name: version for name, version in found.items() if version is not None}
 
 
 def environment(seconds: Mapping[str, float], command: Sequence[str] | None = None) -> Environment:
@@ -79,6 +75,14 @@ def hardware() -> dict[str, Any]:
 def cores() -> int:
     """How many cores this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+@cache  # a record is made at every look at the dev queries, and each version is in a file
+def _version(name: str) -> str | None:
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return None
 
 
 def _processor() -> str:
