@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import multiprocessing
 from pathlib import Path
 
 import pytest
@@ -17,9 +18,12 @@ def several_processes(
 ) -> dict[int, dict[str, torch.Tensor]]:
     """Losses and gradients of every case on two and on three gloo processes."""
     found = {}
+    multiprocessing.set_forkserver_preload([ddp.__name__])  # imported once, which takes longer than the losses
     for world in (2, 3):
         output = tmp_path_factory.mktemp("ddp")
-        torch.multiprocessing.spawn(ddp.run, args=(world, tiny_bert, output), nprocs=world)
+        torch.multiprocessing.start_processes(
+            ddp.run, args=(world, tiny_bert, output), nprocs=world, start_method="forkserver"
+        )
         found[world] = load_file(output / "results.safetensors")
     return found
 
