@@ -19,6 +19,7 @@ _FASTER = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_enable_worker_prestart": "0",
     "RAY_prestart_worker_first_driver": "0",
+    "RAY_worker_niceness": "0",  # the tests beside are not nice either
 }
 
 
@@ -37,7 +38,7 @@ class Nodes:
 
     def add(self) -> None:
         """Start one more node."""
-        self._cluster.add_node(wait=False, **_NODE)
+        self._cluster.add_node(**_NODE)
 
     def kill(self, node_id: str | None = None) -> str:
         """Kill a node, any but the head where none is named; gives its id."""

@@ -28,7 +28,7 @@ from tests.ray_nodes import Nodes, nodes_of
 
 @pytest.fixture(scope="module")
 def nodes() -> Iterator[Nodes]:
-    with nodes_of(3) as started:
+    with nodes_of(2) as started:
         yield started
 
 
@@ -51,6 +51,7 @@ def _held(folder: Path, threads: int) -> Callable[[int], int]:
 @pytest.mark.slow  # Ray takes up to two minutes to see that a node is gone
 def test_a_node_that_dies_counts_against_no_shard(nodes: Nodes, tmp_path: Path) -> None:
     said: list[str] = []
+    nodes.add()
 
     def say(line: str) -> None:
         said.append(line)
@@ -100,6 +101,7 @@ def test_the_bytes_stay_whatever_dies_at_random(nodes: Nodes, tmp_path: Path) ->
     draw = random.Random(0)
     texts = [f"{text}, again {number}" for number in range(8) for text in TEXTS]
     said: list[str] = []
+    nodes.add()
     deaths: Counter[str] = Counter()
 
     def kill(done: int) -> None:
