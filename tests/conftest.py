@@ -33,7 +33,7 @@ if _IN_MAIN and signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 
 def pytest_collection_finish() -> None:
-    """Take what all modules hold out of the collections of garbage, of which each training makes a whole one."""
+    """Spare the collections of garbage what all modules hold: each training makes a whole one."""
     gc.collect()
     gc.freeze()
 

@@ -37,32 +37,39 @@ class Choice(NamedTuple):
     trained: bool
 
 
-def choose(shipped: Record, whitened: Record | None, trained: Record | None) -> Choice:
+def choose(shipped: Record, whitened: Record | None, trained: Record | None, *, raw: bool = False) -> Choice:
     """Choose between the base as shipped, its whitening, and what training made of that.
 
     Training has seen such queries: every kind of them must gain. Whitening has seen documents alone: the mean
     over the kinds must gain. Where it does, training must gain on the mean over that, and lose on no kind.
+    This gain must be significant too, but for a raw transformer, which training alone makes a sentence encoder.
 
     Args:
         shipped: The base on the test queries.
         whitened: The whitened base, if there is one.
         trained: The trained weights, if any are better on the dev queries.
+        raw: Whether the base is a raw transformer.
     """
     whole = _compared(shipped, trained or whitened or shipped)
     gain = None if whitened is None else _compared(shipped, whitened)
     alone = gain if gain is not None and _better(gain.headline) else None
     start = None if alone is None else whitened
-    if trained is not None and not doubtful(whole) and (start is None or _goes_on(start, trained)):
+    if (
+        trained is not None
+        and not doubtful(whole)
+        and (start is None or _goes_on(start, trained, significantly=not raw))
+    ):
         return Choice(whole, helped=True, trained=True)
     if alone is not None:
         return Choice(alone, helped=True, trained=False)
     return Choice(whole, helped=False, trained=trained is not None)
 
 
-def _goes_on(start: Record, trained: Record) -> bool:
+def _goes_on(start: Record, trained: Record, *, significantly: bool) -> bool:
     """Whether training gains on the mean over the kinds, and loses on none."""
     found = _compared(start, trained)
-    return _better(found.headline) and all(one.size >= 0 for one in found.sets)
+    gains = _better(found.headline) if significantly else found.headline.size > 0
+    return gains and all(one.size >= 0 for one in found.sets)
 
 
 def _compared(first: Record, second: Record) -> Comparison:

@@ -33,7 +33,7 @@ from sentemb.errors import InputError
 from sentemb.evaluation.evaluator import STSEvaluator
 from sentemb.evaluation.retrieval.evaluate import evaluate_retrieval
 from sentemb.limits import refuse_above
-from sentemb.modules import load
+from sentemb.modules import is_finished_encoder, load
 from sentemb.modules.cards import public_name
 from sentemb.training.card import write_card
 from sentemb.training.encoder_session import EncoderSession
@@ -194,7 +194,7 @@ class AdaptSession(EncoderSession):
         blend(self.model, self.start_weights, trained, share)
         if share:
             after = ranks_of(self.model, self.parts.test, name="adapted")
-        choice = choose(before, whitened, after)
+        choice = choose(before, whitened, after, raw=not is_finished_encoder(self.config.base))
         if choice.helped and not choice.trained:
             share = 0.0
             blend(self.model, self.start_weights, trained, share)

@@ -105,3 +105,19 @@ def test_training_must_gain_on_every_kind_and_whitening_on_the_mean(
     told = trained if of_training else whitened
     expected = 100 * sum(told or (30, 30)) / 180
     assert found.comparison.headline.scores == pytest.approx((100 / 3, expected))
+
+
+@pytest.mark.parametrize(
+    ("whitened", "trained", "of_training"),
+    [
+        ((50, 50), (52, 52), True),  # more than whitening alone, which may be chance
+        ((50, 50), (49, 70), False),  # one kind loses
+        ((50, 50), (50, 50), False),
+        ((50, 50), (31, 70), False),  # one kind does not gain over the base
+    ],
+)
+def test_training_of_a_raw_transformer_need_not_be_significant_beyond_whitening(
+    whitened: tuple[int, int], trained: tuple[int, int], of_training: bool
+) -> None:
+    found = choose(SHIPPED, found_by("whitened", *whitened), found_by("trained", *trained), raw=True)
+    assert (found.helped, found.trained) == (True, of_training)
