@@ -42,7 +42,8 @@ def choose(shipped: Record, whitened: Record | None, trained: Record | None, *, 
 
     Training has seen such queries: every kind of them must gain. Whitening has seen documents alone: the mean
     over the kinds must gain. Where it does, training must gain on the mean over that, and lose on no kind.
-    This gain must be significant too, but for a raw transformer, which training alone makes a sentence encoder.
+    This gain must be significant too, but for a raw transformer: training alone makes that a sentence
+    encoder.
 
     Args:
         shipped: The base on the test queries.
