@@ -166,9 +166,10 @@ class EncoderSession(Session):
     def _fitting_length(self) -> int:
         longest = self.model.max_seq_length
         if longest is not None and self.config.max_length > longest:
-            logger.warning(
-                "max_length %d is more than the model takes; using %d", self.config.max_length, longest
-            )
+            if "max_length" in self.config.model_fields_set:  # nobody asked for a default
+                logger.warning(
+                    "max_length %d is more than the model takes; using %d", self.config.max_length, longest
+                )
             return int(longest)
         return self.config.max_length
 
