@@ -11,7 +11,7 @@ from sentence_transformers import SentenceTransformer
 
 from sentemb._compat import BaseEvaluator, Normalize
 from sentemb.data.own_documents import OwnDocument, split_documents
-from sentemb.data.pseudo_tasks import TITLE, pseudo_tasks
+from sentemb.data.pseudo_tasks import KINDS, QUOTE, TITLE, pseudo_tasks
 from sentemb.data.retrieval import RetrievalSet
 from sentemb.encoding import NonFiniteError, load_encoder
 from sentemb.encoding.encoder import Role, Vectors, normalised
@@ -34,7 +34,9 @@ class Parts(NamedTuple):
     Attributes:
         train: What pairs are drawn from.
         dev: Queries of each kind that choose the weights.
-        test: Queries of each kind for the verdict.
+        test: Queries of each kind for the verdict. The words of one kind, quotes, are still in their documents,
+            as some words of users' queries are: where they are not found better, what was learned is how
+            documents are built, not what they say.
     """
 
     train: list[OwnDocument]
@@ -59,7 +61,9 @@ def hold_out(documents: Sequence[OwnDocument], *, language: str, seed: int) -> P
     dev, test = ([held[number] for number in sorted(part)] for part in (order[:size], order[size:]))
     others = [train[number] for number in np.random.default_rng(seed).permutation(len(train))]
     parts = Parts(
-        train, _tasks(dev, others, *_DEV, language, seed), _tasks(test, others, *_TEST, language, seed)
+        train,
+        _tasks(dev, others, *_DEV, language, seed, KINDS),
+        _tasks(test, others, *_TEST, language, seed, (*KINDS, QUOTE)),
     )
     if not parts.dev or not parts.test:
         raise InputError(
@@ -86,6 +90,7 @@ def _tasks(
     most: int,
     language: str,
     seed: int,
+    kinds: Sequence[str],
 ) -> list[RetrievalSet]:
     """Queries cut out of held-out documents, which are searched among others."""
     beside = others[: max(0, most - len(held))]
@@ -96,7 +101,7 @@ def _tasks(
             documents=[*task.documents, *(_text(document, task.name) for document in beside)],
             document_ids=[*task.document_ids, *names],
         )
-        for task in pseudo_tasks(held, count=count, most=len(held), seed=seed, language=language)
+        for task in pseudo_tasks(held, count=count, most=len(held), seed=seed, language=language, kinds=kinds)
     ]
 
 
