@@ -34,9 +34,9 @@ class Parts(NamedTuple):
     Attributes:
         train: What pairs are drawn from.
         dev: Queries of each kind that choose the weights.
-        test: Queries of each kind for the verdict. The words of one kind, quotes, are still in their documents,
-            as some words of users' queries are: where they are not found better, what was learned is how
-            documents are built, not what they say.
+        test: Queries of each kind for the verdict. The words of one kind, quotes, are still in their
+            documents, as some words of users' queries are: where they are not found better, what was learned
+            is how documents are built, not what they say.
     """
 
     train: list[OwnDocument]

@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from sentemb.adaptation.held_out import hold_out
 from sentemb.adaptation.outcome import Adapted, choose, doubtful
+from sentemb.data.own_documents import OwnDocument
 from sentemb.data.retrieval import RetrievalSet
 from sentemb.encoding.nearest import Hits
 from sentemb.evaluation.comparison import Comparison, Difference
@@ -121,3 +123,12 @@ def test_training_of_a_raw_transformer_need_not_be_significant_beyond_whitening(
 ) -> None:
     found = choose(SHIPPED, found_by("whitened", *whitened), found_by("trained", *trained), raw=True)
     assert (found.helped, found.trained) == (True, of_training)
+
+
+def test_the_verdict_asks_quotes_too(documents: list[OwnDocument]) -> None:
+    parts = hold_out(documents, language="en", seed=1)
+    cut = ["pseudo-title", "pseudo-sentence", "pseudo-crop"]
+    assert [one.name for one in parts.dev] == cut
+    assert [one.name for one in parts.test] == [*cut, "pseudo-quote"]
+    quotes = parts.test[-1]
+    assert all(quotes.queries[query] in quotes.documents[row] for query, row, _ in quotes.judged)
