@@ -1,12 +1,13 @@
 """What objectives that need no pairs are worth for search in one's own documents, beside `sentemb adapt`.
 
-    python benchmarks/adapt_objectives.py --base all-MiniLM-L6-v2 --sets tldr cisi cacm scifact \
-        --cache vectors --output benchmarks/results/adapt_objectives.json
+    python benchmarks/adapt_objectives.py --base all-MiniLM-L6-v2 --sets cacm \
+        --ways whitening simcse sg-opt --cache vectors --output benchmarks/results/adapt_objectives.json
 
 Each starts from the base and learns from sentences of the set's documents: whitening (Su et al. 2021) and
 BERT-flow (Li et al. 2020) are fitted on their vectors, SimCSE (Gao et al. 2021) and SG-OPT (Kim et al. 2021)
 train with the papers' settings for as many steps as `sentemb adapt` does. All of them are compared with the
-base by NDCG@10 on the set's judged queries, encoder alone. What `--output` holds is not measured again.
+base by NDCG@10 on the set's judged queries, encoder alone. What `--output` holds is not measured again. The
+flow diverges on the vectors of some finished encoders.
 """
 
 from __future__ import annotations
