@@ -18,9 +18,8 @@ def several_processes(
 ) -> dict[int, dict[str, torch.Tensor]]:
     """Losses and gradients of every case on two and on three gloo processes."""
     found = {}
-    multiprocessing.set_forkserver_preload(
-        [ddp.__name__]
-    )  # imported once, which takes longer than the losses
+    # Imported once: that takes longer than the losses.
+    multiprocessing.set_forkserver_preload([ddp.__name__])
     for world in (2, 3):
         output = tmp_path_factory.mktemp("ddp")
         torch.multiprocessing.start_processes(
