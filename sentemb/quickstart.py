@@ -1,4 +1,4 @@
-"""The whole idea in minutes: a search that answers plain questions, an encoder before and after training."""
+"""The whole idea in minutes: a search adapted to its documents, an encoder before and after training."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from sentemb._files import write_text
+from sentemb.adaptation import Adapted, adapt
 from sentemb.data.bundled_text import bundled_pairs, bundled_pairs_file, bundled_sentences_file
 from sentemb.data.docstrings import stdlib_documents
+from sentemb.data.own_documents import OwnDocument
 from sentemb.encoding import TextEncoder, load_encoder
 from sentemb.evaluation import evaluate_pairs
 from sentemb.modules import Poolings
@@ -49,15 +51,17 @@ class Quickstart:
     """What a quickstart made.
 
     Args:
-        encoder: What encoded the documents of the search.
+        encoder: The bundled encoder, or the one that was asked for.
+        adapted: How its adaptation to the documents of the search ended.
         answers: What the searches found.
         scores: The table, before and after training.
         model: Folder of the trained encoder.
-        index: Folder of the index.
+        index: Folder of the index, of the adapted encoder where that is better.
         page: The page with all of it.
     """
 
     encoder: str
+    adapted: Adapted
     answers: Answers
     scores: tuple[Score, ...]
     model: Path
@@ -67,7 +71,8 @@ class Quickstart:
     def your_turn(self) -> tuple[str, ...]:
         """Commands for a file of one's own."""
         return (
-            f"sentemb index build YOUR-FILE.csv --text-column text --model {self.encoder} --output my-index",
+            f"sentemb adapt YOUR-FILE.csv --text-column text --base {self.encoder} --output my-encoder",
+            "sentemb index build YOUR-FILE.csv --text-column text --model my-encoder --output my-index",
             'sentemb index search my-index "your question" --mode hybrid',
         )
 
@@ -101,17 +106,21 @@ def run_quickstart(
     seed: int = 1,
     progress: ConsoleProgress | None = None,
 ) -> Quickstart:
-    """Index the standard library's documentation and ask it; train SG-OPT from a raw encoder, evaluate both.
+    """Adapt a search to the standard library's documentation; train SG-OPT from a raw encoder, evaluate both.
 
     The model has the weights that were best on the bundled pairs, of which its table is made too.
     """
     announce = (lambda text: None) if progress is None else progress.announce
-    announce("indexing the documentation of the standard library, and asking it")
+    announce("indexing the documentation of the standard library")
     documents = list(stdlib_documents())
     index = SearchIndex.build(documents, model)
-    name = index.manifest.encoder.name
-    answers = ask_everything(documents, {name: index}, hybrid=name)
-    index.save(output / "index")
+    announce(f"adapting {index.manifest.encoder.name} to it, without labels")
+    own = [OwnDocument(one.id, title="", text=one.text) for one in documents]
+    adapted = adapt(own, model, output / "adapted", seeds=(seed,), progress=progress)
+    better = SearchIndex.build(documents, output / "adapted") if adapted.helped else None
+    announce("asking questions")
+    answers = ask_everything(documents, index, adapted=better)
+    (better or index).save(output / "index")
 
     announce(f"evaluating {base} before training")
     poolings: tuple[Poolings, ...] = ("cls", "mean")
@@ -125,9 +134,11 @@ def run_quickstart(
     scores.append(Score("after SG-OPT", "cls", _spearman(trained)))
 
     announce("drawing")
-    made = Quickstart(model, answers, tuple(scores), trained, output / "index", output / "index.html")
+    made = Quickstart(
+        model, adapted, answers, tuple(scores), trained, output / "index", output / "index.html"
+    )
     page = Page("sentemb quickstart")
-    write_search(page, answers)
+    write_search(page, answers, adapted)
     write_training(page, base, trained, made.table(), seed=seed)
     page.heading("Now with your file")
     page.commands(*made.your_turn())

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from sentemb.data.bundled_text import bundled_pairs
+from sentemb.adaptation import Adapted
+from sentemb.data.bundled_text import bundled_pairs, bundled_uses
 from sentemb.encoding import load_encoder
 from sentemb.quickstart_search import DEV, METRICS, TEST, Answers
 from sentemb.report.curves import curve_figure
@@ -28,14 +29,17 @@ _MEANING = (
 )
 
 
-def write_search(page: Page, answers: Answers) -> None:
+def write_search(page: Page, answers: Answers, adapted: Adapted) -> None:
     """Add the sections on search."""
     page.heading("Plain questions to the standard library")
     page.text(answers.verdict(), style="verdict")
     page.text(
-        f"{answers.documents:,} functions, classes and modules of this Python; {len(answers.questions)} "
-        "questions in a user's words, written before any of them was asked."
+        f"{answers.documents:,} functions, classes and modules of this Python: what their documentation "
+        f"says first, and what {len(bundled_uses()):,} of them are used for; {len(answers.questions)} "
+        "questions in a user's words. Whoever wrote the uses had not seen the questions, and no sentence of "
+        "theirs shares more than half of its words with one."
     )
+    page.text(f"{adapted.base}, adapted to these documents without labels: {adapted.verdict()}.")
     page.charts(
         {
             f"{name} of each way to search": svg_of(

@@ -8,6 +8,9 @@ from string import ascii_lowercase
 
 import numpy as np
 import pytest
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.sentence_transformer.modules import StaticEmbedding
+from transformers import AutoTokenizer
 
 from sentemb.cli.main import run
 from sentemb.cli.quickstart import MARKER, _clear, _side_by_side
@@ -29,7 +32,19 @@ def interrupted(folder: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def made(tiny_bert: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def static(tiny_bert: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An encoder whose token vectors are random."""
+    tokenizer = AutoTokenizer.from_pretrained(tiny_bert).backend_tokenizer
+    weights = np.random.default_rng(0).normal(size=(tokenizer.get_vocab_size(), 16)).astype(np.float32)
+    folder = tmp_path_factory.mktemp("static") / "random"
+    SentenceTransformer(modules=[StaticEmbedding(tokenizer, embedding_weights=weights)]).save_pretrained(
+        str(folder), create_model_card=False
+    )
+    return folder
+
+
+@pytest.fixture(scope="module")
+def made(tiny_bert: Path, static: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A quickstart on one column of a table, in the place of an interrupted one."""
     folder = tmp_path_factory.mktemp("quickstart")
     rows = (f"{number},the cat sat on mat {number}\n,two birds fly {number}\n" for number in range(20))
@@ -37,7 +52,7 @@ def made(tiny_bert: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     interrupted(folder / "out")
     data = ("--data", str(folder / "mine.csv"), "--column", "text")
     output = ("--output", str(folder / "out"), "--overwrite")
-    assert quickstart("--base", str(tiny_bert), "--model", str(tiny_bert), *data, *output) == 0
+    assert quickstart("--base", str(tiny_bert), "--model", str(static), *data, *output) == 0
     return folder / "out"
 
 
@@ -63,7 +78,13 @@ def test_the_page_shows_table_curve_map_and_answers(made: Path) -> None:
 def test_every_way_to_search_has_its_column(made: Path) -> None:
     page = (made / "index.html").read_text(encoding="utf-8")
     first = page.partition("how do I sort a dictionary by value</h3>")[2].partition("</section>")[0]
-    assert re.findall("<h4>(.*?)</h4>", first)[::2] == ["keyword", "hybrid"]
+    assert re.findall("<h4>(.*?)</h4>", first) == ["keyword", "random", "hybrid", "adapted hybrid"]
+
+
+def test_the_index_searches_by_the_adapted_encoder(made: Path) -> None:
+    assert (made / "adapted" / "README.md").exists()
+    index = SearchIndex.load(made / "index")
+    assert Path(str(index.manifest.encoder.name)).name == "adapted"
 
 
 def test_hybrid_search_of_the_index_is_fitted_on_questions(made: Path) -> None:
@@ -76,7 +97,7 @@ def answers() -> Answers:
     """Documents of three modules, asked with an encoder that knows which letters a text has."""
     modules = {"shutil", "os", "os.path", "builtins", "threading", "random", "re", "json"}
     documents = [one for one in stdlib_documents() if one.metadata["module"] in modules]
-    return ask_everything(documents, {"letters": SearchIndex.build(documents, letters)}, hybrid="letters")
+    return ask_everything(documents, SearchIndex.build(documents, letters))
 
 
 def letters(texts: list[str]) -> np.ndarray:

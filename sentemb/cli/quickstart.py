@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 # Written first, so that nothing is ever removed from a folder that somebody else made.
 MARKER = ".sentemb-quickstart"
-MADE = ("model", "index", "index.html")
+MADE = ("model", "adapted", "index", "index.html")
 _QUESTIONS, _WIDTH = 3, 100
 
 
@@ -91,6 +91,7 @@ def _print(made: Quickstart) -> None:
     answers = made.answers
     typer.echo(f"{fill(answers.verdict(), _WIDTH)}\n")
     show(search_table(answers, splits=(TEST,)))
+    typer.echo(f"\n{fill(f'{made.adapted.base}, adapted without labels: {made.adapted.verdict()}', _WIDTH)}")
     for place, question in enumerate(answers.questions[:_QUESTIONS]):
         typer.echo(f"\n{question.text}")
         for line in _side_by_side(answers, place, question.answers):

@@ -1,4 +1,4 @@
-"""English sentences, graded pairs and questions that come with the package, for a first run without download.
+"""English text that comes with the package, for a first run without a download.
 
 Written for this project, under its licence. One annotator gave the scores: a smoke test, no benchmark.
 """
@@ -52,6 +52,11 @@ def bundled_questions() -> list[Question]:
     lines = (_FOLDER / "questions.jsonl").read_text(encoding="utf-8").splitlines()
     rows = map(json.loads, lines)
     return [Question(row["question"], tuple(row["answers"]), row["split"]) for row in rows]
+
+
+def bundled_uses() -> dict[str, str]:
+    """Qualified names of the standard library, and what people want when they use them, in plain words."""
+    return {row.values["name"]: row.values["uses"] for row in read_file(_FOLDER / "uses.tsv")}
 
 
 def bundled_pairs_file() -> Path:

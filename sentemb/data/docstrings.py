@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+from sentemb.data.bundled_text import bundled_uses
+
 Kind = Literal["module", "class", "function", "method"]
 _Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
@@ -54,14 +56,15 @@ _Found = tuple[str, str, Kind, str]
 def stdlib_documents() -> Iterator[LibraryDocument]:
     """What the running Python's standard library says of itself, about five thousand documents.
 
-    A document is a qualified name in words, the first sentence of its documentation, and that of its module,
-    which says what it is all about. Modules written in C are imported, from a list of those whose import has
-    no visible effect; all others are parsed only. Private names and tests are left out; of repeated
-    documentation the first is kept.
+    A document is a qualified name in words, the first sentence of its documentation, that of its module,
+    which says what it is all about, and what people use it for, where the package has that. Modules written
+    in C are imported, from a list of those whose import has no visible effect; all others are parsed only.
+    Private names and tests are left out; of repeated documentation the first is kept.
     """
     identifiers: set[str] = set()
     texts: set[tuple[str, str, str]] = set()
     about: dict[str, str] = {}
+    uses = bundled_uses()
     for module, path, kind, documentation in _everything():
         text = clean_documentation(documentation)
         identifier = path if module == "builtins" and path else ".".join(filter(None, (module, path)))
@@ -75,8 +78,15 @@ def stdlib_documents() -> Iterator[LibraryDocument]:
             about[module] = text
         whole = f"{name_in_words(identifier)}: {text}"
         if identifier.startswith(f"{module}.") and module in about:
-            whole = f"{whole if whole.endswith('.') else f'{whole}.'} {about[module]}"
+            whole = f"{_ended(whole)} {about[module]}"
+        if identifier in uses:
+            whole = f"{_ended(whole)} {uses[identifier]}"
         yield LibraryDocument(identifier, whole, {"module": module, "kind": kind})
+
+
+def _ended(text: str) -> str:
+    """A text to which another can be added."""
+    return text if text.endswith(".") else f"{text}."
 
 
 def name_in_words(name: str) -> str:

@@ -16,6 +16,7 @@ from sentemb.data.bundled_text import (
     bundled_questions,
     bundled_sentences,
     bundled_sentences_file,
+    bundled_uses,
 )
 from sentemb.data.docstrings import stdlib_documents
 
@@ -121,3 +122,19 @@ def test_questions_are_in_halves_and_nearly_all_can_be_answered() -> None:
     answered = [one for one in questions if known & {*one.answers}]
     assert len(answered) >= 117, "documents have changed, or this Python is another one"
     assert len({name.partition(".")[0] for one in answered for name in one.answers}) > 60
+
+
+def test_uses_are_sentences_that_no_question_repeats() -> None:
+    questions = [set(folded(one.text).split()) for one in bundled_questions()]
+    uses = bundled_uses()
+    assert len(uses) > 1000
+    for text in uses.values():
+        assert text == " ".join(text.split())
+        for sentence in sentences_in(text):
+            assert sentence[-1] in ".?!", sentence
+            words = set(folded(sentence).split())
+            assert max(len(words & asked) / len(words | asked) for asked in questions) <= 0.5, sentence
+
+
+def sentences_in(text: str) -> list[str]:
+    return re.split(r"(?<=[.?!]) (?=[A-Z0-9$])", text)
