@@ -41,7 +41,7 @@ from sentemb.evaluation.environment import hardware, library_versions
 from sentemb.evaluation.retrieval import DenseSearcher, HybridSearcher, KeywordSearcher, Searcher
 from sentemb.evaluation.retrieval.evaluate import evaluate_retrieval
 from sentemb.evaluation.retrieval.ranking import Hits
-from sentemb.evaluation.systems import System, system_of
+from sentemb.evaluation.systems import System
 from sentemb.modules import load
 
 FAR = 5.0
@@ -180,8 +180,7 @@ def measure(name: str, arguments: argparse.Namespace, given: Sequence[TextEncode
     questions = cut_from(data.source, count=arguments.queries, most=arguments.documents, seed=arguments.seed)
     asked: list[System] = []
     for one in systems:
-        record = questions.answers(one)
-        asked.append(replace(system_of([record], record.model, measure="ndcg@10"), name=one.name))
+        asked.append(questions.system(questions.answers(one), one.name))
     return compare(rank(asked, draws=2000, seed=arguments.seed), truth)
 
 

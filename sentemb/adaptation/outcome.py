@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from sentemb.data.retrieval import RetrievalSet
 from sentemb.evaluation.comparison import Comparison, Difference, compare
 from sentemb.evaluation.schema import Record
-from sentemb.evaluation.systems import system_of
+from sentemb.evaluation.systems import system_of, with_units
 
 
 def doubtful(comparison: Comparison) -> list[Difference]:
@@ -37,7 +39,14 @@ class Choice(NamedTuple):
     trained: bool
 
 
-def choose(shipped: Record, whitened: Record | None, trained: Record | None, *, raw: bool = False) -> Choice:
+def choose(
+    shipped: Record,
+    whitened: Record | None,
+    trained: Record | None,
+    tasks: Sequence[RetrievalSet],
+    *,
+    raw: bool = False,
+) -> Choice:
     """Choose between the base as shipped, its whitening, and what training made of that.
 
     Training has seen such queries: every kind of them must gain. Whitening has seen documents alone: the mean
@@ -49,16 +58,17 @@ def choose(shipped: Record, whitened: Record | None, trained: Record | None, *, 
         shipped: The base on the test queries.
         whitened: The whitened base, if there is one.
         trained: The trained weights, if any are better on the dev queries.
+        tasks: The test queries, of which several may be about one document.
         raw: Whether the base is a raw transformer.
     """
-    whole = _compared(shipped, trained or whitened or shipped)
-    gain = None if whitened is None else _compared(shipped, whitened)
+    whole = _compared(shipped, trained or whitened or shipped, tasks)
+    gain = None if whitened is None else _compared(shipped, whitened, tasks)
     alone = gain if gain is not None and _better(gain.headline) else None
     start = None if alone is None else whitened
     if (
         trained is not None
         and not doubtful(whole)
-        and (start is None or _goes_on(start, trained, significantly=not raw))
+        and (start is None or _goes_on(start, trained, tasks, significantly=not raw))
     ):
         return Choice(whole, helped=True, trained=True)
     if alone is not None:
@@ -66,17 +76,17 @@ def choose(shipped: Record, whitened: Record | None, trained: Record | None, *, 
     return Choice(whole, helped=False, trained=trained is not None)
 
 
-def _goes_on(start: Record, trained: Record, *, significantly: bool) -> bool:
+def _goes_on(start: Record, trained: Record, tasks: Sequence[RetrievalSet], *, significantly: bool) -> bool:
     """Whether training gains on the mean over the kinds, and loses on none."""
-    found = _compared(start, trained)
+    found = _compared(start, trained, tasks)
     gains = _better(found.headline) if significantly else found.headline.size > 0
     return gains and all(one.size >= 0 for one in found.sets)
 
 
-def _compared(first: Record, second: Record) -> Comparison:
+def _compared(first: Record, second: Record, tasks: Sequence[RetrievalSet]) -> Comparison:
     named = {"base": first, "adapted": second}
     systems = (system_of([one.model_copy(update={"model": name})], name) for name, one in named.items())
-    return compare(*systems)
+    return compare(*(with_units(system, tasks) for system in systems))
 
 
 @dataclass(frozen=True)

@@ -194,7 +194,9 @@ class AdaptSession(EncoderSession):
         blend(self.model, self.start_weights, trained, share)
         if share:
             after = ranks_of(self.model, self.parts.test, name="adapted")
-        choice = choose(before, whitened, after, raw=not is_finished_encoder(self.config.base))
+        choice = choose(
+            before, whitened, after, self.parts.test, raw=not is_finished_encoder(self.config.base)
+        )
         if choice.helped and not choice.trained:
             share = 0.0
             blend(self.model, self.start_weights, trained, share)

@@ -1,6 +1,7 @@
 """Scores of many resamples, and of many exchanges, of the same items, for many runs at once.
 
-The draws depend on the number of items and the generator alone, so all systems of a comparison share them. A
+The draws depend on the number of items and the generator alone, so all systems of a comparison share them.
+Where items are about something that other sets ask about too, this is drawn, and its items come with it. A
 resample is written as how often each item is drawn. Then no resample needs sorting: with the items in the
 order of a run's predictions, the rank of an item follows from the number of draws below it, and Spearman's
 correlation from sums over the groups of equal gold values. All these sums are of whole numbers, and exact.
@@ -9,6 +10,7 @@ correlation from sums over the groups of equal gold values. All these sums are o
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +26,20 @@ Pairs = Sequence[tuple[Integers, Integers]]
 """For each comparison the rows of the runs that stand against each other."""
 
 CORRELATIONS = ("spearman", "pearson")
+
+
+class Units(NamedTuple):
+    """What the items of several sets are about, such as the documents that queries were cut from.
+
+    Attributes:
+        of: The number of each item's, shape (n,).
+        total: How many there are in all of the sets.
+    """
+
+    of: Integers
+    total: int
+
+
 # Numbers of a block of draws: 16 MiB of float64. The draws depend on it.
 _BLOCK = 1 << 21
 # Resamples that are ranked at once: a block stays in the processor's cache.
@@ -38,8 +54,9 @@ def bootstrap(
     draws: int,
     generator: np.random.Generator,
     classes: int = 0,
+    units: Units | None = None,
 ) -> Double:
-    """The score of every run on resamples of the items."""
+    """The score of every run on resamples of the items, or of their units."""
     if (items := _item_scores(metric, predictions, gold)) is not None:
         score = _Means(items).scores
     elif metric == "spearman":
@@ -48,7 +65,9 @@ def bootstrap(
         score = _Moments(predictions, gold).scores
     else:
         score = _Confusions(metric, predictions, gold, classes).resampled
-    return np.concatenate([score(counts) for counts in resamples(len(gold), draws, generator)], axis=1)
+    drawn = resamples(len(gold) if units is None else units.total, draws, generator)
+    blocks = drawn if units is None else (counts[units.of] for counts in drawn)
+    return np.concatenate([score(counts) for counts in blocks], axis=1)
 
 
 def exchange(
@@ -60,6 +79,7 @@ def exchange(
     draws: int,
     generator: np.random.Generator,
     classes: int = 0,
+    units: Units | None = None,
 ) -> tuple[Double, Double]:
     """Differences of mean scores, and what they become when items are exchanged between two systems.
 
@@ -75,10 +95,11 @@ def exchange(
     else:
         differences = _ExchangedClasses(_Confusions(metric, predictions, gold, classes), pairs)
     found = []
-    for size in _sizes(len(gold), draws):
-        drawn = generator.integers(0, 2, size=(size, len(gold)), dtype=np.int8)
+    count = len(gold) if units is None else units.total
+    for size in _sizes(count, draws):
+        drawn = generator.integers(0, 2, size=(size, count), dtype=np.int8)
         signs = 2 * drawn.astype(np.float64) - 1
-        found.append(differences.exchanged(signs))
+        found.append(differences.exchanged(signs if units is None else signs[:, units.of]))
     return differences.observed, np.concatenate(found, axis=1)
 
 
@@ -194,7 +215,8 @@ class _Means:
         self.items = items  # what each item scores in each run, shape (runs, n)
 
     def scores(self, counts: Integers) -> Double:
-        return np.asarray(self.items @ counts.astype(np.float64) / len(counts))
+        drawn = counts.astype(np.float64)
+        return np.asarray(self.items @ drawn / drawn.sum(axis=0))  # of units not each has an item here
 
 
 class _Confusions:

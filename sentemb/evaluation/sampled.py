@@ -45,14 +45,14 @@ def sample_sets(
     progress: Callable[[int, int], None] | None,
 ) -> dict[int, list[SampledSet]]:
     """The sets of each comparison that is wanted, by the index of the other system."""
-    # A set's draws depend on its place among the sets that both systems have.
+    # A set's draws depend on its place among the sets that both systems have, but where it shares units.
     jobs: dict[tuple[int, str], list[int]] = {}
     for index, names in wanted.items():
         for place, name in enumerate(names):
             jobs.setdefault((place, name), []).append(index)
     parts: dict[int, list[SampledSet]] = {index: [] for index in wanted}
     for done, ((place, name), indexes) in enumerate(sorted(jobs.items()), start=1):
-        generator = np.random.default_rng((seed, place))
+        generator = generator_of(first.sets[name], seed, place)
         some = [others[index] for index in indexes]
         found = _sample(name, first, some, draws, generator, intervals=intervals)
         for index, part in zip(indexes, found, strict=True):
@@ -60,6 +60,11 @@ def sample_sets(
         if progress is not None:
             progress(done, len(jobs))
     return parts
+
+
+def generator_of(one: SetRuns, seed: int, place: int) -> np.random.Generator:
+    """Draws for a set: its own, or the same for all that share units."""
+    return np.random.default_rng((seed, place if one.units is None else 0))
 
 
 def _sample(
@@ -74,17 +79,26 @@ def _sample(
     """Draw once for all systems on one set."""
     systems = [first, *others]
     sets = [system.sets[name] for system in systems]
-    gold, classes = sets[0].gold, sets[0].classes
+    gold, classes, units = sets[0].gold, sets[0].classes, sets[0].units
     predictions = np.concatenate([one.predictions for one in sets])
     ends = np.cumsum([len(one.predictions) for one in sets])
     rows = [np.arange(end - len(one.predictions), end) for end, one in zip(ends, sets, strict=True)]
     resampled = np.empty((len(systems), 0))
     if intervals:
-        drawn = bootstrap(first.measure, predictions, gold, draws=draws, generator=generator, classes=classes)
+        drawn = bootstrap(
+            first.measure, predictions, gold, draws=draws, generator=generator, classes=classes, units=units
+        )
         resampled = np.stack([drawn[some].mean(axis=0) for some in rows])
     pairs = [_paired(own, rows[0]) for own in rows[1:]]
     observed, exchanged = exchange(
-        first.measure, predictions, gold, pairs, draws=draws, generator=generator, classes=classes
+        first.measure,
+        predictions,
+        gold,
+        pairs,
+        draws=draws,
+        generator=generator,
+        classes=classes,
+        units=units,
     )
     scores = [_scores(system, name) for system in systems]
     parts = []

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
+from sentemb.data.retrieval import RetrievalSet
 from sentemb.errors import InputError
 from sentemb.evaluation.naming import check_once, seed_of, slug, without_seed
 from sentemb.evaluation.record import load_predictions, load_records
+from sentemb.evaluation.resampling import Units
 from sentemb.evaluation.retrieval.metrics import query_scores
 from sentemb.evaluation.schema import Record
 from sentemb.evaluation.significance import Seed
@@ -28,6 +30,7 @@ class SetRuns:
     predictions: npt.NDArray[np.float64]
     content: str  # what must agree for two systems to be comparable: a checksum of the items
     classes: int = 0  # number of classes, where it is known
+    units: Units | None = None  # of queries, where those of other sets are about the same
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,6 +89,24 @@ def system_of(records: Sequence[Record], name: str, *, measure: str | None = Non
             "evaluate all of its seeds on the same",
         )
     return System(system, metric, tuple(map(_seed_of, chosen)), sets)
+
+
+def with_units(system: System, sets: Sequence[RetrievalSet]) -> System:
+    """A system whose sets of queries are about the same documents: queries of one id in several of them.
+
+    Then these documents are what is drawn, not the queries of each set as if they had nothing to do with each
+    other, which would make the average look surer than it is.
+    """
+    numbers: dict[str, int] = {}
+    for data in sets:
+        for one in data.query_ids:
+            numbers.setdefault(one, len(numbers))
+    units = {
+        data.name: Units(np.array([numbers[one] for one in data.query_ids]), len(numbers)) for data in sets
+    }
+    return replace(
+        system, sets={name: replace(one, units=units.get(name)) for name, one in system.sets.items()}
+    )
 
 
 def select_records(

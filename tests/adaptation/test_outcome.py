@@ -70,9 +70,12 @@ def queries(name: str) -> RetrievalSet:
     return RetrievalSet(name, "test", names, names, names[:90], names[:90], judged)
 
 
+TASKS = [queries("title"), queries("sentence")]
+
+
 def found_by(name: str, title: int, sentence: int) -> Record:
     finder = Finder(name, title=title, sentence=sentence)
-    return evaluate_retrieval(finder, [queries("title"), queries("sentence")])
+    return evaluate_retrieval(finder, TASKS)
 
 
 SHIPPED = found_by("shipped", 30, 30)
@@ -102,6 +105,7 @@ def test_training_must_gain_on_every_kind_and_whitening_on_the_mean(
         SHIPPED,
         None if whitened is None else found_by("whitened", *whitened),
         None if trained is None else found_by("trained", *trained),
+        TASKS,
     )
     assert (found.helped, found.trained) == (helped, of_training)
     told = trained if of_training else whitened
@@ -121,7 +125,7 @@ def test_training_must_gain_on_every_kind_and_whitening_on_the_mean(
 def test_training_of_a_raw_transformer_need_not_be_significant_beyond_whitening(
     whitened: tuple[int, int], trained: tuple[int, int], of_training: bool
 ) -> None:
-    found = choose(SHIPPED, found_by("whitened", *whitened), found_by("trained", *trained), raw=True)
+    found = choose(SHIPPED, found_by("whitened", *whitened), found_by("trained", *trained), TASKS, raw=True)
     assert (found.helped, found.trained) == (True, of_training)
 
 

@@ -13,6 +13,7 @@ from sentemb.evaluation.choosing.trust import Trust
 from sentemb.evaluation.schema import DataSet, Environment
 
 _MEASURES = {"ndcg@10": "NDCG@10", "spearman": "Spearman x 100"}
+_FASTER = 1.05  # times; by less, speeds differ from one measurement to the next
 
 
 @dataclass(frozen=True)
@@ -78,10 +79,13 @@ class Choice:
         if not equal:
             return f"take {best.name}: {self._beats(self.candidates[1])}"
         named = ", ".join(one.name for one in equal)
+        own = best.cost.texts_per_second
+        if own is None:
+            return f"take {best.name}: {named} cannot be told apart from it"
         fast = max([best, *equal], key=lambda one: one.cost.texts_per_second or 0.0)
-        if fast is best:
-            return f"take {best.name}: {named} cannot be told apart from it, and it is the fastest of them"
-        ratio = (fast.cost.texts_per_second or 0.0) / (best.cost.texts_per_second or 1.0)
+        ratio = (fast.cost.texts_per_second or 0.0) / own
+        if ratio < _FASTER:
+            return f"take {best.name}: {named} cannot be told apart from it, and none of them is faster"
         times = f"{ratio:.0f} times as fast" if ratio >= 2 else f"{100 * (ratio - 1):.0f} % faster"
         return (
             f"take {best.name}, which scores highest, or {fast.name}, which is {times}: "

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -22,12 +21,10 @@ from sentemb.evaluation.choosing.ranking import rank
 from sentemb.evaluation.choosing.trust import measured_trust
 from sentemb.evaluation.comparison import DRAWS
 from sentemb.evaluation.environment import environment
-from sentemb.evaluation.retrieval.evaluate import as_searcher
 from sentemb.evaluation.retrieval.named import is_run, searcher_of
-from sentemb.evaluation.retrieval.searchers import Searcher
+from sentemb.evaluation.retrieval.searchers import DenseSearcher, Searcher
 from sentemb.evaluation.runner.run import shared_vectors
 from sentemb.evaluation.schema import Record
-from sentemb.evaluation.systems import system_of
 
 QUERIES = 300
 """Queries of each kind that are cut from the documents."""
@@ -102,8 +99,9 @@ def choose(
     with ExitStack() as stack:
 
         @cache
-        def shared(model: str) -> TextEncoder:
-            encoder: TextEncoder = stack.enter_context(shared_vectors(load(model), None))
+        def shared(model: Any) -> TextEncoder:
+            loaded = load(model) if isinstance(model, str) else load_encoder(model)
+            encoder: TextEncoder = stack.enter_context(shared_vectors(loaded, None))
             return encoder
 
         searchers = _searchers(models, shared, questions)
@@ -113,13 +111,13 @@ def choose(
             records[name] = questions.answers(searcher)
         tell("timing", len(searchers), len(searchers))
         costs = costs_of(searchers, questions.texts, questions.language)
-    systems = [
-        replace(system_of([record], record.model, measure=questions.measure), name=name)
-        for name, record in records.items()
-    ]
+    systems = [questions.system(record, name) for name, record in records.items()]
     ranking = rank(systems, draws=draws, confidence=confidence, seed=seed, progress=tell)
     found = find_leaks(questions.own, leaks, data_dir=data_dir, progress=tell) if leaks else None
-    given = dict(zip(searchers, map(_called, models), strict=True))
+    given = {
+        name: str(model) if isinstance(model, (str, Path)) else name
+        for name, model in zip(searchers, models, strict=True)
+    }
     return Choice(
         basis=questions.basis,
         measure=questions.measure,
@@ -145,7 +143,7 @@ def choose(
 
 
 def _searchers(
-    models: Sequence[Any], load: Callable[[str], TextEncoder], questions: Questions
+    models: Sequence[Any], load: Callable[[Any], TextEncoder], questions: Questions
 ) -> dict[str, Searcher]:
     """The systems by their names."""
     found: dict[str, Searcher] = {}
@@ -155,12 +153,14 @@ def _searchers(
             raise InputError(
                 f"{model} is a saved run, which answers other queries", "name encoders, bm25, hybrids"
             )
-        searcher = searcher_of(str(model), load) if named else as_searcher(model)
+        searcher: Searcher = (
+            searcher_of(str(model), load)
+            if named
+            else model
+            if hasattr(model, "search")
+            else DenseSearcher(load(model))
+        )
         if searcher.name in found:
             raise InputError(f"two systems are called {searcher.name}", "rename the folder of one")
         found[searcher.name] = searcher
     return found
-
-
-def _called(model: Any) -> str:
-    return str(model) if isinstance(model, (str, Path)) else str(model.name)

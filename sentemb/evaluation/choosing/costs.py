@@ -12,7 +12,7 @@ from sentemb.encoding import TextEncoder, for_role
 from sentemb.encoding.cache import CachedEncoder
 from sentemb.encoding.sentence import SentenceEncoder
 from sentemb.evaluation.retrieval.hybrid import HybridSearcher
-from sentemb.evaluation.retrieval.searchers import DenseSearcher, Searcher
+from sentemb.evaluation.retrieval.searchers import DenseSearcher, KeywordSearcher, Searcher
 from sentemb.evaluation.timing import time_in_turns
 
 TEXTS = 100
@@ -25,7 +25,8 @@ class Cost:
     """What a system costs.
 
     Attributes:
-        texts_per_second: Documents that it reads in a second on this machine; None of saved runs.
+        texts_per_second: Documents that it reads in a second on this machine; None of a searcher of the
+            caller's, which does not tell how it reads them.
         megabytes: The size of the model's weights in memory; None where it has none.
         dimension: The length of a vector; None where there is none.
     """
@@ -38,10 +39,12 @@ class Cost:
 def costs_of(searchers: Mapping[str, Searcher], texts: Sequence[str], language: str) -> dict[str, Cost]:
     """Measure systems in turns, so that what else the machine does falls on all of them."""
     some = list(dict.fromkeys(texts))[:TEXTS]
-    actions = {name: _Read(searcher, some, language) for name, searcher in searchers.items()}
+    reads = {name: _Read(searcher, some, language) for name, searcher in searchers.items()}
+    actions = {name: read for name, read in reads.items() if read.encoder is not None or read.words}
     seconds = time_in_turns(actions, rounds=_ROUNDS, warm_up=1)
+    speeds = {name: len(some) / max(median(taken), 1e-9) for name, taken in seconds.items()}
     return {
-        name: Cost(len(some) / max(median(seconds[name]), 1e-9), _megabytes(searcher), searcher.dimension)
+        name: Cost(speeds.get(name), _megabytes(searcher), searcher.dimension)
         for name, searcher in searchers.items()
     }
 
@@ -51,7 +54,7 @@ class _Read:
 
     def __init__(self, searcher: Searcher, texts: Sequence[str], language: str) -> None:
         self.encoder = _encoder(searcher)
-        self.words = self.encoder is None or isinstance(searcher, HybridSearcher)
+        self.words = isinstance(searcher, (KeywordSearcher, HybridSearcher))
         self.texts, self.language = texts, language
 
     def __call__(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -16,6 +17,7 @@ from sentemb.evaluation.retrieval.evaluate import evaluate_retrieval
 from sentemb.evaluation.retrieval.searchers import DenseSearcher, Searcher
 from sentemb.evaluation.schema import Record
 from sentemb.evaluation.sts import evaluate_pairs, load_sets
+from sentemb.evaluation.systems import System, system_of, with_units
 
 Basis = Literal["documents", "judged", "pairs"]
 
@@ -53,6 +55,11 @@ class Questions(NamedTuple):
                 f"{searcher.name} gives no similarity of two texts", "compare encoders by pairs, nothing else"
             )
         return evaluate_pairs(searcher.encoder, self.pairs)
+
+    def system(self, record: Record, name: str) -> System:
+        """A system by its record; queries of several kinds may be cut from the same documents."""
+        system = replace(system_of([record], record.model, measure=self.measure), name=name)
+        return with_units(system, self.sets) if self.basis == "documents" else system
 
 
 def cut_from(

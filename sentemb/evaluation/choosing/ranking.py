@@ -11,6 +11,7 @@ import numpy as np
 from sentemb.evaluation.comparison import DRAWS, Comparison, Difference, compare_all
 from sentemb.evaluation.measures import measure
 from sentemb.evaluation.resampling import bootstrap
+from sentemb.evaluation.sampled import generator_of
 from sentemb.evaluation.significance import LEVEL, holm
 from sentemb.evaluation.systems import System
 
@@ -50,7 +51,7 @@ class Ranking:
     Attributes:
         names: The best first.
         scores: The mean of each over the sets, x 100.
-        intervals: Of these scores, by the bootstrap over the items of each set.
+        intervals: Of these scores, by the bootstrap over the items of each set, or over their units.
         sets: The scores on each set, by system and set.
         places: From 1; systems that cannot be told apart from the first of a place share it.
         pairs: Each two of them, the better first.
@@ -145,8 +146,12 @@ def _intervals(
     parts = []
     for number, (name, one) in enumerate(systems[0].sets.items()):
         predictions = np.concatenate([system.sets[name].predictions[:1] for system in systems])
-        generator = np.random.default_rng((seed, number))
-        parts.append(bootstrap(systems[0].measure, predictions, one.gold, draws=draws, generator=generator))
+        generator = generator_of(one, seed, number)
+        parts.append(
+            bootstrap(
+                systems[0].measure, predictions, one.gold, draws=draws, generator=generator, units=one.units
+            )
+        )
     means = 100 * np.mean(parts, axis=0)  # (systems, draws)
     ends = np.nanquantile(means, [(1 - confidence) / 2, (1 + confidence) / 2], axis=1)
     return {system.name: (float(low), float(high)) for system, low, high in zip(systems, *ends, strict=True)}

@@ -3,17 +3,21 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+from sentence_transformers import SentenceTransformer
 
 from sentemb.encoding.encoder import Vectors
 from sentemb.errors import InputError
 from sentemb.evaluation.choosing import choose
+from sentemb.evaluation.choosing.costs import Cost
 from sentemb.evaluation.choosing.trust import measured_trust
-from sentemb.evaluation.retrieval import evaluate_retrieval
+from sentemb.evaluation.retrieval import KeywordSearcher, evaluate_retrieval
 from sentemb.evaluation.sts import evaluate_pairs, load_sets
 from tests.evaluation.retrieval.conftest import make_set
 
@@ -122,3 +126,60 @@ def test_two_systems_of_one_name_and_saved_runs_are_refused(documents: list[str]
         choose(["bm25", "bm25"], documents)
     with pytest.raises(InputError, match=r"run\.trec is a saved run"):
         choose(["run.trec"], documents)
+
+
+class Counting(Bag):
+    """Remembers which texts it has encoded."""
+
+    def __init__(self, name: str, share: float) -> None:
+        super().__init__(name, share)
+        self.encoded: list[str] = []
+
+    def encode(self, texts: Sequence[str], *, progress: bool = False) -> Vectors:
+        self.encoded += texts
+        return super().encode(texts, progress=progress)
+
+
+def test_an_encoder_that_is_handed_over_encodes_each_text_once(documents: list[str]) -> None:
+    counting = Counting("counting", 1.0)
+    choose([counting, "bm25"], documents, leaks=(), draws=200)
+    timed = 4 * len(documents)
+    assert len(counting.encoded) == len({*counting.encoded}) + timed
+
+
+def test_models_functions_and_searchers_can_be_handed_over(
+    documents: list[str], tiny_encoder: SentenceTransformer
+) -> None:
+    def lengths(texts: list[str]) -> np.ndarray:
+        return np.array([[1.0, len(text)] for text in texts])
+
+    own = SimpleNamespace(
+        name="own", fingerprint="own", dimension=None, search=KeywordSearcher().search, describe=dict
+    )
+    choice = choose([tiny_encoder, lengths, own, "bm25"], documents, leaks=(), draws=200)
+    by_name = {one.name: one for one in choice.candidates}
+    assert len(by_name) == 4 and by_name["own"].score == by_name["bm25"].score
+    assert by_name["own"].cost.texts_per_second is None and by_name["bm25"].cost.texts_per_second
+    assert all(one.given for one in choice.candidates)
+
+
+@pytest.mark.parametrize(
+    ("speeds", "said"),
+    [
+        ((100.0, 102.0), "take a: b cannot be told apart from it, and none of them is faster"),
+        ((100.0, 130.0), "or b, which is 30 % faster"),
+        ((100.0, 400.0), "or b, which is 4 times as fast"),
+        ((None, 400.0), "take a: b cannot be told apart from it"),
+        ((100.0, None), "and none of them is faster"),
+    ],
+)
+def test_a_speed_is_recommended_where_it_is_known_and_higher(
+    documents: list[str], speeds: tuple[float | None, float | None], said: str
+) -> None:
+    choice = choose(["bm25", Bag("bag", 1.0)], documents, leaks=(), draws=200)
+    candidates = tuple(
+        replace(one, name=name, place=1, cost=Cost(speed, None, None))
+        for one, name, speed in zip(choice.candidates, "ab", speeds, strict=True)
+    )
+    verdict = replace(choice, candidates=candidates).verdict()
+    assert verdict == said if said.endswith("from it") else said in verdict

@@ -3,8 +3,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sentemb.evaluation.choosing.ranking import rank
-from sentemb.evaluation.systems import SetRuns, System
+from sentemb.data.retrieval import RetrievalSet
+from sentemb.evaluation.choosing.ranking import Ranking, rank
+from sentemb.evaluation.systems import SetRuns, System, with_units
+
+NONE = np.empty((0, 3), dtype=np.int64)
 
 
 def system(name: str, **sets: np.ndarray) -> System:
@@ -35,6 +38,45 @@ def test_places_scores_and_intervals() -> None:
     assert top - bottom == pytest.approx(2 * 1.96 * 100 * low.std() / 400**0.5, rel=0.15)
     assert not found.pair("first", "near").real and found.pair("low", "near").real
     assert [pair.worse for pair in found.pairs if pair.better == found.names[0]] == [*found.names[1:]]
+
+
+def test_kinds_that_ask_for_the_same_documents_tell_no_more_than_one() -> None:
+    some, more = scores(0.5, 0), scores(0.5, 1)
+    worse = some - np.random.default_rng(2).normal(0.02, 0.15, 200)
+    names = [str(number) for number in range(200)]
+    tasks = [RetrievalSet(one, "cut", names, names, names, names, NONE) for one in "ab"]
+    alone = rank([system("some", a=some), system("worse", a=worse)])
+    apart = rank([system("some", a=some, b=some), system("worse", a=worse, b=worse)])
+    pairs = [system("some", a=some, b=some), system("worse", a=worse, b=worse)]
+    shared = rank([with_units(one, tasks) for one in pairs])
+    assert width(shared) == pytest.approx(width(alone)) and width(apart) < 0.8 * width(alone)
+    own, both, kept = (one.pair("some", "worse").difference for one in (alone, apart, shared))
+    assert kept.p == pytest.approx(own.p) and both.p < kept.p
+    assert kept.interval == pytest.approx(own.interval)
+    # What two kinds say of a document apart from each other is worth two kinds.
+    mixed = rank([with_units(system("some", a=some, b=more), tasks)])
+    assert width(mixed) == pytest.approx(width(rank([system("some", a=some, b=more)])), rel=0.15)
+
+
+def test_kinds_may_ask_for_some_of_the_documents_alone() -> None:
+    values = scores(0.5, 0)
+    names = [str(number) for number in range(200)]
+    tasks = [
+        RetrievalSet("a", "cut", names, names, names, names, NONE),
+        RetrievalSet("b", "cut", names, names, names[:50], names[:50], NONE),
+    ]
+    found = rank([with_units(system("one", a=values, b=values[:50]), tasks)])
+    generator = np.random.default_rng(5)
+    means = []
+    for _ in range(4000):
+        drawn = generator.integers(0, 200, 200)
+        means.append(50 * (values[drawn].mean() + values[drawn[drawn < 50]].mean()))
+    assert width(found) == pytest.approx(np.ptp(np.quantile(means, [0.025, 0.975])), rel=0.05)
+
+
+def width(found: Ranking) -> float:
+    low, high = found.intervals["some" if "some" in found.intervals else found.names[0]]
+    return high - low
 
 
 def test_each_kind_counts_the_same_whatever_its_number_of_queries() -> None:
