@@ -29,6 +29,7 @@ def adapted_card(
         if outcome.helped
         else f"`{base}` as it is. `sentemb adapt` was tried on documents: {outcome.verdict()}."
     )
+    of = "" if outcome.helped else " of what was tried"
     settings = training_rows(config)
     del settings["Epochs"]
     rows: dict[str, object] = {
@@ -38,10 +39,10 @@ def adapted_card(
         "Pairs": "title for body, sentence for the rest, crops, rare words; negatives within the batch",
         **settings,
         "Layers trained": config.layers or "all",
-        "Soft whitening": None if outcome.ridge is None else f"ridge {outcome.ridge:g}",
-        "Weights": f"step {outcome.step}, {outcome.share:g} of what was learned",
+        "Soft whitening": f"ridge {outcome.ridge:g}" if outcome.helped and outcome.ridge else None,
+        "Weights": f"step {outcome.step}, {outcome.share:g} of what was learned" if outcome.helped else None,
         **{
-            f"NDCG@10, {one.name}": f"{one.scores[0]:.1f} -> {one.scores[1]:.1f}"
+            f"NDCG@10{of}, {one.name}": f"{one.scores[0]:.1f} -> {one.scores[1]:.1f}"
             for one in outcome.comparison.sets
         },
         "Versions": ", ".join(f"{name} {version}" for name, version in record.get("versions", {}).items())

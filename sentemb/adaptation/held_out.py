@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 from sentence_transformers import SentenceTransformer
 
 from sentemb._compat import BaseEvaluator, Normalize
+from sentemb.adaptation.pairs import allows_pair
 from sentemb.data.own_documents import OwnDocument, split_documents
-from sentemb.data.pseudo_tasks import KINDS, QUOTE, TITLE, pseudo_tasks
+from sentemb.data.pseudo_tasks import KINDS, QUOTE, pseudo_tasks
 from sentemb.data.retrieval import RetrievalSet
 from sentemb.encoding import NonFiniteError, load_encoder
 from sentemb.encoding.encoder import Role, Vectors, normalised
@@ -55,8 +55,8 @@ def hold_out(documents: Sequence[OwnDocument], *, language: str, seed: int) -> P
             f"too few documents to tell whether adaptation helps: {len(documents)}",
             f"give {FEWEST_DOCUMENTS} or more; a document a line or row, or a file each",
         )
-    size = _held_out(len(documents))
-    train, held = split_documents(documents, share=2 * size / len(documents), seed=seed)
+    train, held = _divide(documents, seed)
+    size = len(held) // 2
     order = np.random.default_rng(seed).permutation(len(held)).tolist()
     dev, test = ([held[number] for number in sorted(part)] for part in (order[:size], order[size:]))
     others = [train[number] for number in np.random.default_rng(seed).permutation(len(train))]
@@ -73,14 +73,15 @@ def hold_out(documents: Sequence[OwnDocument], *, language: str, seed: int) -> P
     return parts
 
 
-def most_pairs_of_a_batch(documents: int) -> int:
-    """How many of so many documents are trained on: a batch takes each at most once."""
-    return max(1, documents - 2 * _held_out(documents))
+def most_pairs_of_a_batch(documents: Sequence[OwnDocument], *, seed: int) -> int:
+    """How many of the documents that are trained on allow a pair: a batch takes each at most once."""
+    return max(1, sum(map(allows_pair, _divide(documents, seed)[0])))
 
 
-def _held_out(documents: int) -> int:
-    """How many of them each of the two parts has."""
-    return min(max(_LEAST, round(_SHARE * documents)), _MOST)
+def _divide(documents: Sequence[OwnDocument], seed: int) -> tuple[list[OwnDocument], list[OwnDocument]]:
+    """Those to train on, and those that are held out for dev and test queries."""
+    size = min(max(_LEAST, round(_SHARE * len(documents))), _MOST)
+    return split_documents(documents, share=min(1.0, 2 * size / max(len(documents), 1)), seed=seed)
 
 
 def _tasks(
@@ -93,20 +94,15 @@ def _tasks(
     kinds: Sequence[str],
 ) -> list[RetrievalSet]:
     """Queries cut out of held-out documents, which are searched among others."""
-    beside = others[: max(0, most - len(held))]
-    names = [f"other-{number}" for number in range(len(beside))]
-    return [
-        replace(
-            task,
-            documents=[*task.documents, *(_text(document, task.name) for document in beside)],
-            document_ids=[*task.document_ids, *names],
-        )
-        for task in pseudo_tasks(held, count=count, most=len(held), seed=seed, language=language, kinds=kinds)
-    ]
-
-
-def _text(document: OwnDocument, task: str) -> str:
-    return document.text if task.endswith(TITLE) and document.text else document.whole
+    return pseudo_tasks(
+        held,
+        count=count,
+        most=len(held),
+        seed=seed,
+        language=language,
+        kinds=kinds,
+        beside=others[: max(0, most - len(held))],
+    )
 
 
 class RememberingSearcher(DenseSearcher):

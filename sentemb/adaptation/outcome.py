@@ -101,7 +101,9 @@ class Adapted:
         step: The step whose weights were taken.
         share: How much of what was learned was kept: 1 is the trained weights, 0 those before training.
         ridge: Of the soft whitening before training; None where the base was not whitened.
-        general: Spearman's correlation x 100 on general pairs, before and after; None where not watched.
+        general: Spearman's correlation x 100 on general pairs, before and after; None where not watched, and
+            where nothing has changed.
+        lost_general: Whether something gained on the dev queries that lost too much on general pairs.
     """
 
     output: Path
@@ -112,6 +114,7 @@ class Adapted:
     share: float
     ridge: float | None = None
     general: tuple[float, float] | None = None
+    lost_general: bool = False
 
     @property
     def change(self) -> Difference:
@@ -126,7 +129,8 @@ class Adapted:
             told = f"better by {self.change.size:.1f} NDCG@10 on held-out passages {interval}"
             told += "" if self.share else ", by whitening alone"
         elif self.share == 0 and self.ridge is None:
-            told = f"does not help here: nothing beats {self.base} on the dev queries; it is returned"
+            cost = " without losing more than 1 point on general pairs" if self.lost_general else ""
+            told = f"does not help here: nothing beats {self.base} on the dev queries{cost}; it is returned"
         else:
             word = "cannot be told to help" if high > 0 else "does not help"
             told = (

@@ -42,7 +42,14 @@ class Pair(NamedTuple):
     document: str
 
 
-def draw_pairs(documents: Sequence[OwnDocument], count: int, *, language: str, seed: int) -> list[Pair]:
+def allows_pair(document: OwnDocument) -> bool:
+    """Whether a pair can be cut out of a document: it has six words."""
+    return len(word_spans(document.whole)) >= 2 * _SHORTEST
+
+
+def draw_pairs(
+    documents: Sequence[OwnDocument], count: int, *, language: str, seed: int, batch_size: int = 1
+) -> list[Pair]:
     """Draw training pairs, one of each document before any has a second.
 
     Neighbours by their words come together, so that batches taken in order have hard negatives.
@@ -52,6 +59,7 @@ def draw_pairs(documents: Sequence[OwnDocument], count: int, *, language: str, s
         count: How many pairs.
         language: Code of the documents' language.
         seed: Of the draws.
+        batch_size: Of these batches, which have no document twice where so many allow a pair.
 
     Returns:
         The pairs; none where no document has six words.
@@ -66,11 +74,21 @@ def draw_pairs(documents: Sequence[OwnDocument], count: int, *, language: str, s
         return []
     near = nearest_documents([documents[row].whole for row in rows], language=language)
     pairs: list[Pair] = []
+    order: list[int] = []
     while len(pairs) < count:
-        for place in _grouped(near, cutter.generator):
+        begun = order[len(order) - len(pairs) % batch_size :]  # of the unfinished batch
+        order = _put_off(list(_grouped(near, cutter.generator)), begun, batch_size - len(begun))
+        for place in order:
             row = rows[place]
             pairs.append(cutter.cut(documents[row], cutter.draw(able[row])))
     return pairs[:count]
+
+
+def _put_off(order: Sequence[int], begun: Sequence[int], room: int) -> list[int]:
+    """An order whose first places, as many as there is room, repeat nothing of a batch that has begun."""
+    first = [number for number in order if number not in {*begun}][:room] if begun else []
+    chosen = {*first}
+    return first + [number for number in order if number not in chosen]
 
 
 def _grouped(near: Sequence[Sequence[int]], generator: np.random.Generator) -> Iterator[int]:
@@ -96,7 +114,7 @@ class _Cutter:
 
     def kinds_of(self, document: OwnDocument) -> list[str]:
         """The kinds that a document allows."""
-        if len(word_spans(document.whole)) < 2 * _SHORTEST:
+        if not allows_pair(document):
             return []
         has_title = bool(document.title and document.text)
         several = len(sentences_of(document.text)) > 1

@@ -85,7 +85,8 @@ def adapt(
     )
     # Token vectors are looked up, not multiplied.
     values = {**SETTINGS[kind], "precision": "float32" if kind == STATIC else faster_precision()}
-    values["batch_size"] = min(values["batch_size"], most_pairs_of_a_batch(len(read)))
+    (seed,) = given.get("seeds", (1,))[:1]
+    values["batch_size"] = min(values["batch_size"], most_pairs_of_a_batch(read, seed=seed))
     teacher = _teacher(given.pop("teacher", None), kind, read)
     values |= (TAUGHT | {"teacher": teacher} if teacher else {}) | given
     source = str(documents) if isinstance(documents, str | Path) else f"{len(documents)} documents"

@@ -20,7 +20,7 @@ from sentemb.adaptation.held_out import DevQueries, Parts, RememberingSearcher, 
 from sentemb.adaptation.layers import train_last_layers
 from sentemb.adaptation.limit import MinutesCallback, in_order
 from sentemb.adaptation.outcome import Adapted, choose
-from sentemb.adaptation.pairs import draw_pairs
+from sentemb.adaptation.pairs import allows_pair, draw_pairs
 from sentemb.adaptation.teaching import taught
 from sentemb.adaptation.whitening import Whitening, whiten, whitenings
 from sentemb.data.bundled_text import bundled_pairs
@@ -67,14 +67,17 @@ class AdaptSession(EncoderSession):
         self.documents = documents
         language = language_of(document.whole for document in documents[:1000])
         self.parts: Parts = hold_out(documents, language=language, seed=seed)
-        if config.batch_size > len(self.parts.train):  # a document twice would be its own negative
+        able = sum(map(allows_pair, self.parts.train))
+        if able and config.batch_size > able:  # a document twice would be its own negative
             raise InputError(
-                f"batch_size {config.batch_size}: only {len(self.parts.train)} documents to train on",
+                f"batch_size {config.batch_size}: only {able} documents of six words or more to train on",
                 "lower it, so that a batch takes each at most once",
             )
         count = config.max_steps * config.batch_size
         refuse_above("pairs", count, f"steps {config.max_steps}, each of batch_size {config.batch_size}")
-        self.pairs = draw_pairs(self.parts.train, count, language=language, seed=seed)
+        self.pairs = draw_pairs(
+            self.parts.train, count, language=language, seed=seed, batch_size=config.batch_size
+        )
         if not self.pairs:
             raise InputError(
                 "no document has six words or more, so that a pair could be cut out of it",
@@ -91,6 +94,7 @@ class AdaptSession(EncoderSession):
         self.loss = build_loss(config, bucketed_by_length(self.model))
         negatives_per_anchor(self.loss, batch_size=config.batch_size, columns=self.text_columns)  # or refuses
         self.whitening: Whitening | None = None
+        self.lost_general = False  # whether something gained on the dev queries, at the cost of general pairs
         self.outcome: Adapted | None = None
         queries = sum(map(len, self.parts.test))
         self.remarks = (
@@ -139,6 +143,7 @@ class AdaptSession(EncoderSession):
                 shares[share] = self.evaluator(self.model)[self.evaluator.primary_metric]
         self.shares = {share: score for share, score in shares.items() if self._is_general(trained, share)}
         share = _smallest_enough(self.shares)
+        self.lost_general |= share == 0 and max(shares.values()) > shares[0.0]
         self.outcome = self._verdict(kept, trained, share)
         self.announce(self.outcome.verdict())
         return kept
@@ -181,6 +186,7 @@ class AdaptSession(EncoderSession):
                     f"whitened with a ridge of {one.ridge:g}: {one.score:.1f} NDCG@10 on dev queries"
                 )
                 return
+            self.lost_general = True
 
     def _verdict(self, kept: Run, trained: Weights, share: float) -> Adapted:
         """Compare the candidates on the test queries, and leave the model that wins."""
@@ -200,9 +206,11 @@ class AdaptSession(EncoderSession):
         if choice.helped and not choice.trained:
             share = 0.0
             blend(self.model, self.start_weights, trained, share)
-        general = None if self.general is None else (self.general, self._correlation(self.model))
         if not choice.helped:
             self.model = shipped
+        general = None
+        if self.general is not None and choice.helped:
+            general = self.general, self._correlation(self.model)
         return Adapted(
             output=Path(self.config.output),
             base=public_name(self.config.base),
@@ -212,6 +220,7 @@ class AdaptSession(EncoderSession):
             share=share,
             ridge=None if self.whitening is None else self.whitening.ridge,
             general=general,
+            lost_general=self.lost_general,
         )
 
     def _general_pairs(self) -> ScoredPairs:

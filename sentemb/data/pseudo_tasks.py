@@ -40,6 +40,7 @@ def pseudo_tasks(
     seed: int = 0,
     language: str | None = None,
     kinds: Sequence[str] = KINDS,
+    beside: Sequence[OwnDocument] = (),
 ) -> list[RetrievalSet]:
     """Cut queries of each kind out of documents.
 
@@ -50,6 +51,7 @@ def pseudo_tasks(
         seed: Of the draws.
         language: Code of the documents' language; found out by default.
         kinds: Some of `KINDS` and `QUOTE`.
+        beside: Documents that are searched too, and asked for by no query.
 
     Returns:
         A set for each kind of which there are at least 20 queries, called `pseudo-KIND`. All hold the same
@@ -67,21 +69,21 @@ def pseudo_tasks(
         None if cut is None else _Cut(cut.query, text) for cut, text in zip(cropped, whole, strict=True)
     ]
     found = {
-        TITLE: _titles(drawn, count),
-        SENTENCE: _sentences(drawn, count, generator),
+        TITLE: _titles(drawn, beside, count),
+        SENTENCE: _sentences(drawn, beside, count, generator),
         CROP: cropped,
         QUOTE: quoted,
     }
     return [
-        _task(kind, cuts, whole, spoken)
+        _task(kind, cuts, whole, beside, spoken)
         for kind, cuts in found.items()
         if kind in kinds and sum(cut is not None for cut in cuts) >= FEWEST
     ]
 
 
-def _titles(documents: Sequence[OwnDocument], count: int) -> list[_Cut | None]:
+def _titles(documents: Sequence[OwnDocument], beside: Sequence[OwnDocument], count: int) -> list[_Cut | None]:
     """The titles that one document has; a title and nothing else has nothing to find."""
-    shared = Counter(document.title.casefold() for document in documents)
+    shared = Counter(document.title.casefold() for document in (*documents, *beside))
     fit = (
         bool(document.title and document.text) and shared[document.title.casefold()] == 1
         for document in documents
@@ -94,13 +96,18 @@ def _titles(documents: Sequence[OwnDocument], count: int) -> list[_Cut | None]:
 
 
 def _sentences(
-    documents: Sequence[OwnDocument], count: int, generator: np.random.Generator
+    documents: Sequence[OwnDocument],
+    beside: Sequence[OwnDocument],
+    count: int,
+    generator: np.random.Generator,
 ) -> list[_Cut | None]:
     """A sentence of each document that no other has, of 3 to 40 words, beside which something is left."""
     spans = [sentences_of(document.text) for document in documents]
     shared = Counter(
         sentence
-        for document, own in zip(documents, spans, strict=True)
+        for document, own in zip(
+            (*documents, *beside), (*spans, *(sentences_of(one.text) for one in beside)), strict=True
+        )
         for sentence in {document.text[start:stop] for start, stop in own}
     )
 
@@ -132,15 +139,22 @@ def _first(cuts: Iterable[_Cut | None], count: int) -> list[_Cut | None]:
     return kept
 
 
-def _task(kind: str, cuts: Sequence[_Cut | None], texts: Sequence[str], language: str) -> RetrievalSet:
+def _task(
+    kind: str,
+    cuts: Sequence[_Cut | None],
+    texts: Sequence[str],
+    beside: Sequence[OwnDocument],
+    language: str,
+) -> RetrievalSet:
     pairs = list(zip(cuts, texts, strict=True))
     documents = [text if cut is None else cut.rest for cut, text in pairs]
     rows = [row for row, (cut, _) in enumerate(pairs) if cut is not None]
     names = [str(number) for number in range(len(documents))]
+    documents += [one.text if kind == TITLE and one.text else one.whole for one in beside]
     return RetrievalSet(
         name=f"pseudo-{kind}",
         split="cut",
-        document_ids=names,
+        document_ids=names + [f"other-{number}" for number in range(len(beside))],
         documents=documents,
         query_ids=[f"query-{names[row]}" for row in rows],  # no document is asked for by its own id
         queries=[cut.query for cut in cuts if cut is not None],

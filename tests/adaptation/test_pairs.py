@@ -19,6 +19,16 @@ def test_every_document_has_a_pair_before_one_has_a_second(documents: list[OwnDo
     assert len(set().union(*owners)) == len(titled)
 
 
+def test_no_batch_has_a_document_twice() -> None:
+    own = [OwnDocument(str(n), "", f"some{n} words{n} of{n} one{n} document{n} alone{n}") for n in range(40)]
+    pairs = draw_pairs(own, 320, language="en", seed=0, batch_size=32)
+    numbers = [int("".join(filter(str.isdigit, pair.query.split()[0]))) for pair in pairs]
+    for start in range(0, 320, 32):
+        assert len({*numbers[start : start + 32]}) == 32
+    for start in range(0, 320, 40):  # and none has more than another
+        assert len({*numbers[start : start + 40]}) == 40
+
+
 def test_of_many_documents_as_many_are_read_as_there_are_pairs() -> None:
     own = [OwnDocument(str(n), "", f"some{n} words{n} of{n} one{n} document{n} alone{n}") for n in range(200)]
     pairs = draw_pairs(own, 50, language="en", seed=0)

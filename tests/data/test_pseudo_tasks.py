@@ -59,6 +59,21 @@ def test_a_seed_is_a_draw() -> None:
     assert first == again != other
 
 
+def test_what_documents_beside_have_too_is_not_asked_for() -> None:
+    own = documents(40)
+    beside = [OwnDocument("x", "title 3", f"{own[5].text.split('. ')[0]}. Another sentence.")]
+    alone, among = (
+        {data.name: data for data in pseudo_tasks(own, count=40, beside=some)} for some in ((), beside)
+    )
+    assert "title 3" in alone["pseudo-title"].queries and "title 3" not in among["pseudo-title"].queries
+    asked = {query for query in among["pseudo-sentence"].queries if query in beside[0].text}
+    assert not asked
+    for name, data in among.items():
+        assert data.document_ids[-1] == "other-0" and len(data.documents) == 41
+        assert data.documents[-1] == (beside[0].text if name == "pseudo-title" else beside[0].whole)
+        assert 40 not in data.judged[:, 1]
+
+
 def test_documents_that_allow_no_query_have_none() -> None:
     assert pseudo_tasks([OwnDocument(str(n), "", f"word{n}") for n in range(100)]) == []
     same = [OwnDocument(str(n), "same", f"Line {n} has many words.") for n in range(100)]
