@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 _DEV = "stsb"
 _MEGA = 1e6
+_CALIBRATED = ("int8", "layers")  # how the names of variants begin that texts decide
 
 
 def compress(
@@ -50,6 +51,7 @@ def compress(
     """
     from sentemb._files import refuse_existing, refuse_output_over_input, write_json
     from sentemb.compression import compress as run
+    from sentemb.compression import divide_documents
     from sentemb.data.own_documents import read_own_documents
     from sentemb.data.pseudo_tasks import pseudo_tasks
     from sentemb.data.sources import describe_source
@@ -66,7 +68,8 @@ def compress(
         refuse_output_over_input(record, [texts])
         refuse_existing(record, overwrite=overwrite)
     documents = read_own_documents(texts, text_column=column, data_dir=data_dir)
-    tasks = pseudo_tasks(documents, count=150, most=500, seed=seed)
+    parts = divide_documents(documents, seed=seed)
+    tasks = pseudo_tasks(parts.priced, count=150, most=len(parts.priced), seed=seed)
     pairs = _pairs(sets, data_dir)
     if not tasks:
         say("too few documents to cut queries from: NDCG@10 is left out")
@@ -74,6 +77,7 @@ def compress(
         "model": public_name(model),
         "texts": describe_source(texts, data_dir=data_dir),
         "command": shlex.join(["sentemb", *command_line()[1:]]),
+        "calibration": {"texts": len(parts.calibration), "priced": parts.shared},
         "seed": seed,
         "versions": library_versions(),
         "terms": base_terms(model),
@@ -81,7 +85,7 @@ def compress(
     with progress_bar() as progress:
         found = run(
             model,
-            [document.whole for document in documents],
+            parts.calibration,
             pairs=pairs,
             tasks=tasks,
             student=student,
@@ -97,8 +101,8 @@ def compress(
         rows = [row.to_json() for row in found.prices.rows]
         sets_and_tasks = {"sets": found.prices.pairs, "tasks": found.prices.tasks}
         write_json(record, {**about, **sets_and_tasks, "variants": rows})
-    show(_table(model, found), markdown=markdown)
-    _say_next(found, model, texts, output, tolerance)
+    show(_table(model, found, parts.shared), markdown=markdown)
+    _say_next(found, model, texts, student, output, tolerance)
 
 
 def _pairs(sets: str | None, data_dir: Path | None) -> list[ScoredPairs]:
@@ -113,7 +117,7 @@ def _pairs(sets: str | None, data_dir: Path | None) -> list[ScoredPairs]:
         return []
 
 
-def _table(model: str, found: Compressed) -> Table:
+def _table(model: str, found: Compressed, shared: int) -> Table:
     from sentemb.report.table import Table
 
     prices = found.prices
@@ -132,9 +136,24 @@ def _table(model: str, found: Compressed) -> Table:
             f"queries cut from the documents, {', '.join(prices.tasks) or 'none'}",
             f"texts/s: {prices.texts:,} of the documents, encoded in turns; best: no other row is as good "
             "or better in every column",
+            *_note_on(shared, found),
             *found.missing,
         ),
     )
+
+
+def _note_on(shared: int, found: Compressed) -> list[str]:
+    """What is to be said where variants were calibrated on documents that they are priced on."""
+    from sentemb.compression.division import PRICED
+    from sentemb.compression.variants import CALIBRATED
+
+    calibrated = any(name.startswith(_CALIBRATED) for name in found.meanings)
+    if not shared or not found.prices.tasks or not calibrated:
+        return []
+    return [
+        f"{shared:,} of the documents that int8 and layers were calibrated on are also searched, so that "
+        f"their ΔNDCG@10 may be too good: {PRICED + CALIBRATED:,} documents keep both apart"
+    ]
 
 
 def _cells(one: Difference | None) -> tuple[str, str, str]:
@@ -145,7 +164,9 @@ def _cells(one: Difference | None) -> tuple[str, str, str]:
     return f"{one.size:+.2f}", f"{low:+.2f} to {high:+.2f}", p
 
 
-def _say_next(found: Compressed, model: str, texts: str, output: Path | None, tolerance: float) -> None:
+def _say_next(
+    found: Compressed, model: str, texts: str, student: Path | None, output: Path | None, tolerance: float
+) -> None:
     if output is not None:
         next_step(f"sentemb eval sts {shlex.quote(str(output))}")
         return
@@ -156,4 +177,6 @@ def _say_next(found: Compressed, model: str, texts: str, output: Path | None, to
     fastest = max(fit, key=lambda row: row.speed)
     say(f"fastest within {tolerance:g} points: {fastest.name}")
     command = f"sentemb compress {shlex.quote(model)} --texts {shlex.quote(texts)}"
+    if student is not None and fastest.name == "student":
+        command += f" --student {shlex.quote(str(student))}"
     next_step(f"{command} --only {fastest.name} --write {fastest.name} -o FOLDER")

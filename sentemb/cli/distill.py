@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -161,9 +162,8 @@ def _static(
     from sentemb.evaluation.environment import library_versions
     from sentemb.modules.cards import base_terms, public_name
 
-    settings = {**given, "sentences": sentences, "steps": steps, "seed": seed}
-    if options.precision != "float32":
-        settings["precision"] = options.precision
+    reading = _reading(options, column)
+    settings = {**given, "sentences": sentences, "steps": steps, "seed": seed, **reading}
     drawn = draw_texts(documents, most=sentences, seed=seed)
     wanted = StaticOptions(
         dimension=given["dimension"],
@@ -190,6 +190,7 @@ def _static(
         "storage": given["dtype"],
         "steps": steps,
         "seed": seed,
+        **reading,
         "agreement": student.agreement._asdict(),
         "command": shlex.join(
             [
@@ -200,15 +201,35 @@ def _static(
                 shareable(texts),
                 "-o",
                 output.name,
-                *(f"--{name}={value}" for name, value in settings.items()),
+                *(f"--{name.replace('_', '-')}={value}" for name, value in settings.items()),
             ]
         ),
         "versions": library_versions(),
     }
-    uncached = getattr(encoder, "encoder", encoder)
-    record["speed"] = _speeds(load_encoder(student.model()), uncached, drawn.held_out)
+    whole = _on_cpu(encoder, teacher, options)
+    record["speed"] = _speeds(load_encoder(student.model()), whole, drawn.held_out)
     size = save_student(output, student, record, storage=given["dtype"], terms=base_terms(teacher))
     _tell(output, size, record)
+
+
+def _reading(options: EncoderOptions, column: str | None) -> dict[str, Any]:
+    """The options that decide the texts and the teacher's vectors of them, where they are given."""
+    reduced = options.precision if options.precision != "float32" else None
+    named = {
+        "column": column,
+        "pooling": options.pooling,
+        "max_length": options.max_length,
+        "precision": reduced,
+    }
+    return {name: value for name, value in named.items() if value is not None}
+
+
+def _on_cpu(encoder: TextEncoder, teacher: str, options: EncoderOptions) -> TextEncoder:
+    """The teacher where a static student runs, without kept vectors."""
+    uncached: Any = getattr(encoder, "encoder", encoder)
+    if uncached.model.device.type == "cpu":
+        return uncached  # type: ignore[no-any-return]
+    return replace(options, device="cpu", cache_dir=None).load(teacher)
 
 
 def _refuse_existing(output: Path) -> None:
@@ -232,8 +253,8 @@ def _tell(output: Path, size: int, record: dict[str, Any]) -> None:
         f"{output}: {size / 1e6:.1f} MB, {record['tokens']:,} tokens of {record['dimension']} dimensions"
     )
     typer.echo(
-        f"speed here: {speed['student']:,.0f} texts a second, {speed['student'] / speed['teacher']:.0f} "
-        f"times the teacher's {speed['teacher']:,.0f}"
+        f"speed on the CPU here: {speed['student']:,.0f} texts a second, "
+        f"{speed['student'] / speed['teacher']:.0f} times the teacher's {speed['teacher']:,.0f}"
     )
     typer.echo(
         f"on {record['held_out']:,} held-out texts: cosine with the teacher {agreement['cosine']:.3f}, "

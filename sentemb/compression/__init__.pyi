@@ -4,6 +4,7 @@ from .distillation import Student as Student
 from .distillation import distill_static as distill_static
 from .distillation_folder import save_student as save_student
 from .distillation_texts import draw_texts as draw_texts
+from .division import divide_documents as divide_documents
 from .layered import LayeredStudent as LayeredStudent
 from .layered import distill_layers as distill_layers
 from .price import Price as Price

@@ -59,8 +59,8 @@ def _card(name: str, record: Mapping[str, Any], terms: Mapping[str, str]) -> str
         "Stored as": f"{record['storage']}, {record['bytes'] / 1e6:.1f} MB",
         "Cosine with the teacher": f"{record['agreement']['cosine']:.3f}",
         "Agreement on similarities": f"{record['agreement']['similarities']:.3f}",
-        "Speed": f"{record['speed']['student']:,.0f} texts a second where it was made; the teacher "
-        f"{record['speed']['teacher']:,.0f}",
+        "Speed": f"{record['speed']['student']:,.0f} texts a second on the CPU where it was made; "
+        f"the teacher {record['speed']['teacher']:,.0f}",
         "Seed": record["seed"],
         "Versions": ", ".join(f"{library} {version}" for library, version in record["versions"].items()),
     }

@@ -15,6 +15,7 @@ from sentemb.encoding import TextEncoder, load_encoder
 from sentemb.encoding.cache import CachedEncoder
 from sentemb.encoding.sentence import SentenceEncoder
 from sentemb.evaluation import Difference, Record, compare_all, evaluate_pairs, evaluate_retrieval, system_of
+from sentemb.evaluation.systems import with_units
 from sentemb.evaluation.timing import time_in_turns
 from sentemb.modules.rounding import RoundedVectors
 
@@ -108,7 +109,8 @@ def price(
     Returns:
         The prices.
     """
-    encoders = {name: load_encoder(folder) for name, folder in folders.items()}
+    # The runtimes of converted networks compute on the CPU: what is compared with them does as well.
+    encoders = {name: load_encoder(folder, device="cpu") for name, folder in folders.items()}
     records: dict[str, tuple[Record | None, Record | None]] = {}
     for done, (name, encoder) in enumerate(encoders.items()):
         progress(f"pricing {name}", done, len(encoders))
@@ -123,8 +125,8 @@ def price(
         rounds=_ROUNDS,
     )
     progress("comparing", 0, 1)
-    sts = _differences({name: both[0] for name, both in records.items()}, None, seed)
-    ndcg = _differences({name: both[1] for name, both in records.items()}, NDCG, seed)
+    sts = _differences({name: both[0] for name, both in records.items()}, None, (), seed)
+    ndcg = _differences({name: both[1] for name, both in records.items()}, NDCG, tasks, seed)
     rows = [
         Price(
             name,
@@ -145,7 +147,7 @@ def price(
 
 
 def size_of(folder: Path) -> int:
-    """Bytes of weights and graphs; vocabulary and configuration are the same for all."""
+    """Bytes of weights and graphs; vocabulary and configuration are the same for all but a student."""
     kinds = (".safetensors", ".onnx", ".xml", ".bin")
     return sum(file.stat().st_size for file in folder.rglob("*") if file.suffix in kinds)
 
@@ -156,13 +158,15 @@ def _vector_bytes(encoder: TextEncoder) -> int:
 
 
 def _differences(
-    records: Mapping[str, Record | None], measure: str | None, seed: int
+    records: Mapping[str, Record | None], measure: str | None, tasks: Sequence[RetrievalSet], seed: int
 ) -> dict[str, Difference]:
-    """The average difference of each variant from the model."""
+    """The average difference of each variant from the model; tasks may ask for the same documents."""
     found = {name: record.model_copy(update={"model": name}) for name, record in records.items() if record}
     if not found:
         return {}
-    systems = {name: system_of([record], name, measure=measure) for name, record in found.items()}
+    systems = {
+        name: with_units(system_of([record], name, measure=measure), tasks) for name, record in found.items()
+    }
     others = [system for name, system in systems.items() if name != WHOLE]
     compared = compare_all(systems[WHOLE], others, seed=seed)
     return {one.second: one.headline for one in compared}

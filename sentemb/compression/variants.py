@@ -27,9 +27,10 @@ from sentemb.modules.rounding import RoundedVectors, Rounding
 
 WHOLE = "float32"
 """The model as it is, which the others are compared with."""
+CALIBRATED = 600
+"""Texts that variants are calibrated on, at most."""
 _RUNTIMES = {"onnx": ("onnxruntime", "onnx", "onnxscript"), "openvino": ("openvino", "onnx", "onnxscript")}
 _CALIBRATION_TOKENS = 2048  # in a batch
-_TEXTS = 600  # that are drawn to calibrate on
 _SMALLEST = 8  # dimensions
 
 
@@ -108,7 +109,7 @@ def _of_vectors(original: Original) -> list[Variant]:
 
 def calibration_texts(texts: Sequence[str], *, seed: int) -> list[str]:
     """Draw the texts that variants are calibrated on."""
-    drawn = np.random.default_rng(seed).permutation(len(texts))[:_TEXTS]
+    drawn = np.random.default_rng(seed).permutation(len(texts))[:CALIBRATED]
     return [texts[number] for number in drawn]
 
 

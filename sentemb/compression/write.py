@@ -5,16 +5,15 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from sentence_transformers import SentenceTransformer
 from transformers.utils import logging as transformers_logging
 
 from sentemb._files import new_folder, write_json, write_text
 from sentemb.compression.card import card
 from sentemb.compression.price import Prices, price
+from sentemb.compression.student import STUDENT, student_variant
 from sentemb.compression.variants import WHOLE, Original, Variant, calibration_texts, variants_of
 from sentemb.data.retrieval import RetrievalSet
 from sentemb.data.sts import ScoredPairs
@@ -23,8 +22,6 @@ from sentemb.modules import load
 
 TOLERANCE = 1.0
 """Points of STS or NDCG@10 that a variant may lose to be written."""
-STUDENT = "student"
-"""What the row of a student is called."""
 _SPEED_TEXTS = 256
 _RECORD = "compression.json"
 
@@ -49,7 +46,7 @@ def compress(
     *,
     pairs: Sequence[ScoredPairs] = (),
     tasks: Sequence[RetrievalSet] = (),
-    student: Path | None = None,
+    student: str | Path | None = None,
     only: Sequence[str] = (),
     wanted: str | None = None,
     output: Path | None = None,
@@ -64,9 +61,9 @@ def compress(
         model: Name, folder or hub id.
         texts: The user's texts: variants are calibrated and timed on them.
         pairs: Scored pairs to price them on.
-        tasks: Queries to price them on.
-        student: A folder to price beside the variants, such as a static student of `sentemb distill`.
-        only: Names of the variants; all by default.
+        tasks: Queries to price them on, cut from other documents than `texts` (see `divide_documents`).
+        student: A model to price beside the variants, such as a static student of `sentemb distill`.
+        only: Names of the variants, all by default; the model itself and a student are always priced.
         wanted: The variant to write.
         output: The folder to write it to.
         tolerance: Points of STS or NDCG@10 that it may lose.
@@ -88,7 +85,7 @@ def compress(
     original = Original(load(model, device="cpu"), calibration_texts(texts, seed=seed))
     variants, missing = variants_of(original)
     if student is not None:
-        variants.append(Variant(STUDENT, "the student", partial(_copied, load(student, device="cpu"))))
+        variants.append(student_variant(student))
     variants = _chosen(variants, [*only, *([] if wanted is None else [wanted])] if only else [], wanted)
     with tempfile.TemporaryDirectory(prefix="sentemb-compress-") as place:
         folders, told = {}, {}
@@ -118,11 +115,6 @@ def compress(
     return Compressed(prices, {one.name: one.meaning for one in variants}, missing)
 
 
-def _copied(student: SentenceTransformer, folder: Path) -> dict[str, Any]:
-    student.save_pretrained(str(folder), create_model_card=False)
-    return {}
-
-
 def refuse_losses(prices: Prices, wanted: str, tolerance: float) -> None:
     """Refuse a variant that loses more than it may."""
     row = prices.find(wanted)
@@ -144,4 +136,4 @@ def _chosen(variants: list[Variant], only: Sequence[str], wanted: str | None) ->
     for name in [*only, *([] if wanted is None else [wanted])]:
         if name not in known:
             raise InputError(f"no variant {name!r} of this model", f"choose one of {', '.join(known)}")
-    return [one for one in variants if not only or one.name in (WHOLE, *only)]
+    return [one for one in variants if not only or one.name in (WHOLE, STUDENT, *only)]

@@ -3,10 +3,15 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sentence_transformers import SentenceTransformer
 
+from sentemb.compression.variants import calibration_texts
+from sentemb.data.own_documents import OwnDocument
+from sentemb.data.pseudo_tasks import pseudo_tasks
+from sentemb.data.retrieval import RetrievalSet
 from tests.cli.conftest import Command
 from tests.conftest import WORDS
 
@@ -44,6 +49,49 @@ def test_table_record_and_folder(
     whole, half = values["variants"]
     assert half["bytes"] < whole["bytes"] and half["sts"]["items"] == 20
     assert (output / "model.safetensors").is_file()
+
+
+def test_variants_are_not_calibrated_on_the_documents_that_price_them(
+    model: Path, write_file: WriteFile, tmp_path: Path, sentemb: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = [word for word in WORDS if not word.startswith("#")]
+    lines = [" ".join(plain[(3 * row + place) % len(plain)] for place in range(9)) for row in range(1100)]
+    texts = write_file("many.txt", "".join(f"{line} {row}\n" for row, line in enumerate(lines)))
+    seen: dict[str, set[str]] = {}
+
+    def cut(documents: list[OwnDocument], **options: Any) -> list[RetrievalSet]:
+        seen["priced"] = {document.whole for document in documents}
+        return pseudo_tasks(documents, **options)
+
+    def drawn(texts: list[str], *, seed: int) -> list[str]:
+        seen["calibrated"] = {*(found := calibration_texts(texts, seed=seed))}
+        return found
+
+    monkeypatch.setattr("sentemb.data.pseudo_tasks.pseudo_tasks", cut)
+    monkeypatch.setattr("sentemb.compression.write.calibration_texts", drawn)
+    record = tmp_path / "prices.json"
+    code, out, err = sentemb("compress", model, "--texts", texts, "--only", "layers-1", "--record", record)
+    assert code == 0, err
+    assert (len(seen["priced"]), len(seen["calibrated"])) == (500, 600)
+    assert not seen["priced"] & seen["calibrated"]
+    assert "pseudo-crop" in out and "calibrated" not in out
+    assert json.loads(record.read_text())["calibration"] == {"texts": 600, "priced": 0}
+
+
+def test_the_next_command_finds_the_student_again(model: Path, texts: Path, sentemb: Command) -> None:
+    arguments = ["compress", model, "--texts", texts, "--only", "student", "--tolerance", 100]
+    code, _, err = sentemb(*arguments, "--student", "static-mini")
+    assert code == 0, err
+    assert "--student static-mini --only student --write student -o FOLDER" in err
+
+
+@pytest.mark.parametrize(("variant", "said"), [("layers-1", True), ("float16", False)])
+def test_a_note_says_where_documents_are_too_few_to_keep_apart(
+    model: Path, texts: Path, sentemb: Command, variant: str, said: bool
+) -> None:
+    code, out, err = sentemb("compress", model, "--texts", texts, "--only", variant)
+    assert code == 0, err
+    assert ("30 of the documents that int8 and layers were calibrated on" in " ".join(out.split())) == said
 
 
 @pytest.mark.parametrize(

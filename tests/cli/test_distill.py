@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
+import torch
 
 from sentemb import load
+from sentemb.cli.distill import _on_cpu
+from sentemb.cli.options import EncoderOptions
 from sentemb.data.bundled_text import bundled_sentences, bundled_sentences_file
 from tests.cli.conftest import Command
 from tests.training.training_helpers import make_sentences
@@ -31,6 +36,34 @@ def test_distill_writes_a_student_that_is_near_its_teacher(tmp_path: Path, sente
     pair = bundled_sentences()[:2]
     vectors = load(output).encode([*pair, pair[0].upper()])
     np.testing.assert_allclose(vectors[0], vectors[2], atol=1e-6)
+
+
+def test_what_decides_the_texts_and_the_vectors_is_recorded(
+    tmp_path: Path, tiny_bert: Path, sentemb: Command
+) -> None:
+    rows = [{"my text": text, "other": "the same"} for text in make_sentences(900, seed=3)]
+    texts = tmp_path / "texts.jsonl"
+    texts.write_text("\n".join(map(json.dumps, rows)))
+    reading = ["--column", "my text", "--pooling", "cls", "--max-length", "12"]
+    sizes = ["--steps", "2", "--dimension", "8", "--vocabulary", "1000"]
+    output = tmp_path / "student"
+    code, _, err = sentemb("distill", tiny_bert, "--texts", texts, "-o", output, *reading, *sizes)
+    assert code == 0, err
+    record = json.loads((output / "distillation.json").read_text())
+    assert [record[name] for name in ("column", "pooling", "max_length")] == ["my text", "cls", 12]
+    assert "precision" not in record
+    for text in (record["command"], (output / "README.md").read_text()):
+        assert "'--column=my text' --pooling=cls --max-length=12" in text
+
+
+def test_a_teacher_is_timed_where_its_student_runs(tmp_path: Path) -> None:
+    options = EncoderOptions(cache_dir=tmp_path)
+    here = options.load("sg-bert-mini")
+    assert _on_cpu(here, "sg-bert-mini", options) is here.encoder  # type: ignore[attr-defined]
+    elsewhere: Any = SimpleNamespace(model=SimpleNamespace(device=torch.device("meta")))
+    timed: Any = _on_cpu(elsewhere, "sg-bert-mini", options)
+    assert timed.model.device.type == "cpu"
+    assert timed.fingerprint == here.fingerprint
 
 
 def test_layers_are_distilled_by_the_same_verb(tmp_path: Path, tiny_bert: Path, sentemb: Command) -> None:

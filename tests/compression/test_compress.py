@@ -8,16 +8,22 @@ from typing import Any
 import numpy as np
 import pytest
 from sentence_transformers import SentenceTransformer
+from tokenizers import Tokenizer
+from tokenizers.models import WordPiece
+from tokenizers.pre_tokenizers import BertPreTokenizer
 
 from sentemb._files import read_json
 from sentemb.compression import compress
+from sentemb.compression.price import price
+from sentemb.compression.static_files import write_static
 from sentemb.compression.variants import Original, variants_of
 from sentemb.data.sts import ScoredPairs, Subset
-from sentemb.encoding import load_encoder
+from sentemb.encoding import TextEncoder, load_encoder
 from sentemb.encoding.encoder import Vectors
 from sentemb.errors import InputError
 from sentemb.evaluation import evaluate_pairs
 from sentemb.modules import load
+from sentemb.modules.bundled import bundled_folder
 from tests.conftest import WORDS
 
 pytestmark = pytest.mark.skipif(
@@ -206,6 +212,21 @@ def gold_of(folder: Path, pairs: ScoredPairs) -> ScoredPairs:
     return ScoredPairs("own", "dev", pairs.first, pairs.second, cosines.astype(float), pairs.subsets)
 
 
+def test_all_speeds_are_of_one_device(
+    folders: dict[str, Path], pairs: ScoredPairs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    devices: list[str | None] = []
+
+    def noted(folder: Path, *, device: str | None = None) -> TextEncoder:
+        devices.append(device)
+        return load_encoder(folder, device=device)
+
+    monkeypatch.setattr("sentemb.compression.price.load_encoder", noted)
+    chosen = {name: folders[name] for name in ("float32", "onnx")}
+    price(chosen, [pairs], [], drawn(20, 0), cache=tmp_path)
+    assert devices == ["cpu", "cpu"]
+
+
 def test_a_student_is_a_row_like_any_other(folders: dict[str, Path], pairs: ScoredPairs) -> None:
     student = folders["layers-1"]
     prices = compress(
@@ -215,6 +236,55 @@ def test_a_student_is_a_row_like_any_other(folders: dict[str, Path], pairs: Scor
     assert [one.name for one in prices.rows] == ["float32", "student"]
     assert row.sts is not None and row.bytes < prices.find("float32").bytes
     assert row.sts.scores[1] == pytest.approx(evaluate_pairs(student, [pairs]).score("own"), abs=1e-6)
+
+
+def test_a_student_is_priced_and_written_as_its_folder_is(
+    folders: dict[str, Path], pairs: ScoredPairs, tmp_path: Path
+) -> None:
+    words = [word for word in WORDS if not word.startswith("#")]
+    tokenizer = Tokenizer(
+        WordPiece({word: row for row, word in enumerate(["[UNK]", *words])}, unk_token="[UNK]")
+    )
+    tokenizer.pre_tokenizer = BertPreTokenizer()
+    table = np.random.default_rng(0).normal(size=(tokenizer.get_vocab_size(), 16)).astype(np.float32)
+    student, output = tmp_path / "static", tmp_path / "out"
+    (student / "run" / "checkpoints").mkdir(parents=True)
+    (student / "run" / "checkpoints" / "model.safetensors").write_bytes(b"half a run")
+    write_static(student, tokenizer, table, storage="int8")
+    row = compress(
+        folders["float32"],
+        drawn(60, 0),
+        pairs=[pairs],
+        student=student,
+        only=["float16"],
+        wanted="student",
+        output=output,
+        tolerance=100,
+    ).prices.find("student")
+    assert row.bytes == (student / "model.safetensors").stat().st_size
+    for name in ("model.safetensors", "tokenizer.json", "config.json"):
+        assert (output / name).read_bytes() == (student / name).read_bytes()
+    assert not (output / "run").exists()
+
+
+def test_a_student_by_name_is_priced_beside_the_variants_that_are_named(
+    folders: dict[str, Path], pairs: ScoredPairs
+) -> None:
+    texts = drawn(60, 0)
+    prices = compress(
+        folders["float32"], texts, pairs=[pairs], student=Path("static-mini"), only=["float16"]
+    ).prices
+    assert [one.name for one in prices.rows] == ["float32", "float16", "student"]
+    bundled = bundled_folder("static-mini")
+    assert bundled is not None
+    assert prices.find("student").bytes == (bundled / "model.safetensors").stat().st_size
+
+
+def test_a_raw_transformer_is_a_student_with_the_pooling_it_gets(
+    folders: dict[str, Path], pairs: ScoredPairs, tiny_bert: Path
+) -> None:
+    found = compress(folders["float32"], drawn(60, 0), pairs=[pairs], student=tiny_bert, only=["float16"])
+    assert found.prices.find("student").sts is not None
 
 
 def test_an_unknown_variant_is_one_line(folders: dict[str, Path], pairs: ScoredPairs) -> None:
