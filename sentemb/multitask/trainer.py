@@ -19,7 +19,7 @@ from sentemb.multitask.model import MultiTaskModel
 from sentemb.multitask.pcgrad import GradientSurgery
 from sentemb.multitask.plan import StepPlan
 from sentemb.multitask.schedule import Part, Step
-from sentemb.training.checkpoints import checkpoints, remove_folder
+from sentemb.training.checkpoints import checkpoints, drop_files, remove_folder
 from sentemb.training.owned import average
 from sentemb.training.resumable import OPTIMIZER_FILE, RANDOM_FILES, decay_groups
 from sentemb.training.run_trainers import RunTrainer
@@ -171,8 +171,7 @@ def best_scores(state: TrainerState) -> dict[str, dict[str, float]]:
 
 def keep_model(checkpoint: Path) -> None:
     """Remove what resumption alone needs from a checkpoint."""
-    for path in (checkpoint / OPTIMIZER_FILE, *checkpoint.glob(RANDOM_FILES)):
-        path.unlink(missing_ok=True)
+    drop_files(checkpoint, (checkpoint / OPTIMIZER_FILE, *checkpoint.glob(RANDOM_FILES)))
 
 
 def _alone(steps: list[Step]) -> dict[str, Step]:

@@ -51,6 +51,17 @@ def check_checkpoint(folder: Path) -> None:
             raise InputError(f"the checkpoint {folder} is damaged: {name} is not what was written", hint)
 
 
+def drop_files(folder: Path, files: Iterable[Path]) -> None:
+    """Remove files of a checkpoint; first from its list, so that what is left is complete at every moment."""
+    doomed = [path for path in files if path.exists()]
+    if (folder / _FILES).exists():
+        names = {path.relative_to(folder).as_posix() for path in doomed}
+        listed = read_json(folder / _FILES)
+        write_json(folder / _FILES, {name: mark for name, mark in listed.items() if name not in names})
+    for path in doomed:
+        path.unlink()
+
+
 def _mark(path: Path) -> str:
     """By what a file is known again; CRC-32 is fast enough to be taken of gigabytes at every save."""
     checksum = 0

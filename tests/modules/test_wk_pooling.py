@@ -238,8 +238,8 @@ def test_a_model_takes_the_fast_path_and_equals_the_loops(tiny_bert: Path) -> No
     with torch.no_grad():
         states = encoder.model[0](features)["all_layer_embeddings"]
     expected = reference(list(states[1:]), features["attention_mask"])
-    np.testing.assert_allclose(vectors, expected, atol=1e-6 * np.abs(expected).max())
-    np.testing.assert_allclose(vectors, encoder.model.encode(TEXTS), atol=1e-6)
+    np.testing.assert_allclose(vectors, expected, atol=3e-6 * np.abs(expected).max())
+    np.testing.assert_allclose(vectors, encoder.model.encode(TEXTS), atol=5e-6)
 
 
 def test_a_transformer_that_keeps_its_hidden_states_to_itself_is_refused(tiny_bert: Path) -> None:

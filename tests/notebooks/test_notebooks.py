@@ -23,7 +23,7 @@ others = ~np.eye(len(sentences), dtype=bool)
 assert np.allclose(raw[~others], 1, atol=1e-5)
 assert centred[others].std() > 1.5 * raw[others].std()
 assert len(index) == len(documents) > 150
-assert index.search(queries[2], k=1)[0].id == "time.sleep"
+assert "time.sleep" in [hit.id for hit in index.search(queries[2], k=3)]
 """,
     "02_train_embeddings": """
 before = scores["before training"].score(test.name)

@@ -5,7 +5,14 @@ from pathlib import Path
 import pytest
 
 from sentemb.errors import InputError
-from sentemb.training.checkpoints import check_checkpoint, checkpoints, remove_remains, rotate, seal
+from sentemb.training.checkpoints import (
+    check_checkpoint,
+    checkpoints,
+    drop_files,
+    remove_remains,
+    rotate,
+    seal,
+)
 
 
 @pytest.fixture
@@ -44,6 +51,18 @@ def test_rotation_keeps_the_newest_and_the_protected(
 ) -> None:
     rotate(folder, keep=keep, protected=protected)
     assert [step for step, _ in checkpoints(folder)] == left
+
+
+def test_a_checkpoint_without_what_was_dropped_is_complete(tmp_path: Path) -> None:
+    for name in ("model", "optimizer", "random-0"):
+        (tmp_path / name).write_text(name)
+    seal(tmp_path)
+    drop_files(tmp_path, [tmp_path / "optimizer", tmp_path / "random-0", tmp_path / "random-1"])
+    check_checkpoint(tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == {"model", "files.json"}
+    (tmp_path / "model").unlink()
+    with pytest.raises(InputError, match="model is missing"):
+        check_checkpoint(tmp_path)
 
 
 def test_remains_of_a_kill_go(folder: Path) -> None:
