@@ -77,7 +77,7 @@ class Answers:
 
     @property
     def ways(self) -> list[str]:
-        """The ways to search, what is most like to be the best one last."""
+        """The ways to search; the last is the one that a reader should use."""
         return list(self.hits)
 
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from sentemb.data.retrieval import RetrievalSet
 from sentemb.evaluation.comparison import Comparison, Difference, compare
 from sentemb.evaluation.schema import Record
-from sentemb.evaluation.systems import system_of, with_units
+from sentemb.evaluation.systems import system_of, with_clusters
 
 
 def doubtful(comparison: Comparison) -> list[Difference]:
@@ -86,7 +86,7 @@ def _goes_on(start: Record, trained: Record, tasks: Sequence[RetrievalSet], *, s
 def _compared(first: Record, second: Record, tasks: Sequence[RetrievalSet]) -> Comparison:
     named = {"base": first, "adapted": second}
     systems = (system_of([one.model_copy(update={"model": name})], name) for name, one in named.items())
-    return compare(*(with_units(system, tasks) for system in systems))
+    return compare(*(with_clusters(system, tasks) for system in systems))
 
 
 @dataclass(frozen=True)

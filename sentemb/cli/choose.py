@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,7 +11,6 @@ import typer
 
 from sentemb.cli.console import next_step, progress_bar, say, show
 from sentemb.cli.options import EncoderOptions, Markdown, Overwrite, Seed, Systems, grouped, split_names
-from sentemb.cli.verbs import VERBS
 
 if TYPE_CHECKING:
     from sentemb.evaluation.choosing import Choice
@@ -92,8 +92,6 @@ def choose(
             command=command_line(),
             progress=bar,
         )
-    if output is not None:
-        write_json(output, choice.to_json())
     show(choice_table(choice), markdown=markdown)
     typer.echo()
     if choice.leaks is not None:
@@ -103,17 +101,17 @@ def choose(
     if choice.trust is not None:
         typer.echo(f"How far to trust this: {choice.trust.sentence()}.")
     typer.echo(f"Verdict: {choice.verdict()}.")
-    next_step(_next(choice, texts))
+    if output is not None:  # last: a disk that is full costs no verdict
+        write_json(output, choice.to_json())
+    next_step(_next(choice, texts, {"--text-column": text_column, "--title-column": title_column}))
 
 
-def _next(choice: Choice, texts: str | None) -> str:
+def _next(choice: Choice, texts: str | None, columns: Mapping[str, str | None]) -> str:
     """What to do with the best."""
     from sentemb.evaluation.retrieval.named import model_of
 
     model = next((found for one in choice.candidates if (found := model_of(one.given)) is not None), None)
     if texts is None or model is None:
         return "sentemb index build DOCUMENTS --model MODEL --output FOLDER"
-    own, base = shlex.quote(texts), shlex.quote(model)
-    if "adapt" in VERBS:
-        return f"sentemb adapt {own} --base {base} --output FOLDER"
-    return f"sentemb index build {own} --model {base} --output FOLDER"
+    given = [part for option, column in columns.items() if column is not None for part in (option, column)]
+    return shlex.join(["sentemb", "adapt", texts, *given, "--base", model, "--output", "FOLDER"])

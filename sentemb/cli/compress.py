@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -102,7 +103,8 @@ def compress(
         sets_and_tasks = {"sets": found.prices.pairs, "tasks": found.prices.tasks}
         write_json(record, {**about, **sets_and_tasks, "variants": rows})
     show(_table(model, found, parts.shared), markdown=markdown)
-    _say_next(found, model, texts, student, output, tolerance)
+    options = {"--texts": texts, "--column": column, "--sets": sets}
+    _say_next(found, model, options, student, output, tolerance)
 
 
 def _pairs(sets: str | None, data_dir: Path | None) -> list[ScoredPairs]:
@@ -165,18 +167,33 @@ def _cells(one: Difference | None) -> tuple[str, str, str]:
 
 
 def _say_next(
-    found: Compressed, model: str, texts: str, student: Path | None, output: Path | None, tolerance: float
+    found: Compressed,
+    model: str,
+    options: Mapping[str, str | None],
+    student: Path | None,
+    output: Path | None,
+    tolerance: float,
 ) -> None:
     if output is not None:
         next_step(f"sentemb eval sts {shlex.quote(str(output))}")
         return
-    fit = [row for row in found.prices.rows[1:] if row.loss <= tolerance]
+    whole, *others = found.prices.rows
+    fit = [row for row in others if row.loss <= tolerance]
     if not fit:
         say(f"no variant loses {tolerance:g} points or less")
         return
-    fastest = max(fit, key=lambda row: row.speed)
-    say(f"fastest within {tolerance:g} points: {fastest.name}")
-    command = f"sentemb compress {shlex.quote(model)} --texts {shlex.quote(texts)}"
-    if student is not None and fastest.name == "student":
-        command += f" --student {shlex.quote(str(student))}"
-    next_step(f"{command} --only {fastest.name} --write {fastest.name} -o FOLDER")
+    chosen = max(fit, key=lambda row: row.speed)
+    if chosen.speed > whole.speed:
+        say(f"fastest that loses at most {tolerance:g} points: {chosen.name}")
+    else:
+        chosen = min(fit, key=lambda row: row.bytes)
+        say(
+            f"nothing that loses at most {tolerance:g} points is faster than the model itself; "
+            f"smallest: {chosen.name}"
+        )
+    given = {name: value for name, value in options.items() if value is not None}
+    if student is not None and chosen.name == "student":
+        given["--student"] = str(student)
+    parts = [part for option in given.items() for part in option]
+    command = shlex.join(["sentemb", "compress", model, *parts])
+    next_step(f"{command} --only {chosen.name} --write {chosen.name} -o FOLDER")

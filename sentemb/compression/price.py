@@ -15,7 +15,7 @@ from sentemb.encoding import TextEncoder, load_encoder
 from sentemb.encoding.cache import CachedEncoder
 from sentemb.encoding.sentence import SentenceEncoder
 from sentemb.evaluation import Difference, Record, compare_all, evaluate_pairs, evaluate_retrieval, system_of
-from sentemb.evaluation.systems import with_units
+from sentemb.evaluation.systems import with_clusters
 from sentemb.evaluation.timing import time_in_turns
 from sentemb.modules.rounding import RoundedVectors
 
@@ -165,7 +165,8 @@ def _differences(
     if not found:
         return {}
     systems = {
-        name: with_units(system_of([record], name, measure=measure), tasks) for name, record in found.items()
+        name: with_clusters(system_of([record], name, measure=measure), tasks)
+        for name, record in found.items()
     }
     others = [system for name, system in systems.items() if name != WHOLE]
     compared = compare_all(systems[WHOLE], others, seed=seed)

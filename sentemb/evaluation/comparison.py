@@ -271,8 +271,8 @@ def _key(first: System, second: System, names: Sequence[str], settings: tuple[ob
     for name in names:
         one, other = first.sets[name], second.sets[name]
         digest.update(f"{name} {one.content} {one.classes}".encode())
-        if one.units is not None:
-            digest.update(one.units.of.tobytes())
+        if one.clusters is not None:
+            digest.update(one.clusters.of.tobytes())
         digest.update(one.predictions.tobytes() + other.predictions.tobytes())
     return digest.hexdigest()[:32]
 

@@ -28,7 +28,7 @@ Pairs = Sequence[tuple[Integers, Integers]]
 CORRELATIONS = ("spearman", "pearson")
 
 
-class Units(NamedTuple):
+class Clusters(NamedTuple):
     """What the items of several sets are about, such as the documents that queries were cut from.
 
     Attributes:
@@ -54,9 +54,9 @@ def bootstrap(
     draws: int,
     generator: np.random.Generator,
     classes: int = 0,
-    units: Units | None = None,
+    clusters: Clusters | None = None,
 ) -> Double:
-    """The score of every run on resamples of the items, or of their units."""
+    """The score of every run on resamples of the items, or of their clusters."""
     if (items := _item_scores(metric, predictions, gold)) is not None:
         score = _Means(items).scores
     elif metric == "spearman":
@@ -65,8 +65,8 @@ def bootstrap(
         score = _Moments(predictions, gold).scores
     else:
         score = _Confusions(metric, predictions, gold, classes).resampled
-    drawn = resamples(len(gold) if units is None else units.total, draws, generator)
-    blocks = drawn if units is None else (counts[units.of] for counts in drawn)
+    drawn = resamples(len(gold) if clusters is None else clusters.total, draws, generator)
+    blocks = drawn if clusters is None else (counts[clusters.of] for counts in drawn)
     return np.concatenate([score(counts) for counts in blocks], axis=1)
 
 
@@ -79,7 +79,7 @@ def exchange(
     draws: int,
     generator: np.random.Generator,
     classes: int = 0,
-    units: Units | None = None,
+    clusters: Clusters | None = None,
 ) -> tuple[Double, Double]:
     """Differences of mean scores, and what they become when items are exchanged between two systems.
 
@@ -95,11 +95,11 @@ def exchange(
     else:
         differences = _ExchangedClasses(_Confusions(metric, predictions, gold, classes), pairs)
     found = []
-    count = len(gold) if units is None else units.total
+    count = len(gold) if clusters is None else clusters.total
     for size in _sizes(count, draws):
         drawn = generator.integers(0, 2, size=(size, count), dtype=np.int8)
         signs = 2 * drawn.astype(np.float64) - 1
-        found.append(differences.exchanged(signs if units is None else signs[:, units.of]))
+        found.append(differences.exchanged(signs if clusters is None else signs[:, clusters.of]))
     return differences.observed, np.concatenate(found, axis=1)
 
 
@@ -216,7 +216,7 @@ class _Means:
 
     def scores(self, counts: Integers) -> Double:
         drawn = counts.astype(np.float64)
-        return np.asarray(self.items @ drawn / drawn.sum(axis=0))  # of units not each has an item here
+        return np.asarray(self.items @ drawn / drawn.sum(axis=0))  # a cluster may have no item in this set
 
 
 class _Confusions:

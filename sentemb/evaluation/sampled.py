@@ -45,7 +45,7 @@ def sample_sets(
     progress: Callable[[int, int], None] | None,
 ) -> dict[int, list[SampledSet]]:
     """The sets of each comparison that is wanted, by the index of the other system."""
-    # A set's draws depend on its place among the sets that both systems have, but where it shares units.
+    # A set's draws depend on its place among the sets that both systems have, but where it shares clusters.
     jobs: dict[tuple[int, str], list[int]] = {}
     for index, names in wanted.items():
         for place, name in enumerate(names):
@@ -63,8 +63,8 @@ def sample_sets(
 
 
 def generator_of(one: SetRuns, seed: int, place: int) -> np.random.Generator:
-    """Draws for a set: its own, or the same for all that share units."""
-    return np.random.default_rng((seed, place if one.units is None else 0))
+    """Draws for a set: its own, or the same for all that share clusters."""
+    return np.random.default_rng((seed, place if one.clusters is None else 0))
 
 
 def _sample(
@@ -79,14 +79,20 @@ def _sample(
     """Draw once for all systems on one set."""
     systems = [first, *others]
     sets = [system.sets[name] for system in systems]
-    gold, classes, units = sets[0].gold, sets[0].classes, sets[0].units
+    gold, classes, clusters = sets[0].gold, sets[0].classes, sets[0].clusters
     predictions = np.concatenate([one.predictions for one in sets])
     ends = np.cumsum([len(one.predictions) for one in sets])
     rows = [np.arange(end - len(one.predictions), end) for end, one in zip(ends, sets, strict=True)]
     resampled = np.empty((len(systems), 0))
     if intervals:
         drawn = bootstrap(
-            first.measure, predictions, gold, draws=draws, generator=generator, classes=classes, units=units
+            first.measure,
+            predictions,
+            gold,
+            draws=draws,
+            generator=generator,
+            classes=classes,
+            clusters=clusters,
         )
         resampled = np.stack([drawn[some].mean(axis=0) for some in rows])
     pairs = [_paired(own, rows[0]) for own in rows[1:]]
@@ -98,7 +104,7 @@ def _sample(
         draws=draws,
         generator=generator,
         classes=classes,
-        units=units,
+        clusters=clusters,
     )
     scores = [_scores(system, name) for system in systems]
     parts = []

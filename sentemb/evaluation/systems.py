@@ -14,7 +14,7 @@ from sentemb.data.retrieval import RetrievalSet
 from sentemb.errors import InputError
 from sentemb.evaluation.naming import check_once, seed_of, slug, without_seed
 from sentemb.evaluation.record import load_predictions, load_records
-from sentemb.evaluation.resampling import Units
+from sentemb.evaluation.resampling import Clusters
 from sentemb.evaluation.retrieval.metrics import query_scores
 from sentemb.evaluation.schema import Record
 from sentemb.evaluation.significance import Seed
@@ -30,7 +30,7 @@ class SetRuns:
     predictions: npt.NDArray[np.float64]
     content: str  # what must agree for two systems to be comparable: a checksum of the items
     classes: int = 0  # number of classes, where it is known
-    units: Units | None = None  # of queries, where those of other sets are about the same
+    clusters: Clusters | None = None  # of queries, where those of other sets are about the same
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,7 +91,7 @@ def system_of(records: Sequence[Record], name: str, *, measure: str | None = Non
     return System(system, metric, tuple(map(_seed_of, chosen)), sets)
 
 
-def with_units(system: System, sets: Sequence[RetrievalSet]) -> System:
+def with_clusters(system: System, sets: Sequence[RetrievalSet]) -> System:
     """A system whose sets of queries are about the same documents: queries of one id in several of them.
 
     Then these documents are what is drawn, not the queries of each set as if they had nothing to do with each
@@ -101,11 +101,11 @@ def with_units(system: System, sets: Sequence[RetrievalSet]) -> System:
     for data in sets:
         for one in data.query_ids:
             numbers.setdefault(one, len(numbers))
-    units = {
-        data.name: Units(np.array([numbers[one] for one in data.query_ids]), len(numbers)) for data in sets
+    clusters = {
+        data.name: Clusters(np.array([numbers[one] for one in data.query_ids]), len(numbers)) for data in sets
     }
     return replace(
-        system, sets={name: replace(one, units=units.get(name)) for name, one in system.sets.items()}
+        system, sets={name: replace(one, clusters=clusters.get(name)) for name, one in system.sets.items()}
     )
 
 

@@ -35,14 +35,21 @@ def test_table_verdict_record_and_next_command(
     assert "| place | system | score | 95 % interval |" in out
     assert "How far to trust this: " in out and measured_trust().sentence() in out
     assert "Verdict: take " in out
-    assert (
-        f"next: sentemb index build {documents} --model {tmp_path / 'tiny'}" in err or "sentemb adapt" in err
-    )
+    assert f"next: sentemb adapt {documents} --base {tmp_path / 'tiny'} --output FOLDER" in err
     assert "docs.txt (" in err  # the documents are in what was named as a known set
     values = json.loads(output.read_text())
     assert {one["name"] for one in values["candidates"]} == {"bm25", "tiny"}
     code, _, err = sentemb("choose", "bm25", *given)
     assert code == 2 and "is there already" in err
+
+
+def test_the_next_command_names_the_columns(sentemb: Command, documents: Path, tmp_path: Path) -> None:
+    rows = [json.dumps({"name": line[:5], "body": line}) for line in documents.read_text().splitlines()]
+    (tmp_path / "rows.jsonl").write_text("\n".join(rows))
+    given = ("--texts", tmp_path / "rows.jsonl", "--text-column", "body", "--title-column", "name")
+    code, _, err = sentemb("choose", "static-mini", *given, "--draws", 200, "--leaks", "none")
+    assert code == 0, err
+    assert "rows.jsonl --text-column body --title-column name --base static-mini" in err
 
 
 @pytest.mark.parametrize(

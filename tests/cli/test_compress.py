@@ -8,7 +8,10 @@ from typing import Any
 import pytest
 from sentence_transformers import SentenceTransformer
 
+from sentemb.cli.compress import _say_next
+from sentemb.compression.price import Price, Prices
 from sentemb.compression.variants import calibration_texts
+from sentemb.compression.write import Compressed
 from sentemb.data.own_documents import OwnDocument
 from sentemb.data.pseudo_tasks import pseudo_tasks
 from sentemb.data.retrieval import RetrievalSet
@@ -83,6 +86,23 @@ def test_the_next_command_finds_the_student_again(model: Path, texts: Path, sent
     code, _, err = sentemb(*arguments, "--student", "static-mini")
     assert code == 0, err
     assert "--student static-mini --only student --write student -o FOLDER" in err
+
+
+@pytest.mark.parametrize(("speed", "taken"), [(200.0, "quick"), (90.0, "small")])
+def test_nothing_slower_than_the_model_is_called_fastest(
+    speed: float, taken: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = (
+        Price("float32", 400, 64, 100.0, None, None),
+        Price("quick", 300, 64, speed, None, None),
+        Price("small", 100, 64, 50.0, None, None),
+    )
+    options = {"--texts": "docs.csv", "--column": "my text", "--sets": None}
+    _say_next(Compressed(Prices(rows, (), (), 9), {}, ()), "mine", options, None, None, 1.0)
+    said = " ".join(capsys.readouterr().err.split())
+    assert ("fastest that loses" in said) == (taken == "quick")
+    assert ("is faster than the model itself" in said) == (taken == "small")
+    assert f"--texts docs.csv --column 'my text' --only {taken} --write {taken} -o FOLDER" in said
 
 
 @pytest.mark.parametrize(("variant", "said"), [("layers-1", True), ("float16", False)])

@@ -17,7 +17,7 @@ from sentemb.evaluation.retrieval.evaluate import evaluate_retrieval
 from sentemb.evaluation.retrieval.searchers import DenseSearcher, Searcher
 from sentemb.evaluation.schema import Record
 from sentemb.evaluation.sts import evaluate_pairs, load_sets
-from sentemb.evaluation.systems import System, system_of, with_units
+from sentemb.evaluation.systems import System, system_of, with_clusters
 
 Basis = Literal["documents", "judged", "pairs"]
 
@@ -59,7 +59,7 @@ class Questions(NamedTuple):
     def system(self, record: Record, name: str) -> System:
         """A system by its record; queries of several kinds may be cut from the same documents."""
         system = replace(system_of([record], record.model, measure=self.measure), name=name)
-        return with_units(system, self.sets) if self.basis == "documents" else system
+        return with_clusters(system, self.sets) if self.basis == "documents" else system
 
 
 def cut_from(

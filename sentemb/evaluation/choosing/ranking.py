@@ -51,7 +51,7 @@ class Ranking:
     Attributes:
         names: The best first.
         scores: The mean of each over the sets, x 100.
-        intervals: Of these scores, by the bootstrap over the items of each set, or over their units.
+        intervals: Of these scores, by the bootstrap over the items of each set, or over their clusters.
         sets: The scores on each set, by system and set.
         places: From 1; systems that cannot be told apart from the first of a place share it.
         pairs: Each two of them, the better first.
@@ -149,7 +149,12 @@ def _intervals(
         generator = generator_of(one, seed, number)
         parts.append(
             bootstrap(
-                systems[0].measure, predictions, one.gold, draws=draws, generator=generator, units=one.units
+                systems[0].measure,
+                predictions,
+                one.gold,
+                draws=draws,
+                generator=generator,
+                clusters=one.clusters,
             )
         )
     means = 100 * np.mean(parts, axis=0)  # (systems, draws)

@@ -5,7 +5,7 @@ import pytest
 
 from sentemb.data.retrieval import RetrievalSet
 from sentemb.evaluation.choosing.ranking import Ranking, rank
-from sentemb.evaluation.systems import SetRuns, System, with_units
+from sentemb.evaluation.systems import SetRuns, System, with_clusters
 
 NONE = np.empty((0, 3), dtype=np.int64)
 
@@ -48,13 +48,13 @@ def test_kinds_that_ask_for_the_same_documents_tell_no_more_than_one() -> None:
     alone = rank([system("some", a=some), system("worse", a=worse)])
     apart = rank([system("some", a=some, b=some), system("worse", a=worse, b=worse)])
     pairs = [system("some", a=some, b=some), system("worse", a=worse, b=worse)]
-    shared = rank([with_units(one, tasks) for one in pairs])
+    shared = rank([with_clusters(one, tasks) for one in pairs])
     assert width(shared) == pytest.approx(width(alone)) and width(apart) < 0.8 * width(alone)
     own, both, kept = (one.pair("some", "worse").difference for one in (alone, apart, shared))
     assert kept.p == pytest.approx(own.p) and both.p < kept.p
     assert kept.interval == pytest.approx(own.interval)
     # What two kinds say of a document apart from each other is worth two kinds.
-    mixed = rank([with_units(system("some", a=some, b=more), tasks)])
+    mixed = rank([with_clusters(system("some", a=some, b=more), tasks)])
     assert width(mixed) == pytest.approx(width(rank([system("some", a=some, b=more)])), rel=0.15)
 
 
@@ -65,7 +65,7 @@ def test_kinds_may_ask_for_some_of_the_documents_alone() -> None:
         RetrievalSet("a", "cut", names, names, names, names, NONE),
         RetrievalSet("b", "cut", names, names, names[:50], names[:50], NONE),
     ]
-    found = rank([with_units(system("one", a=values, b=values[:50]), tasks)])
+    found = rank([with_clusters(system("one", a=values, b=values[:50]), tasks)])
     generator = np.random.default_rng(5)
     means = []
     for _ in range(4000):
