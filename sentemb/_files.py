@@ -88,16 +88,17 @@ def read_json(path: Path) -> Any:
         raise InputError(f"{path} is not valid JSON: {error}") from error
 
 
-def refuse_output_over_input(
+def refuse_unusable_output(
     output: str | os.PathLike[str],
     inputs: Iterable[str | os.PathLike[str] | None],
     *,
     cache: str | os.PathLike[str] | None = None,
 ) -> None:
-    """Refuse an output that would replace what is read or kept: the same, what holds it, or a file in it.
+    """Refuse an output before the work: one that replaces what is read or kept, or that cannot be written.
 
-    So is one that is a URI. Inputs that are no path, such as names of data sets and hub ids, are ignored. The
-    cache folder may not be there yet.
+    It would replace an input that it is, holds or is a file above; so it would the cache folder, which may
+    not be there yet. Inputs that are no path, such as names of data sets and hub ids, are ignored. Nothing is
+    left behind.
     """
     refuse_uri(output)
     if cache is not None:
@@ -112,11 +113,29 @@ def refuse_output_over_input(
         within = target.is_file() and place in target.parents
         if within or target in (place, *place.parents) or (target.exists() and target.samefile(place)):
             raise InputError(f"the output {output} would replace the input {source}", "name another output")
+    check_writable(output if target.is_dir() else Path(output).parent)
+
+
+def check_writable(folder: str | os.PathLike[str]) -> None:
+    """Refuse a folder that takes no files or cannot be made, before time is spent on what goes into it."""
+    refuse_uri(folder)
+    path = Path(folder).absolute()
+    place = next(there for there in (path, *path.parents) if there.exists())
+    try:
+        with tempfile.TemporaryFile(dir=place):
+            pass
+    except OSError as error:
+        raise InputError(
+            f"{folder} cannot be written: no file can be made in {place} ({error.strerror})",
+            "name another output",
+        ) from None
 
 
 def refuse_existing(output: str | os.PathLike[str], *, overwrite: bool) -> None:
-    """Refuse an output file that would replace one, unless it is empty or that is wanted."""
+    """Refuse an output file that would replace one, unless it is empty or that is wanted; and a folder."""
     path = Path(output)
+    if path.is_dir():
+        raise InputError(f"{output} is a folder", "name a file in it")
     if not overwrite and path.is_file() and path.stat().st_size:
         raise InputError(f"{output} is there already", "name another output, or add --overwrite")
 
@@ -149,12 +168,21 @@ def sha256_of(path: Path) -> str:
     return digest.hexdigest()
 
 
-@contextlib.contextmanager
-def new_folder(path: Path) -> Iterator[Path]:
-    """Fill a folder beside `path` and give it that name only when everything in it is complete."""
-    path = without_dots(path)
+def refuse_existing_folder(path: Path) -> None:
+    """Refuse an output folder that is a file, or that holds something."""
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
         raise InputError(f"{path} already exists", "choose another output or remove it")
+
+
+@contextlib.contextmanager
+def new_folder(path: Path, *, overwrite: bool = False) -> Iterator[Path]:
+    """Fill a folder beside `path` and give it that name only when everything in it is complete.
+
+    What is there already is refused, or else replaced at the end.
+    """
+    path = without_dots(path)
+    if not overwrite:
+        refuse_existing_folder(path)
     try:
         str(path).encode()
     except UnicodeEncodeError:  # what writes tokenizers takes no other names
@@ -163,8 +191,23 @@ def new_folder(path: Path) -> Iterator[Path]:
         yield partial
         partial.chmod(0o777 & ~_umask())
         share_files(partial)
-        partial.replace(path)
+        if overwrite and path.exists():
+            _exchange(partial, path)
+        else:
+            partial.replace(path)
     sync_folder(path.parent)
+
+
+def _exchange(partial: Path, path: Path) -> None:
+    """Give a folder the name of another, which goes."""
+    old = partial.with_name(f"{partial.name.removesuffix('.partial')}.old.partial")
+    path.replace(old)
+    try:
+        partial.replace(path)
+    except BaseException:
+        old.replace(path)
+        raise
+    _remove(old)
 
 
 @contextlib.contextmanager

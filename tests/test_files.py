@@ -13,11 +13,13 @@ from pathlib import Path
 import pytest
 
 from sentemb._files import (
+    check_writable,
     locked,
     new_file,
     new_folder,
     read_json,
-    refuse_output_over_input,
+    refuse_existing,
+    refuse_unusable_output,
     write_bytes,
     write_json,
     write_text,
@@ -78,8 +80,26 @@ def test_an_output_over_an_input_is_refused(tmp_path: Path) -> None:
         with pytest.raises(
             InputError, match=r"the output .* would replace the input .*mine\.csv; name another"
         ):
-            refuse_output_over_input(output, [None, "stsb", source])
-    refuse_output_over_input(source.parent / "other.csv", [source, "stsb"])
+            refuse_unusable_output(output, [None, "stsb", source])
+    refuse_unusable_output(source.parent / "other.csv", [source, "stsb"])
+
+
+@pytest.mark.parametrize("output", ["mine.csv/deeper/new", "/proc/new/deeper"])
+def test_an_output_that_cannot_be_written_is_refused_before_the_work(tmp_path: Path, output: str) -> None:
+    if output.startswith("/proc") and not Path("/proc").is_dir():
+        pytest.skip("this system has no /proc")
+    (tmp_path / "mine.csv").write_text("text\na\n")
+    refused = pytest.raises(InputError, match=r"cannot be written: no file can be made in .*; name another")
+    with refused:
+        refuse_unusable_output(tmp_path / output, [])
+    with refused:
+        check_writable(tmp_path / output)
+    assert [path.name for path in tmp_path.iterdir()] == ["mine.csv"]
+
+
+def test_a_folder_is_no_output_file(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="is a folder; name a file in it"):
+        refuse_existing(tmp_path, overwrite=True)
 
 
 def test_a_full_disk_names_the_file(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sentemb._files import refuse_output_over_input, shareable, write_text
+from sentemb._files import refuse_unusable_output, shareable, write_text
 from sentemb._uris import is_remote, is_uri, local_path, refuse_uri, without_listed_secrets, without_secrets
 from sentemb.errors import InputError
 from sentemb.training.values import to_toml
@@ -53,8 +53,8 @@ def test_an_output_over_a_file_that_a_uri_names_is_refused(tmp_path: Path) -> No
     source = tmp_path / "mine.csv"
     source.write_text("text\na\n")
     with pytest.raises(InputError, match="would replace the input file://"):
-        refuse_output_over_input(source, [source.as_uri()])
-    refuse_output_over_input(tmp_path / "other.csv", [source.as_uri(), "s3://bucket/mine.csv"])
+        refuse_unusable_output(source, [source.as_uri()])
+    refuse_unusable_output(tmp_path / "other.csv", [source.as_uri(), "s3://bucket/mine.csv"])
 
 
 @pytest.mark.parametrize(

@@ -24,9 +24,9 @@ def geometry(
 
     Two pictures for each set that the records are of. A run needs a record of its model on its dev set.
     """
-    from sentemb._files import write_bytes
+    from sentemb._files import check_writable, write_bytes
     from sentemb.evaluation.naming import slug
-    from sentemb.evaluation.record import check_writable, load_records
+    from sentemb.evaluation.record import load_records
     from sentemb.evaluation.suites import GEOMETRY
     from sentemb.report.figures import png_of
     from sentemb.report.geometry import by_pairs, geometry_figures, read_training_path, shown_name

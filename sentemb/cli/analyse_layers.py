@@ -36,9 +36,9 @@ def layers(
     allow_count_mismatch: AllowCountMismatch = False,
 ) -> None:
     """Score every layer under every pooling, from one forward pass (SG-BERT, figure 1)."""
+    from sentemb._files import check_writable
     from sentemb.evaluation.environment import command_line
     from sentemb.evaluation.layers import evaluate_layers
-    from sentemb.evaluation.record import check_writable
     from sentemb.report.layers import layer_tables
 
     if output is not None:

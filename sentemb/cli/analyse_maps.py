@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sentemb._files import refuse_existing, refuse_output_over_input, write_bytes
+from sentemb._files import refuse_existing, refuse_unusable_output, write_bytes
 from sentemb.cli.console import next_step
 from sentemb.cli.options import DataDir, Models, OutputPicture, Overwrite, Pooling, Seed
 from sentemb.errors import InputError
@@ -97,5 +97,5 @@ def _check(output: Path, seed: int, inputs: Iterable[str | Path], *, overwrite: 
         raise InputError(f"{output} is no .png file", "give --output NAME.png")
     if seed >= _SEEDS:
         raise InputError(f"--seed {seed} is too large for t-SNE", "give a number below 2**32")
-    refuse_output_over_input(output, inputs)
+    refuse_unusable_output(output, inputs)
     refuse_existing(output, overwrite=overwrite)

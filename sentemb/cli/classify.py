@@ -26,11 +26,11 @@ def classify(
     device: Device = None,
 ) -> None:
     """Name the class of each text: a CSV row with the label and the probability of every class."""
-    from sentemb._files import refuse_existing, refuse_output_over_input, write_text
+    from sentemb._files import refuse_existing, refuse_unusable_output, write_text
     from sentemb.classification import Classifier, read_own_texts
 
     if output is not None:
-        refuse_output_over_input(output, [file, folder])
+        refuse_unusable_output(output, [file, folder])
         refuse_existing(output, overwrite=overwrite)
     texts = read_own_texts(file, columns=column or ["text"])
     classifier = Classifier.load(folder, device=device)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from sentemb._files import refuse_output_over_input
+from sentemb._files import refuse_unusable_output
 from sentemb._uris import local_path
 from sentemb.cli.console import next_step, progress_bar, say
 from sentemb.cli.options import DEFAULT_ENCODER, EncoderOptions, Named, OutputFolder, grouped
@@ -57,7 +57,7 @@ def encode(
     Memory holds a few shards. The bytes of the folder are the same with any number of workers, and after any
     interruption. Rows without a vector are named in set-aside.jsonl.
     """
-    refuse_output_over_input(output, [data, model], cache=options.cache_dir)
+    refuse_unusable_output(output, [data, model], cache=options.cache_dir)
     from sentemb.encoding.sharding import SHARD_SIZE, encode_shards
     from sentemb.modules.cards import public_name
     from sentemb.search import read_documents

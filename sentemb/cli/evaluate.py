@@ -234,8 +234,8 @@ def all_suites(
 
 def _prepare(models: Sequence[str], options: EvaluationOptions, *folders: Path | None) -> None:
     """Check what is known of models and folders, before minutes are spent on data and on the first model."""
+    from sentemb._files import check_writable
     from sentemb.encoding.resolve import check_address
-    from sentemb.evaluation.record import check_writable
     from sentemb.modules.loading import check_options
 
     check_options(options.pooling, options.device)

@@ -25,7 +25,8 @@ def export(
     ] = None,
 ) -> None:
     """Write result records in another program's format."""
-    from sentemb.evaluation.record import check_writable, load_records
+    from sentemb._files import check_writable
+    from sentemb.evaluation.record import load_records
 
     found = load_records(records)
     if model_name is not None and len({record.fingerprint for record in found}) > 1:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from sentemb._files import refuse_output_over_input
+from sentemb._files import refuse_unusable_output
 from sentemb.cli.console import next_step, progress_bar, say
 from sentemb.cli.index import COMPACTING, STAGES, TruncateOption, by_stage, show_facts
 from sentemb.cli.options import DEFAULT_ENCODER, EncoderOptions, Named, Overwrite, grouped
@@ -91,7 +91,7 @@ def build(
     _refuse("is for LanceDB", workers=workers if workers > 1 else None)
     folder = Path(output)
     check_output(folder, overwrite=overwrite)
-    refuse_output_over_input(folder, [data, model], cache=options.cache_dir)
+    refuse_unusable_output(folder, [data, model], cache=options.cache_dir)
     building = folder.absolute().parent / f".{folder.name}.building"
     with work_folder(building, announce=say, output=folder.absolute()) as work_dir:
         wanted: dict[str, Any] = {

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from sentemb._files import refuse_output_over_input
+from sentemb._files import refuse_unusable_output
 from sentemb.cli.console import progress_bar
 from sentemb.cli.index import (
     COMPACTING,
@@ -153,7 +153,7 @@ def _change(
     from sentemb.search.address import in_lancedb
 
     if not in_lancedb(folder):
-        refuse_output_over_input(folder, [data])
+        refuse_unusable_output(folder, [data])
     documents = read_documents(data, text_column=text_column, id_column=id_column, data_dir=data_dir)
     # Before the model is loaded: a missing file or column must not cost a minute.
     first = list(itertools.islice(documents, 1))

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from sentemb._files import refuse_output_over_input
+from sentemb._files import refuse_unusable_output
 from sentemb.cli.console import next_step, progress_bar, show
 
 _STAGES = {
@@ -29,7 +29,7 @@ def move(
     from sentemb.search.move import move as moved
 
     if not in_lancedb(to):
-        refuse_output_over_input(to, [source])
+        refuse_unusable_output(to, [source])
     with progress_bar() as bar:
         manifest = moved(
             source, to, progress=lambda stage, done, total: bar(_STAGES.get(stage, stage), done, total)

@@ -46,7 +46,7 @@ def overlap(
     allow_count_mismatch: AllowCountMismatch = False,
 ) -> None:
     """Count the texts of test sets that a training text has too: the same, inside longer ones, nearly."""
-    from sentemb._files import refuse_existing, refuse_output_over_input, write_json
+    from sentemb._files import refuse_existing, refuse_unusable_output, write_json
     from sentemb._uris import without_secrets
     from sentemb.data import find_contamination, get, load_held_out, read_rows
     from sentemb.data.files import Row
@@ -55,7 +55,7 @@ def overlap(
 
     names = split_names(sets)
     if output is not None:
-        refuse_output_over_input(output, [train, *names])
+        refuse_unusable_output(output, [train, *names])
         refuse_existing(output, overwrite=overwrite)
     held_out = load_held_out(
         names, columns=set_column or None, data_dir=data_dir, check_rows=not allow_count_mismatch

@@ -56,7 +56,7 @@ def plan(
     Every step is measured at three sizes, and its law is printed with the factors that were found. Rates are
     those of this machine as busy as it is now.
     """
-    from sentemb._files import refuse_existing, refuse_output_over_input, write_json
+    from sentemb._files import refuse_existing, refuse_unusable_output, write_json
     from sentemb.encoding.resolve import check_address
     from sentemb.search.forecast import forecast
     from sentemb.search.plan import parse_bytes
@@ -64,7 +64,7 @@ def plan(
     number = _number(count)
     budget = None if memory_budget is None else parse_bytes(memory_budget)
     if output is not None:
-        refuse_output_over_input(output, [texts, model], cache=options.cache_dir)
+        refuse_unusable_output(output, [texts, model], cache=options.cache_dir)
         refuse_existing(output, overwrite=overwrite)
     check_address(model, data_dir=options.data_dir)
     some = list(itertools.islice(_texts(texts, text_column, options.data_dir), sample))

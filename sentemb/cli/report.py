@@ -44,7 +44,7 @@ def report(
     `labels.toml` in a folder says what its models are called: a table [MODEL] for each, with base, method and
     pooling, in the order of the rows.
     """
-    from sentemb._files import refuse_existing, refuse_output_over_input, write_text
+    from sentemb._files import refuse_existing, refuse_unusable_output, write_text
     from sentemb.report.build import build_report
     from sentemb.report.into import put_into, read_marked
     from sentemb.report.sections import html_report, latex_report, markdown_report
@@ -56,7 +56,7 @@ def report(
         read_marked(path)
     if output is not None:
         files = [file for folder in folders for file in (folder / "labels.toml", *folder.rglob("*.json"))]
-        refuse_output_over_input(output, [*files, *(run or ())], cache=cache_dir)
+        refuse_unusable_output(output, [*files, *(run or ())], cache=cache_dir)
         refuse_existing(output, overwrite=overwrite)
     with progress_bar() as progress:
         built = build_report(

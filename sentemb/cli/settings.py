@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 import typer
 from pydantic_core import PydanticUndefined
 
-from sentemb._files import refuse_output_over_input
+from sentemb._files import refuse_unusable_output
 from sentemb.training.recipes import Recipe
 from sentemb.training.settings import explain, option_tables, resolve, shown, split_settings
 
@@ -49,7 +49,7 @@ def settings_command(
         )
         inputs = [getattr(config, name, None) for name in ("base", "data", "dev")]
         inputs += [chosen.get(name) for name in ("train", "validation", "test", "nli")]
-        refuse_output_over_input(config.output, [*inputs, *getattr(config, "corpus", ())])
+        refuse_unusable_output(config.output, [*inputs, *getattr(config, "corpus", ())])
         act(config, resume, chosen) if own else act(config, resume)
 
     parameters = [

@@ -45,8 +45,8 @@ def tune(
 
     Leaves a table of all points, and the best ones as RECIPE.SET.toml for `sentemb experiment --methods`.
     """
+    from sentemb._files import check_writable
     from sentemb.evaluation.naming import slug
-    from sentemb.evaluation.record import check_writable
     from sentemb.experiments import load_experiment
     from sentemb.experiments.classification import (
         ClassificationData,

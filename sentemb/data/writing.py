@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from sentemb._files import new_file, refuse_existing, refuse_output_over_input, sha256_of, write_json
+from sentemb._files import new_file, refuse_existing, refuse_unusable_output, sha256_of, write_json
 from sentemb.errors import InputError
 
 Columns = Mapping[str, Sequence[Any]]
@@ -20,7 +20,7 @@ def check_output(
 ) -> None:
     """Refuse a name of no format, and one that would replace a file: before hours of work."""
     _check_format(path)
-    refuse_output_over_input(path, inputs, cache=cache)
+    refuse_unusable_output(path, inputs, cache=cache)
     refuse_existing(path, overwrite=overwrite)
 
 

@@ -15,7 +15,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import tempfile
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -28,7 +27,6 @@ from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
 from sentemb._files import locked, sha256_of, write_bytes, write_text
-from sentemb._uris import refuse_uri
 from sentemb.errors import InputError
 from sentemb.evaluation.packing import pack, pack_gold, unpack, unpack_gold
 from sentemb.evaluation.record_checks import check_scores
@@ -40,17 +38,6 @@ INLINE = 12_288
 
 _HINT = "remove the file and evaluate the model again"
 _OLD_FORMATS = ("sentemb-result", "sentemb-geometry", "sentemb-transfer", "sentemb-classification")
-
-
-def check_writable(folder: Path) -> None:
-    """Check that a folder takes files or can be made, before time is spent on what goes into it."""
-    refuse_uri(folder)
-    place = next(path for path in (folder, *folder.absolute().parents) if path.exists())
-    try:
-        with tempfile.TemporaryFile(dir=place):
-            pass
-    except OSError as error:
-        raise OSError(error.errno, error.strerror, str(folder)) from error
 
 
 def check_free(path: Path, fingerprint: str, *, overwrite: bool) -> None:

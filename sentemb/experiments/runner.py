@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 import numpy.typing as npt
 from pydantic import BaseModel
 
+from sentemb._files import check_writable
 from sentemb.errors import InputError
-from sentemb.evaluation.record import check_writable, load_records, read_record, write_record
+from sentemb.evaluation.record import load_records, read_record, write_record
 from sentemb.evaluation.schema import Record, Trial
 from sentemb.experiments.eta import Eta, duration
 from sentemb.experiments.experiment import Experiment, PlannedTrial, default_options

@@ -16,7 +16,6 @@ from sentemb.evaluation.measures import PROTOCOLS, measure
 from sentemb.evaluation.naming import slug
 from sentemb.evaluation.record import (
     check_free,
-    check_writable,
     load_predictions,
     load_records,
     read_record,
@@ -271,12 +270,6 @@ def test_a_frame_has_a_row_for_each_score(tmp_path: Path) -> None:
     assert row.value == pytest.approx(57.735)  # x 100, though the record holds a fraction
     row = frame.iloc[0]
     assert (row.method, row.seed, row["items"], row.split) == ("org/mine", 3, 50, "test")
-
-
-def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
-    (tmp_path / "taken").write_text("")
-    with pytest.raises(OSError, match="taken"):
-        check_writable(tmp_path / "taken" / "records")
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from sentemb._files import check_writable
 from sentemb.data.locate import MissingDataError
 from sentemb.encoding import TextEncoder, load_encoder
 from sentemb.encoding.cache import CachedEncoder
@@ -19,7 +20,7 @@ from sentemb.encoding.function import FunctionEncoder
 from sentemb.errors import InputError
 from sentemb.evaluation.joining import joined
 from sentemb.evaluation.naming import record_name
-from sentemb.evaluation.record import check_free, check_writable, load_predictions, read_record, write_record
+from sentemb.evaluation.record import check_free, load_predictions, read_record, write_record
 from sentemb.evaluation.retrieval.searchers import Searcher
 from sentemb.evaluation.runner.entries import LOADERS, load_suites
 from sentemb.evaluation.runner.suite import Loaded, Options, RunnableSuite
