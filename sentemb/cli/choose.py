@@ -5,15 +5,29 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from sentemb.cli.console import next_step, progress_bar, say, show
-from sentemb.cli.options import EncoderOptions, Markdown, Overwrite, Seed, Systems, grouped, split_names
+from sentemb.cli.options import (
+    EncoderOptions,
+    Markdown,
+    Overwrite,
+    Seed,
+    Systems,
+    TextColumn,
+    TitleColumn,
+    given_data_dir,
+    given_options,
+    grouped,
+    split_names,
+)
 
 if TYPE_CHECKING:
     from sentemb.evaluation.choosing import Choice
+
+    Given = Mapping[str, tuple[Any, Any]]
 
 _EXAMPLE_LENGTH = 100
 
@@ -32,12 +46,8 @@ def choose(
     pairs: Annotated[
         Path | None, typer.Option(help="In their place, a file of your graded pairs: two texts and a score.")
     ] = None,
-    text_column: Annotated[
-        str | None, typer.Option(help="Column of the text; `text` or the only one.")
-    ] = None,
-    title_column: Annotated[
-        str | None, typer.Option(help="Column of the title; `title`, where there is one.")
-    ] = None,
+    text_column: TextColumn = None,
+    title_column: TitleColumn = None,
     queries: Annotated[int, typer.Option(min=20, help="Queries of each kind to cut.")] = 300,
     documents: Annotated[int, typer.Option(min=20, help="Documents to search, drawn from yours.")] = 5000,
     leaks: Annotated[
@@ -59,7 +69,7 @@ def choose(
     Queries are cut from the documents and are to find what they were cut from. Beside the score stand its
     interval, who cannot be told apart, speed and size, and how well such rankings agreed with true ones.
     """
-    from sentemb._files import refuse_existing, refuse_output_over_input, write_json
+    from sentemb._files import refuse_existing, refuse_unusable_output, write_json
     from sentemb.encoding.resolve import check_address
     from sentemb.evaluation.choosing import choose as choose_among
     from sentemb.evaluation.environment import command_line
@@ -68,7 +78,7 @@ def choose(
     from sentemb.report.choosing import choice_table
 
     if output is not None:
-        refuse_output_over_input(output, [texts, judged, pairs, *systems], cache=options.cache_dir)
+        refuse_unusable_output(output, [texts, judged, pairs, *systems], cache=options.cache_dir)
         refuse_existing(output, overwrite=overwrite)
     check_options(options.pooling, options.device)
     for model in filter(None, map(model_of, systems)):
@@ -103,15 +113,23 @@ def choose(
     typer.echo(f"Verdict: {choice.verdict()}.")
     if output is not None:  # last: a disk that is full costs no verdict
         write_json(output, choice.to_json())
-    next_step(_next(choice, texts, {"--text-column": text_column, "--title-column": title_column}))
+    source = texts if texts is not None or judged is None or not Path(judged).is_dir() else judged
+    columns = {"--text-column": (text_column, None), "--data-dir": (given_data_dir(options.data_dir), None)}
+    next_step(_next(choice, source, columns, {"--title-column": (title_column, None)}))
 
 
-def _next(choice: Choice, texts: str | None, columns: Mapping[str, str | None]) -> str:
-    """What to do with the best."""
+def _next(choice: Choice, source: str | None, columns: Given, titles: Given) -> str:
+    """What to do with the best: adapt it where documents are enough, else search or serve with it."""
+    from sentemb.adaptation.held_out import FEWEST_DOCUMENTS
+    from sentemb.cli.options import DEFAULT_ENCODER
     from sentemb.evaluation.retrieval.named import model_of
 
     model = next((found for one in choice.candidates if (found := model_of(one.given)) is not None), None)
-    if texts is None or model is None:
-        return "sentemb index build DOCUMENTS --model MODEL --output FOLDER"
-    given = [part for option, column in columns.items() if column is not None for part in (option, column)]
-    return shlex.join(["sentemb", "adapt", texts, *given, "--base", model, "--output", "FOLDER"])
+    given = given_options(columns)
+    if source is None:
+        return shlex.join(["sentemb", "serve", model or DEFAULT_ENCODER])
+    if model is not None and choice.documents >= FEWEST_DOCUMENTS:
+        given += given_options(titles)
+        return shlex.join(["sentemb", "adapt", source, *given, "--base", model, "--output", "FOLDER"])
+    named = [] if model is None else ["--model", model]
+    return shlex.join(["sentemb", "index", "build", source, *given, *named, "--output", "FOLDER"])

@@ -3,23 +3,35 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from sentemb.cli.console import next_step, progress_bar, say, show
-from sentemb.cli.options import DataDir, Markdown, Model, Overwrite, Seed, split_names
+from sentemb.cli.options import (
+    DataDir,
+    Markdown,
+    MaxLength,
+    Model,
+    Overwrite,
+    Pooling,
+    Seed,
+    TextColumn,
+    given_data_dir,
+    given_options,
+    split_names,
+)
 from sentemb.errors import InputError
 
 if TYPE_CHECKING:
-    from sentemb.compression.write import Compressed
+    from collections.abc import Sequence
+
+    from sentemb.compression.write import Compressed, LossError
     from sentemb.data.sts import ScoredPairs
     from sentemb.evaluation import Difference
     from sentemb.report.table import Table
 
-_DEV = "stsb"
 _MEGA = 1e6
 _CALIBRATED = ("int8", "layers")  # how the names of variants begin that texts decide
 
@@ -27,7 +39,7 @@ _CALIBRATED = ("int8", "layers")  # how the names of variants begin that texts d
 def compress(
     model: Model,
     texts: Annotated[str, typer.Option(help="Your documents: file, folder, or folder in BEIR's layout.")],
-    column: Annotated[str | None, typer.Option(help="Column of the text.")] = None,
+    text_column: TextColumn = None,
     sets: Annotated[
         str | None,
         typer.Option(help="STS sets or your own files of scored pairs; STS-B's dev set where it is there."),
@@ -42,6 +54,8 @@ def compress(
     record: Annotated[Path | None, typer.Option(help="JSON file with every number.")] = None,
     overwrite: Overwrite = False,
     seed: Seed = 0,
+    pooling: Pooling = None,
+    max_length: MaxLength = None,
     data_dir: DataDir = None,
     markdown: Markdown = False,
 ) -> None:
@@ -50,9 +64,9 @@ def compress(
     float16 and bf16, int8 for ONNX Runtime and OpenVINO, fewer layers, fewer dimensions, rounded vectors:
     bytes, texts a second, and what each loses on scored pairs and on queries cut from your documents.
     """
-    from sentemb._files import refuse_existing, refuse_output_over_input, write_json
-    from sentemb.compression import compress as run
+    from sentemb._files import refuse_existing, refuse_unusable_output, write_json
     from sentemb.compression import divide_documents
+    from sentemb.compression.write import TOLERANCE, check_folder
     from sentemb.data.own_documents import read_own_documents
     from sentemb.data.pseudo_tasks import pseudo_tasks
     from sentemb.data.sources import describe_source
@@ -62,13 +76,12 @@ def compress(
     if (write is None) != (output is None):
         raise InputError("--write and --output belong together", "name the variant and the folder for it")
     if output is not None:
-        refuse_output_over_input(output, [model, texts])
-        if output.exists() and (not output.is_dir() or any(output.iterdir())):
-            raise InputError(f"{output} already exists", "choose another output or remove it")
+        refuse_unusable_output(output, [model, texts])
+        check_folder(output, overwrite=overwrite)
     if record is not None:
-        refuse_output_over_input(record, [texts])
+        refuse_unusable_output(record, [texts])
         refuse_existing(record, overwrite=overwrite)
-    documents = read_own_documents(texts, text_column=column, data_dir=data_dir)
+    documents = read_own_documents(texts, text_column=text_column, data_dir=data_dir)
     parts = divide_documents(documents, seed=seed)
     tasks = pseudo_tasks(parts.priced, count=150, most=len(parts.priced), seed=seed)
     pairs = _pairs(sets, data_dir)
@@ -84,7 +97,7 @@ def compress(
         "terms": base_terms(model),
     }
     with progress_bar() as progress:
-        found = run(
+        found, refused = _priced(
             model,
             parts.calibration,
             pairs=pairs,
@@ -93,30 +106,59 @@ def compress(
             only=() if only is None else split_names(only),
             wanted=write,
             output=output,
+            overwrite=overwrite,
             tolerance=tolerance,
+            pooling=pooling,
+            max_length=max_length,
             seed=seed,
             about=about,
             progress=progress,
         )
+    show(_table(model, found, parts.shared), markdown=markdown)
     if record is not None:
         rows = [row.to_json() for row in found.prices.rows]
         sets_and_tasks = {"sets": found.prices.pairs, "tasks": found.prices.tasks}
         write_json(record, {**about, **sets_and_tasks, "variants": rows})
-    show(_table(model, found, parts.shared), markdown=markdown)
-    options = {"--texts": texts, "--column": column, "--sets": sets}
-    _say_next(found, model, options, student, output, tolerance)
+    if refused is not None:
+        raise refused
+    if output is not None:
+        next_step(f"sentemb eval sts {shlex.quote(str(output))}")
+        return
+    given = given_options(
+        {
+            "--texts": (texts, None),
+            "--text-column": (text_column, None),
+            "--sets": (sets, None),
+            "--tolerance": (tolerance, TOLERANCE),
+            "--seed": (seed, 0),
+            "--pooling": (pooling, None),
+            "--max-length": (max_length, None),
+            "--data-dir": (given_data_dir(data_dir), None),
+        }
+    )
+    _say_next(found, shlex.join(["sentemb", "compress", model, *given]), student, tolerance)
+
+
+def _priced(model: str, texts: Sequence[str], **options: Any) -> tuple[Compressed, LossError | None]:
+    """What variants cost, also where the one to be written costs too much; then the error."""
+    from sentemb.compression.write import LossError, compress
+
+    try:
+        return compress(model, texts, **options), None
+    except LossError as error:
+        return error.found, error
 
 
 def _pairs(sets: str | None, data_dir: Path | None) -> list[ScoredPairs]:
+    from sentemb.data.sts import stsb_dev
     from sentemb.evaluation.sts import load_sets
 
     if sets is not None:
         return load_sets(split_names(sets), data_dir=data_dir)
-    try:
-        return load_sets([_DEV], split="dev", data_dir=data_dir)
-    except InputError:
-        say("STS-B is not there (sentemb data fetch stsb), and no --sets are named: STS is left out")
-        return []
+    if (found := stsb_dev(data_dir)) is not None:
+        return [found]
+    say("STS-B is not there (sentemb data fetch stsb), and no --sets are named: STS is left out")
+    return []
 
 
 def _table(model: str, found: Compressed, shared: int) -> Table:
@@ -166,17 +208,8 @@ def _cells(one: Difference | None) -> tuple[str, str, str]:
     return f"{one.size:+.2f}", f"{low:+.2f} to {high:+.2f}", p
 
 
-def _say_next(
-    found: Compressed,
-    model: str,
-    options: Mapping[str, str | None],
-    student: Path | None,
-    output: Path | None,
-    tolerance: float,
-) -> None:
-    if output is not None:
-        next_step(f"sentemb eval sts {shlex.quote(str(output))}")
-        return
+def _say_next(found: Compressed, command: str, student: Path | None, tolerance: float) -> None:
+    """Which variant to write, and the command that does so."""
     whole, *others = found.prices.rows
     fit = [row for row in others if row.loss <= tolerance]
     if not fit:
@@ -191,9 +224,6 @@ def _say_next(
             f"nothing that loses at most {tolerance:g} points is faster than the model itself; "
             f"smallest: {chosen.name}"
         )
-    given = {name: value for name, value in options.items() if value is not None}
     if student is not None and chosen.name == "student":
-        given["--student"] = str(student)
-    parts = [part for option in given.items() for part in option]
-    command = shlex.join(["sentemb", "compress", model, *parts])
+        command += f" --student {shlex.quote(str(student))}"
     next_step(f"{command} --only {chosen.name} --write {chosen.name} -o FOLDER")

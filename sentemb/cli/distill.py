@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from sentemb.cli.console import next_step, progress_bar
-from sentemb.cli.options import EncoderOptions, Model, OutputFolder, Seed, grouped
+from sentemb.cli.options import EncoderOptions, Model, OutputFolder, Seed, TextColumn, grouped
 from sentemb.errors import InputError
 
 _TIMED = 100  # texts, of which the teacher's speed is measured
@@ -30,7 +30,7 @@ def distill(
     ],
     output: OutputFolder,
     options: EncoderOptions,
-    column: Annotated[str | None, typer.Option(help="Text column, where there are several.")] = None,
+    text_column: TextColumn = None,
     layers: Annotated[
         int | None,
         typer.Option(
@@ -64,19 +64,21 @@ def distill(
     Token vectors are hundreds of times faster. An interrupted run of them leaves nothing and starts again;
     with --cache-dir the teacher's vectors are kept. A run of --layers resumes with --resume.
     """
-    from sentemb._files import refuse_output_over_input
+    from sentemb._files import refuse_unusable_output
 
-    refuse_output_over_input(output, [texts, teacher], cache=options.cache_dir)
+    refuse_unusable_output(output, [texts, teacher], cache=options.cache_dir)
     static = {"dimension": dimension, "vocabulary": vocabulary, "dtype": dtype}
     given = {name: value for name, value in static.items() if value is not None}
     if layers is None:
         if resume:
             raise InputError("--resume is for --layers", "run the command again; --cache-dir keeps vectors")
-        _static(teacher, texts, output, options, column, {**_STATIC, **given}, sentences, steps or 1000, seed)
+        _static(
+            teacher, texts, output, options, text_column, {**_STATIC, **given}, sentences, steps or 1000, seed
+        )
     elif given:
         raise InputError(f"--{next(iter(given))} is for static students", "leave it or --layers out")
     else:
-        _layered(teacher, texts, output, options, column, layers, sentences, steps, seed, resume=resume)
+        _layered(teacher, texts, output, options, text_column, layers, sentences, steps, seed, resume=resume)
     next_step(shlex.join(["sentemb", "eval", "sts", str(output), teacher]))
 
 
@@ -85,7 +87,7 @@ def _layered(
     texts: str,
     output: Path,
     options: EncoderOptions,
-    column: str | None,
+    text_column: str | None,
     layers: int,
     sentences: int,
     steps: int | None,
@@ -116,7 +118,7 @@ def _layered(
             max_length=options.max_length,
             sentences=sentences,
             max_steps=steps,
-            text_column=column,
+            text_column=text_column,
             data_dir=None if options.data_dir is None else str(options.data_dir),
             seeds=(seed,),
         )
@@ -142,27 +144,27 @@ def _static(
     texts: str,
     output: Path,
     options: EncoderOptions,
-    column: str | None,
+    text_column: str | None,
     given: dict[str, Any],
     sentences: int,
     steps: int,
     seed: int,
 ) -> None:
     """Token vectors."""
-    from sentemb._files import shareable
+    from sentemb._files import refuse_existing_folder, shareable
 
-    _refuse_existing(output)
+    refuse_existing_folder(output)
     from sentemb.data.own_documents import read_own_documents
     from sentemb.data.sources import describe_source
 
-    documents = read_own_documents(texts, text_column=column, data_dir=options.data_dir)
+    documents = read_own_documents(texts, text_column=text_column, data_dir=options.data_dir)
     from sentemb.compression import StaticOptions, distill_static, draw_texts, save_student
     from sentemb.compression.distillation import tokenizer_of
     from sentemb.encoding import load_encoder
     from sentemb.evaluation.environment import library_versions
     from sentemb.modules.cards import base_terms, public_name
 
-    reading = _reading(options, column)
+    reading = _reading(options, text_column)
     settings = {**given, "sentences": sentences, "steps": steps, "seed": seed, **reading}
     drawn = draw_texts(documents, most=sentences, seed=seed)
     wanted = StaticOptions(
@@ -212,11 +214,11 @@ def _static(
     _tell(output, size, record)
 
 
-def _reading(options: EncoderOptions, column: str | None) -> dict[str, Any]:
+def _reading(options: EncoderOptions, text_column: str | None) -> dict[str, Any]:
     """The options that decide the texts and the teacher's vectors of them, where they are given."""
     reduced = options.precision if options.precision != "float32" else None
     named = {
-        "column": column,
+        "text_column": text_column,
         "pooling": options.pooling,
         "max_length": options.max_length,
         "precision": reduced,
@@ -230,11 +232,6 @@ def _on_cpu(encoder: TextEncoder, teacher: str, options: EncoderOptions) -> Text
     if uncached.model.device.type == "cpu":
         return uncached  # type: ignore[no-any-return]
     return replace(options, device="cpu", cache_dir=None).load(teacher)
-
-
-def _refuse_existing(output: Path) -> None:
-    if output.exists() and (not output.is_dir() or any(output.iterdir())):
-        raise InputError(f"{output} already exists", "choose another output or remove it")
 
 
 def _speeds(student: TextEncoder, teacher: TextEncoder, texts: Sequence[str]) -> dict[str, float]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast, get_type_hints
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, cast, get_type_hints
 import typer
 
 from sentemb._uris import refuse_uri
+from sentemb.data.locate import VARIABLE
 from sentemb.errors import InputError
 
 if TYPE_CHECKING:
@@ -68,9 +70,13 @@ CacheDir = Annotated[
 # Data
 DataDir = Annotated[
     Path | None,
-    typer.Option(
-        "--data-dir", envvar="SENTEMB_DATA", help="Folder with data sets, or SimCSE's senteval.tar."
-    ),
+    typer.Option("--data-dir", envvar=VARIABLE, help="Folder with data sets, or SimCSE's senteval.tar."),
+]
+TextColumn = Annotated[
+    str | None, typer.Option(help="Column of the documents' text.", show_default="text, or the only one")
+]
+TitleColumn = Annotated[
+    str | None, typer.Option(help="Column of their title.", show_default="title, where there is one")
 ]
 Sets = Annotated[
     str | None,
@@ -114,6 +120,17 @@ Jobs = Annotated[int, typer.Option(min=1, help="Runs side by side, a process eac
 def split_names(listed: str) -> list[str]:
     """Read an option that takes several names, such as `--sets sts12,stsb`."""
     return [name for name in (part.strip() for part in listed.split(",")) if name]
+
+
+def given_options(options: Mapping[str, tuple[Any, Any]]) -> list[str]:
+    """Arguments of a command that is proposed: options with value and default, those that differ."""
+    given = {name: value for name, (value, default) in options.items() if value not in (None, default)}
+    return [str(part) for option in given.items() for part in option]
+
+
+def given_data_dir(data_dir: Path | None) -> Path | None:
+    """The data folder, where it is not what the environment names: a proposed command must name it."""
+    return None if str(data_dir) == os.environ.get(VARIABLE) else data_dir
 
 
 _LARGEST = 1e15  # far above any count, and exact as a float

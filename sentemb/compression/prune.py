@@ -51,7 +51,11 @@ def pruned(model: SentenceTransformer, count: int, texts: Sequence[str]) -> Sent
     """
     layers = layers_of(model)
     if layers is None or not 0 < count < len(layers):
-        raise InputError(f"{count} is no number of layers to keep", "give fewer than the model has")
+        there = 0 if layers is None else len(layers)
+        raise InputError(
+            f"cannot keep {count} layers (--layers): the model has {there} that can be left out",
+            f"keep 1 to {there - 1}" if there > 1 else "take another model",
+        )
     wanted = load_encoder(model).encode(texts)
     few = texts[:_CHOOSING]
     kept = list(range(len(layers)))

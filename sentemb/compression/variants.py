@@ -16,14 +16,17 @@ from sentence_transformers import SentenceTransformer
 
 from sentemb._compat import Normalize
 from sentemb._files import read_json, write_json
+from sentemb.compression.copies import write_copy
 from sentemb.compression.export import convert_to_openvino, export_onnx
 from sentemb.compression.prune import layers_of, linear, pruned
+from sentemb.compression.static_form import StaticForm, static_form
 from sentemb.encoding import load_encoder
 from sentemb.encoding.batching import batches, tokenise
 from sentemb.encoding.sentence import is_plain_text_model
 from sentemb.encoding.view import with_modules
 from sentemb.modules.exported import EXPORTED
 from sentemb.modules.rounding import RoundedVectors, Rounding
+from sentemb.modules.source import find_source
 
 WHOLE = "float32"
 """The model as it is, which the others are compared with."""
@@ -35,10 +38,17 @@ _SMALLEST = 8  # dimensions
 
 
 class Original(NamedTuple):
-    """What variants are made of."""
+    """What variants are made of.
+
+    Attributes:
+        model: The model.
+        texts: The user's texts, to calibrate on.
+        address: Folder, hub id or bundled model; None where the model is in memory alone.
+    """
 
     model: SentenceTransformer
-    texts: Sequence[str]  # of the user, to calibrate on
+    texts: Sequence[str]
+    address: str | Path | None = None
 
 
 class Variant(NamedTuple):
@@ -58,14 +68,29 @@ class Variant(NamedTuple):
 def variants_of(original: Original) -> tuple[list[Variant], list[str]]:
     """The variants that a model allows on this machine, itself first, and why others are missing."""
     model = original.model
-    found = [Variant(WHOLE, "the model as it is", lambda folder: _save(model, folder))]
+    found = [_whole(original)]
     missing: list[str] = []
     if is_plain_text_model(model) and {one.dtype for one in model.parameters()} == {torch.float32}:
         found += _of_transformers(original, missing)
+    elif (static := static_form(model, original.address)) is not None:
+        return [*found, *_of_token_vectors(static), *_rounded(original)], missing
     else:
         missing.append("only vectors are made smaller: the model is no plain float32 text transformer")
-    found += _of_vectors(original)
-    return found, missing
+    return [*found, *_truncated(original), *_rounded(original)], missing
+
+
+def _whole(original: Original) -> Variant:
+    """The model itself, whose files are copied: saved again, an int8 table would be float32."""
+    address = original.address
+    if address is None:
+        return Variant(WHOLE, "the model as it is", lambda folder: _save(original.model, folder))
+    raw = not find_source(str(address)).has_modules
+
+    def build(folder: Path) -> dict[str, Any]:
+        write_copy(address, original.model, folder)
+        return {}
+
+    return Variant(WHOLE, "the model in float32, with its pooling" if raw else "the model as it is", build)
 
 
 def _of_transformers(original: Original, missing: list[str]) -> list[Variant]:
@@ -93,18 +118,35 @@ def _of_transformers(original: Original, missing: list[str]) -> list[Variant]:
     return found
 
 
-def _of_vectors(original: Original) -> list[Variant]:
-    dimension = load_encoder(original.model).dimension
-    found = [
-        Variant(f"dimensions-{kept}", f"the first {kept} dimensions", _truncater(original.model, kept))
-        for kept in (dimension // 2, dimension // 4)
-        if kept >= _SMALLEST
-    ]
-    kinds: tuple[Rounding, ...] = ("int8", "binary")
+def _of_token_vectors(static: StaticForm) -> list[Variant]:
+    """A static model with smaller numbers than it has, or with fewer."""
+    found = []
+    if static.storage != "int8":
+        found.append(Variant("int8", "token vectors in int8", static.writer(storage="int8")))
     found += [
-        Variant(f"{kind}-vectors", f"{kind} vectors", _rounder(original, dimension, kind)) for kind in kinds
+        Variant(f"dimensions-{kept}", f"the first {kept} dimensions", static.writer(dimension=kept))
+        for kept in _fewer(static.table.shape[1])
     ]
     return found
+
+
+def _truncated(original: Original) -> list[Variant]:
+    return [
+        Variant(f"dimensions-{kept}", f"the first {kept} dimensions", _truncater(original.model, kept))
+        for kept in _fewer(load_encoder(original.model).dimension)
+    ]
+
+
+def _rounded(original: Original) -> list[Variant]:
+    dimension = load_encoder(original.model).dimension
+    kinds: tuple[Rounding, ...] = ("int8", "binary")
+    return [
+        Variant(f"{kind}-vectors", f"{kind} vectors", _rounder(original, dimension, kind)) for kind in kinds
+    ]
+
+
+def _fewer(dimension: int) -> list[int]:
+    return [kept for kept in (dimension // 2, dimension // 4) if kept >= _SMALLEST]
 
 
 def calibration_texts(texts: Sequence[str], *, seed: int) -> list[str]:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from transformers.utils import logging as transformers_logging
 
-from sentemb._files import new_folder, write_json, write_text
+from sentemb._files import check_writable, new_folder, refuse_existing_folder, write_json, write_text
 from sentemb.compression.card import card
 from sentemb.compression.price import Prices, price
 from sentemb.compression.student import STUDENT, student_variant
@@ -19,6 +19,7 @@ from sentemb.data.retrieval import RetrievalSet
 from sentemb.data.sts import ScoredPairs
 from sentemb.errors import InputError
 from sentemb.modules import load
+from sentemb.modules.poolings import Poolings
 
 TOLERANCE = 1.0
 """Points of STS or NDCG@10 that a variant may lose to be written."""
@@ -40,6 +41,18 @@ class Compressed(NamedTuple):
     missing: list[str]
 
 
+class LossError(InputError):
+    """The wanted variant loses more than it may; nothing was written.
+
+    Attributes:
+        found: What all of them cost.
+    """
+
+    def __init__(self, message: str, found: Compressed) -> None:
+        super().__init__(message, "write another variant, or raise --tolerance")
+        self.found = found
+
+
 def compress(
     model: str | Path,
     texts: Sequence[str],
@@ -50,7 +63,10 @@ def compress(
     only: Sequence[str] = (),
     wanted: str | None = None,
     output: Path | None = None,
+    overwrite: bool = False,
     tolerance: float = TOLERANCE,
+    pooling: Poolings | None = None,
+    max_length: int | None = None,
     seed: int = 0,
     about: Mapping[str, Any] | None = None,
     progress: Callable[[str, int, int], None] = lambda stage, done, total: None,
@@ -66,7 +82,10 @@ def compress(
         only: Names of the variants, all by default; the model itself and a student are always priced.
         wanted: The variant to write.
         output: The folder to write it to.
+        overwrite: Whether to replace a folder that this function wrote before.
         tolerance: Points of STS or NDCG@10 that it may lose.
+        pooling: Of the model; its own by default.
+        max_length: Longest input in tokens; the model's own by default.
         seed: Of every draw.
         about: For card and record, JSON values only: `model`, `texts`, `command`, `versions`, `seed`, and
             `terms`, the licence and the language of the model.
@@ -76,13 +95,17 @@ def compress(
         The prices.
 
     Raises:
-        InputError: The model or a variant is not there, or the wanted one loses more than it may; its price
-            is in the message, and nothing is written.
+        InputError: The model or a variant is not there, or the output cannot be written.
+        LossError: The wanted variant loses more than it may. It holds all prices.
     """
+    if output is not None:
+        check_folder(output, overwrite=overwrite)
     if not texts or not (pairs or tasks):
         raise InputError("there is nothing to price a variant on", "give documents, or scored pairs")
     transformers_logging.disable_progress_bar()  # a bar for every folder that is written
-    original = Original(load(model, device="cpu"), calibration_texts(texts, seed=seed))
+    loaded = load(model, pooling=pooling, max_length=max_length, device="cpu")
+    as_stored = None if pooling or max_length else model
+    original = Original(loaded, calibration_texts(texts, seed=seed), as_stored)
     variants, missing = variants_of(original)
     if student is not None:
         variants.append(student_variant(student))
@@ -103,21 +126,29 @@ def compress(
             seed=seed,
             progress=progress,
         )
+        found = Compressed(prices, {one.name: one.meaning for one in variants}, missing)
         if wanted is not None and output is not None:
-            refuse_losses(prices, wanted, tolerance)
+            _refuse_losses(found, wanted, tolerance)
             row, known = prices.find(wanted), about or {}
-            with new_folder(output) as target:
+            with new_folder(output, overwrite=overwrite) as target:
                 shutil.copytree(folders[wanted], target, dirs_exist_ok=True)
                 record = {**known, **row.to_json(), "made": told[wanted], "tolerance": tolerance}
                 write_json(target / _RECORD, record)
-                meaning = next(one.meaning for one in variants if one.name == wanted)
-                write_text(target / "README.md", card(output.name, meaning, prices, row, known, target))
-    return Compressed(prices, {one.name: one.meaning for one in variants}, missing)
+                text = card(output.name, found.meanings[wanted], prices, row, known, target)
+                write_text(target / "README.md", text)
+    return found
 
 
-def refuse_losses(prices: Prices, wanted: str, tolerance: float) -> None:
+def check_folder(output: Path, *, overwrite: bool) -> None:
+    """Refuse a folder that cannot be written, or whose content may not be replaced: before the work."""
+    check_writable(output)
+    if not (overwrite and (output / _RECORD).is_file()):
+        refuse_existing_folder(output)
+
+
+def _refuse_losses(found: Compressed, wanted: str, tolerance: float) -> None:
     """Refuse a variant that loses more than it may."""
-    row = prices.find(wanted)
+    row = found.prices.find(wanted)
     if row.loss <= tolerance:
         return
     losses = [
@@ -125,10 +156,7 @@ def refuse_losses(prices: Prices, wanted: str, tolerance: float) -> None:
         for label, one in (("STS", row.sts), ("NDCG@10", row.ndcg))
         if one is not None and -one.size > tolerance
     ]
-    raise InputError(
-        f"{wanted} loses more than {tolerance:g} points: {', '.join(losses)}",
-        "write another variant, or raise --tolerance",
-    )
+    raise LossError(f"{wanted} loses more than {tolerance:g} points: {', '.join(losses)}", found)
 
 
 def _chosen(variants: list[Variant], only: Sequence[str], wanted: str | None) -> list[Variant]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from sentemb.evaluation.choosing.choice import Candidate, Choice
+from sentemb.evaluation.significance import LEVEL
 from sentemb.report.table import ABSENT, Table
 
 _TITLES = {
@@ -32,11 +33,25 @@ def choice_table(choice: Choice) -> Table:
         rows=tuple(_row(one, sets) for one in choice.candidates),
         notes=(
             "systems of one place cannot be told apart from the first of it (Holm's correction)",
+            *_disagreement(choice),
             "texts/s: documents read on this machine; MB: the model's weights",
         ),
         best=first,
         names=2,
     )
+
+
+def _disagreement(choice: Choice) -> list[str]:
+    """Systems of one place whose scores differ beyond chance: some kind of query says otherwise."""
+    places = {one.name: one.place for one in choice.candidates}
+    found = [
+        f"{pair.better} and {pair.worse}"
+        for pair in choice.pairs
+        if not pair.agree and pair.difference.p < LEVEL and places[pair.better] == places[pair.worse]
+    ]
+    if not found:
+        return []
+    return [f"it depends on how people ask, since the kinds of queries disagree: {'; '.join(found)}"]
 
 
 def _row(one: Candidate, sets: list[str]) -> tuple[str, ...]:

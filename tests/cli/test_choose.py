@@ -35,7 +35,8 @@ def test_table_verdict_record_and_next_command(
     assert "| place | system | score | 95 % interval |" in out
     assert "How far to trust this: " in out and measured_trust().sentence() in out
     assert "Verdict: take " in out
-    assert f"next: sentemb adapt {documents} --base {tmp_path / 'tiny'} --output FOLDER" in err
+    # Adaptation needs a hundred documents.
+    assert f"next: sentemb index build {documents} --model {tmp_path / 'tiny'} --output FOLDER" in err
     assert "docs.txt (" in err  # the documents are in what was named as a known set
     values = json.loads(output.read_text())
     assert {one["name"] for one in values["candidates"]} == {"bm25", "tiny"}
@@ -44,12 +45,37 @@ def test_table_verdict_record_and_next_command(
 
 
 def test_the_next_command_names_the_columns(sentemb: Command, documents: Path, tmp_path: Path) -> None:
-    rows = [json.dumps({"name": line[:5], "body": line}) for line in documents.read_text().splitlines()]
+    lines = documents.read_text().splitlines()
+    rows = [json.dumps({"name": f"{line[:5]} {n}", "body": line}) for line in lines for n in range(5)]
     (tmp_path / "rows.jsonl").write_text("\n".join(rows))
     given = ("--texts", tmp_path / "rows.jsonl", "--text-column", "body", "--title-column", "name")
-    code, _, err = sentemb("choose", "static-mini", *given, "--draws", 200, "--leaks", "none")
+    common = ("--draws", 200, "--leaks", "none", "--data-dir", tmp_path)
+    code, _, err = sentemb("choose", "static-mini", *given, *common)
     assert code == 0, err
-    assert "rows.jsonl --text-column body --title-column name --base static-mini" in err
+    columns = f"--text-column body --data-dir {tmp_path} --title-column name"
+    assert f"rows.jsonl {columns} --base static-mini --output" in " ".join(err.split())
+
+
+def test_the_next_command_of_judged_queries_and_of_pairs(sentemb: Command, tmp_path: Path) -> None:
+    folder = tmp_path / "judged"
+    (folder / "qrels").mkdir(parents=True)
+    texts = [f"the {noun} {verb} here" for noun in ("cat", "dog", "man") for verb in ("sat", "ran")]
+    for name in ("corpus", "queries"):
+        rows = [json.dumps({"_id": f"{number}", "text": text}) for number, text in enumerate(texts)]
+        (folder / f"{name}.jsonl").write_text("\n".join(rows))
+    lines = "".join(f"{number}\t{number}\t1\n" for number in range(len(texts)))
+    (folder / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\n" + lines)
+    scored = "".join(f"{text}\t{texts[0]}\t{number % 3}\n" for number, text in enumerate(texts))
+    (tmp_path / "pairs.tsv").write_text("sentence1\tsentence2\tscore\n" + scored)
+    common = ("--draws", 100, "--leaks", "none")
+    for systems, given, command in (
+        (["bm25"], ["--judged", folder], f"index build {folder} --output FOLDER"),
+        (["static-mini"], ["--judged", folder], f"index build {folder} --model static-mini --output FOLDER"),
+        (["static-mini"], ["--pairs", tmp_path / "pairs.tsv"], "serve static-mini"),
+    ):
+        code, _, err = sentemb("choose", *systems, *given, *common)
+        assert code == 0, err
+        assert f"next: sentemb {command}" in " ".join(err.split())
 
 
 @pytest.mark.parametrize(
@@ -62,6 +88,7 @@ def test_the_next_command_names_the_columns(sentemb: Command, documents: Path, t
         (("bm25", "--judged", "none"), "no data set and no folder is called 'none'"),
         (("bm25", "--texts", "docs.txt", "--leaks", "unknown"), "unknown"),
         (("bm25", "--texts", "docs.txt", "--output", "docs.txt"), "docs.txt"),
+        (("bm25", "--texts", "docs.txt", "--output", "docs.txt/x.json"), "cannot be written"),
     ],
 )
 def test_user_errors_are_one_line(

@@ -15,6 +15,7 @@ from sentemb.compression.write import Compressed
 from sentemb.data.own_documents import OwnDocument
 from sentemb.data.pseudo_tasks import pseudo_tasks
 from sentemb.data.retrieval import RetrievalSet
+from sentemb.encoding import load_encoder
 from tests.cli.conftest import Command
 from tests.conftest import WORDS
 
@@ -97,12 +98,62 @@ def test_nothing_slower_than_the_model_is_called_fastest(
         Price("quick", 300, 64, speed, None, None),
         Price("small", 100, 64, 50.0, None, None),
     )
-    options = {"--texts": "docs.csv", "--column": "my text", "--sets": None}
-    _say_next(Compressed(Prices(rows, (), (), 9), {}, ()), "mine", options, None, None, 1.0)
+    _say_next(Compressed(Prices(rows, (), (), 9), {}, []), "sentemb compress mine", None, 1.0)
     said = " ".join(capsys.readouterr().err.split())
     assert ("fastest that loses" in said) == (taken == "quick")
     assert ("is faster than the model itself" in said) == (taken == "small")
-    assert f"--texts docs.csv --column 'my text' --only {taken} --write {taken} -o FOLDER" in said
+    assert f"next: sentemb compress mine --only {taken} --write {taken} -o FOLDER" in said
+
+
+def test_the_next_command_has_the_options_that_were_given(
+    model: Path, texts: Path, tmp_path: Path, sentemb: Command
+) -> None:
+    rows = [json.dumps({"my text": line, "n": 1}) for line in texts.read_text().splitlines()]
+    (tmp_path / "rows.jsonl").write_text("\n".join(rows))
+    given = ["--texts", tmp_path / "rows.jsonl", "--text-column", "my text", "--tolerance", 100, "--seed", 3]
+    code, _, err = sentemb("compress", model, *given, "--only", "float16", "--data-dir", tmp_path)
+    assert code == 0, err
+    kept = f"--text-column 'my text' --tolerance 100.0 --seed 3 --data-dir {tmp_path} --only float16"
+    assert kept in " ".join(err.split())
+
+
+def test_what_loses_too_much_leaves_table_and_record(
+    model: Path, texts: Path, write_file: WriteFile, tmp_path: Path, sentemb: Command
+) -> None:
+    output, record = tmp_path / "small", tmp_path / "prices.json"
+    first, second = texts.read_text().splitlines()[::2], texts.read_text().splitlines()[1::2]
+    vectors = [load_encoder(model).encode(some) for some in (first, second)]
+    golds = (vectors[0] * vectors[1]).sum(axis=1)  # by the model itself: every change is a loss
+    rows = (f"{one}\t{other}\t{gold}\n" for one, other, gold in zip(first, second, golds, strict=True))
+    scored = write_file("scored.tsv", "sentence1\tsentence2\tscore\n" + "".join(rows))
+    given = ["--only", "binary-vectors", "--write", "binary-vectors", "-o", output, "--tolerance", 0]
+    files = ("--texts", texts, "--sets", scored, "--record", record)
+    code, out, err = sentemb("compress", model, *files, *given)
+    assert code == 2 and "binary-vectors loses more than 0 points" in err
+    assert "| binary-vectors |" in out and json.loads(record.read_text())["variants"]
+    assert not output.exists()
+
+
+def test_overwrite_replaces_what_the_command_wrote_and_nothing_else(
+    model: Path, texts: Path, tmp_path: Path, sentemb: Command
+) -> None:
+    output, given = tmp_path / "small", ("--tolerance", 100, "--overwrite")
+    for name in ("int8-vectors", "float16"):
+        wanted = ("--only", name, "--write", name, "-o", output)
+        code, _, err = sentemb("compress", model, "--texts", texts, *wanted, *given)
+        assert code == 0, err
+    assert json.loads((output / "compression.json").read_text())["name"] == "float16"
+    assert [one.name for one in tmp_path.iterdir() if one.name.startswith(".small")] == []
+    (output / "compression.json").unlink()
+    code, _, err = sentemb("compress", model, "--texts", texts, *wanted, *given)
+    assert code == 2 and f"{output} already exists" in " ".join(err.split())
+
+
+def test_a_data_folder_that_is_not_there_is_not_passed_over(
+    model: Path, texts: Path, tmp_path: Path, sentemb: Command
+) -> None:
+    code, _, err = sentemb("compress", model, "--texts", texts, "--data-dir", tmp_path / "none")
+    assert code == 2 and "no such data folder" in err
 
 
 @pytest.mark.parametrize(("variant", "said"), [("layers-1", True), ("float16", False)])
@@ -119,6 +170,8 @@ def test_a_note_says_where_documents_are_too_few_to_keep_apart(
     [
         (["--write", "float16"], "--write and --output belong together"),
         (["--only", "int4", "--sets", "{texts}"], "texts.txt"),
+        (["--write", "float16", "-o", "{texts}/deeper"], "cannot be written"),
+        (["--record", "{texts}/deeper.json"], "cannot be written"),
     ],
 )
 def test_bad_input_is_one_line(

@@ -44,16 +44,16 @@ def test_what_decides_the_texts_and_the_vectors_is_recorded(
     rows = [{"my text": text, "other": "the same"} for text in make_sentences(900, seed=3)]
     texts = tmp_path / "texts.jsonl"
     texts.write_text("\n".join(map(json.dumps, rows)))
-    reading = ["--column", "my text", "--pooling", "cls", "--max-length", "12"]
+    reading = ["--text-column", "my text", "--pooling", "cls", "--max-length", "12"]
     sizes = ["--steps", "2", "--dimension", "8", "--vocabulary", "1000"]
     output = tmp_path / "student"
     code, _, err = sentemb("distill", tiny_bert, "--texts", texts, "-o", output, *reading, *sizes)
     assert code == 0, err
     record = json.loads((output / "distillation.json").read_text())
-    assert [record[name] for name in ("column", "pooling", "max_length")] == ["my text", "cls", 12]
+    assert [record[name] for name in ("text_column", "pooling", "max_length")] == ["my text", "cls", 12]
     assert "precision" not in record
     for text in (record["command"], (output / "README.md").read_text()):
-        assert "'--column=my text' --pooling=cls --max-length=12" in text
+        assert "'--text-column=my text' --pooling=cls --max-length=12" in text
 
 
 def test_a_teacher_is_timed_where_its_student_runs(tmp_path: Path) -> None:

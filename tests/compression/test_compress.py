@@ -15,8 +15,9 @@ from tokenizers.pre_tokenizers import BertPreTokenizer
 from sentemb._files import read_json
 from sentemb.compression import compress
 from sentemb.compression.price import price
-from sentemb.compression.static_files import write_static
+from sentemb.compression.static_files import Storage, write_static
 from sentemb.compression.variants import Original, variants_of
+from sentemb.compression.write import LossError
 from sentemb.data.sts import ScoredPairs, Subset
 from sentemb.encoding import TextEncoder, load_encoder
 from sentemb.encoding.encoder import Vectors
@@ -192,7 +193,7 @@ def test_a_variant_that_loses_too_much_is_not_written(
     folders: dict[str, Path], pairs: ScoredPairs, tmp_path: Path
 ) -> None:
     output = tmp_path / "out"
-    with pytest.raises(InputError, match=r"binary-vectors loses more than 0 points: -\d+\.\d\d STS"):
+    with pytest.raises(LossError, match=r"binary-vectors loses more than 0 points: -\d+\.\d\d STS") as told:
         compress(
             folders["float32"],
             drawn(60, 0),
@@ -202,6 +203,7 @@ def test_a_variant_that_loses_too_much_is_not_written(
             output=output,
             tolerance=0,
         )
+    assert told.value.found.prices.find("binary-vectors").loss > 0
     assert not output.exists()
 
 
@@ -238,19 +240,47 @@ def test_a_student_is_a_row_like_any_other(folders: dict[str, Path], pairs: Scor
     assert row.sts.scores[1] == pytest.approx(evaluate_pairs(student, [pairs]).score("own"), abs=1e-6)
 
 
-def test_a_student_is_priced_and_written_as_its_folder_is(
-    folders: dict[str, Path], pairs: ScoredPairs, tmp_path: Path
-) -> None:
+def write_words(folder: Path, storage: Storage) -> Path:
+    """A static model of random word vectors."""
     words = [word for word in WORDS if not word.startswith("#")]
     tokenizer = Tokenizer(
         WordPiece({word: row for row, word in enumerate(["[UNK]", *words])}, unk_token="[UNK]")
     )
     tokenizer.pre_tokenizer = BertPreTokenizer()
-    table = np.random.default_rng(0).normal(size=(tokenizer.get_vocab_size(), 16)).astype(np.float32)
-    student, output = tmp_path / "static", tmp_path / "out"
+    table = np.random.default_rng(0).normal(size=(tokenizer.get_vocab_size(), 32)).astype(np.float32)
+    folder.mkdir(exist_ok=True)
+    write_static(folder, tokenizer, table, storage=storage)
+    return folder
+
+
+def test_a_static_model_is_priced_as_its_files_are(pairs: ScoredPairs, tmp_path: Path) -> None:
+    model = write_words(tmp_path / "words", "int8")
+    prices = compress(
+        model, drawn(60, 0), pairs=[pairs], wanted="dimensions-8", output=tmp_path / "small", tolerance=100
+    ).prices
+    assert [row.name for row in prices.rows] == [
+        *("float32", "dimensions-16", "dimensions-8", "int8-vectors", "binary-vectors")
+    ]
+    whole, half = prices.rows[:2]
+    assert whole.bytes == (model / "model.safetensors").stat().st_size
+    assert half.bytes < whole.bytes
+    assert read_json(tmp_path / "small" / "config.json")["embedding_dtype"] == "int8"
+    assert nearness(vectors_of(tmp_path / "small"), vectors_of(model)[:, :8]) > 0.99
+
+
+def test_the_table_of_a_static_model_can_be_kept_in_int8(pairs: ScoredPairs, tmp_path: Path) -> None:
+    model = write_words(tmp_path / "words", "float32")
+    prices = compress(model, drawn(60, 0), pairs=[pairs], only=["int8"]).prices
+    assert prices.find("int8").bytes < 0.5 * prices.find("float32").bytes
+    assert prices.find("int8").loss < 1
+
+
+def test_a_student_is_priced_and_written_as_its_folder_is(
+    folders: dict[str, Path], pairs: ScoredPairs, tmp_path: Path
+) -> None:
+    student, output = write_words(tmp_path / "static", "int8"), tmp_path / "out"
     (student / "run" / "checkpoints").mkdir(parents=True)
     (student / "run" / "checkpoints" / "model.safetensors").write_bytes(b"half a run")
-    write_static(student, tokenizer, table, storage="int8")
     row = compress(
         folders["float32"],
         drawn(60, 0),

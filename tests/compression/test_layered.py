@@ -89,7 +89,7 @@ def test_an_interrupted_run_is_resumed_with_the_same_weights(
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
-        ({"layers": 3}, "3 is no number of layers to keep"),
+        ({"layers": 3}, r"cannot keep 3 layers \(--layers\): the model has 3"),
         ({"layers": 0}, "layers"),
         ({"batch_size": 5000}, "only 843 texts to train on"),
     ],

@@ -50,6 +50,7 @@ class Choice:
         candidates: The best first.
         pairs: Each two of them, the better first.
         datasets: What was asked, with checksums.
+        documents: How many documents the caller has; 0 where pairs were given.
         trust: How far a ranking by cut queries can be trusted; None of another basis.
         leaks: Own texts in known test sets; None where they were not looked for.
         environment: Versions, machine and time.
@@ -61,6 +62,7 @@ class Choice:
     candidates: tuple[Candidate, ...]
     pairs: tuple[Pair, ...]
     datasets: tuple[DataSet, ...]
+    documents: int
     trust: Trust | None
     leaks: LeakReport | None
     environment: Environment

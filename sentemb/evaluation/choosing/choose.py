@@ -136,6 +136,7 @@ def choose(
         ),
         pairs=ranking.pairs,
         datasets=next(iter(records.values())).datasets,
+        documents=0 if questions.basis == "pairs" else len(questions.texts),
         trust=measured_trust() if questions.basis == "documents" else None,
         leaks=found,
         environment=environment({"choose": time.perf_counter() - began}, command),

@@ -19,6 +19,7 @@ from sentemb.evaluation.choosing.costs import Cost
 from sentemb.evaluation.choosing.trust import measured_trust
 from sentemb.evaluation.retrieval import KeywordSearcher, evaluate_retrieval
 from sentemb.evaluation.sts import evaluate_pairs, load_sets
+from sentemb.report.choosing import choice_table
 from tests.evaluation.retrieval.conftest import make_set
 
 WORDS = [f"{first}{second}" for first in "bdfgklmnprst" for second in ("ana", "elo", "iri", "oru", "une")]
@@ -183,3 +184,13 @@ def test_a_speed_is_recommended_where_it_is_known_and_higher(
     )
     verdict = replace(choice, candidates=candidates).verdict()
     assert verdict == said if said.endswith("from it") else said in verdict
+
+
+def test_the_table_says_where_kinds_of_queries_disagree(documents: list[str]) -> None:
+    choice = choose([Bag("all", 1.0), Bag("part", 0.3)], documents, count=40, draws=200, leaks=())
+    notes = " ".join(choice_table(choice).notes)
+    assert "disagree" not in notes
+    (pair,) = choice.pairs
+    same = tuple(replace(one, place=1) for one in choice.candidates)
+    divided = replace(choice, pairs=(replace(pair, agree=False),), candidates=same)
+    assert "the kinds of queries disagree: all and part" in " ".join(choice_table(divided).notes)
