@@ -12,6 +12,7 @@ from sentemb.adaptation.outcome import Adapted
 from sentemb.modules.cards import ENCODER_TAGS, public_name
 from sentemb.training.card import Card, encoder_code, run_name, training_rows
 from sentemb.training.objective import citation_of
+from sentemb.training.settings import shown
 
 
 def adapted_card(
@@ -30,17 +31,16 @@ def adapted_card(
         else f"`{base}` as it is. `sentemb adapt` was tried on documents: {outcome.verdict()}."
     )
     of = "" if outcome.helped else " of what was tried"
-    settings = training_rows(config)
-    del settings["Epochs"]
+    whitened = outcome.helped and not outcome.share
     rows: dict[str, object] = {
         "Documents": f"{data['source']}: {data['documents']}, {data['trained_on']} of them trained on",
         "Checksum of the documents": data["sha256"],
-        "Teacher": None if config.teacher is None else public_name(config.teacher),
-        "Pairs": "title for body, sentence for the rest, crops, rare words; negatives within the batch",
-        **settings,
-        "Layers trained": config.layers or "all",
+        **({} if whitened else _training(config)),
         "Soft whitening": f"ridge {outcome.ridge:g}" if outcome.helped and outcome.ridge else None,
-        "Weights": f"step {outcome.step}, {outcome.share:g} of what was learned" if outcome.helped else None,
+        "Weights": f"step {outcome.step}, {outcome.share:g} of what was learned"
+        if outcome.helped and outcome.share
+        else None,
+        "Seed": shown(config.seeds),
         **{
             f"NDCG@10{of}, {one.name}": f"{one.scores[0]:.1f} -> {one.scores[1]:.1f}"
             for one in outcome.comparison.sets
@@ -52,3 +52,15 @@ def adapted_card(
     return Card(
         name, summary, encoder_code(name, model), rows, citation_of(loss), config.base, tags=ENCODER_TAGS
     ).text()
+
+
+def _training(config: AdaptConfig) -> dict[str, object]:
+    """How it was trained."""
+    settings = training_rows(config)
+    del settings["Epochs"], settings["Seed"]
+    return {
+        "Teacher": None if config.teacher is None else public_name(config.teacher),
+        "Pairs": "title for body, sentence for the rest, crops, rare words; negatives within the batch",
+        **settings,
+        "Layers trained": config.layers or "all",
+    }

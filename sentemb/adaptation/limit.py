@@ -19,10 +19,14 @@ class MinutesCallback(TrainerCallback):
 
     Args:
         minutes: The time.
+
+    Attributes:
+        over: Whether a training ended because of it.
     """
 
     def __init__(self, minutes: float) -> None:
         self.seconds = 60 * minutes
+        self.over = False
         self._began = time.monotonic()
 
     def on_train_begin(self, *args: Any, **kwargs: Any) -> None:
@@ -32,4 +36,5 @@ class MinutesCallback(TrainerCallback):
     def on_step_end(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         """End where the time is over."""
         if time.monotonic() - self._began > self.seconds:
+            self.over = state.global_step < state.max_steps
             control.should_evaluate = control.should_save = control.should_training_stop = True

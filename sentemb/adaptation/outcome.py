@@ -143,9 +143,11 @@ class Adapted:
         return f"{told}; general pairs {before:.1f} -> {after:.1f}"
 
     def _doubt(self) -> str:
-        """The kinds of queries whose gain may be chance, where the average is none."""
-        if not self.change.real or self.change.size <= 0:
+        """What speaks against a gain: its p-value, or the kinds of queries whose gain may be chance."""
+        if self.change.size <= 0:
             return ""
+        if not self.change.real:
+            return f", p {self.change.p:.2f}"
         doubts = [f"{one.size:+.1f} on {one.name}" for one in doubtful(self.comparison)]
         return f", of which chance may be {', '.join(doubts)}" if doubts else ""
 

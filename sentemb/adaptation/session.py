@@ -26,7 +26,7 @@ from sentemb.adaptation.whitening import Whitening, whiten, whitenings
 from sentemb.data.bundled_text import bundled_pairs
 from sentemb.data.language import language_of
 from sentemb.data.own_documents import OwnDocument
-from sentemb.data.sts import ScoredPairs, load_scored_pairs
+from sentemb.data.sts import stsb_dev
 from sentemb.encoding import load_encoder
 from sentemb.encoding.cache import CachedEncoder
 from sentemb.errors import InputError
@@ -83,6 +83,7 @@ class AdaptSession(EncoderSession):
                 "no document has six words or more, so that a pair could be cut out of it",
                 "give longer documents",
             )
+        self.general_evaluator = _general_evaluator(config.data_dir) if config.also_general else None
         self.teacher = load_encoder(config.teacher, precision="reduced") if config.teacher else None
         self.evaluator = DevQueries(self.parts.dev)
         self.eval_steps = config.eval_steps
@@ -114,8 +115,8 @@ class AdaptSession(EncoderSession):
 
     def make_trainer(self, callbacks: list[TrainerCallback], *, fresh: bool, in_memory: bool) -> Any:
         """Make the trainer; pairs come in their order, and training ends with its time."""
-        limit = MinutesCallback(self.config.minutes)
-        trainer = super().make_trainer([*callbacks, limit], fresh=fresh, in_memory=in_memory)
+        self.limit = MinutesCallback(self.config.minutes)
+        trainer = super().make_trainer([*callbacks, self.limit], fresh=fresh, in_memory=in_memory)
         trainer.args.batch_sampler = in_order
         return trainer
 
@@ -145,7 +146,10 @@ class AdaptSession(EncoderSession):
         share = _smallest_enough(self.shares)
         self.lost_general |= share == 0 and max(shares.values()) > shares[0.0]
         self.outcome = self._verdict(kept, trained, share)
-        self.announce(self.outcome.verdict())
+        if self.limit.over:
+            self.announce(
+                f"training was ended by the clock, after {self.config.minutes:g} minutes (--minutes)"
+            )
         return kept
 
     def describe_score(self, kept: Run, scores: list[float]) -> dict[str, Any]:
@@ -223,17 +227,10 @@ class AdaptSession(EncoderSession):
             lost_general=self.lost_general,
         )
 
-    def _general_pairs(self) -> ScoredPairs:
-        """STS-B's dev pairs, or those of the package where it is not here."""
-        try:
-            return load_scored_pairs("stsb", split="dev", data_dir=self.config.data_dir)
-        except InputError:
-            logger.warning("STS-B is not in the data folder: the pairs of the package stand in for it")
-            return bundled_pairs()
-
     def _correlation(self, model: SentenceTransformer) -> float:
         """Spearman's correlation x 100 on general pairs."""
-        evaluator = STSEvaluator(pairs=[self._general_pairs()], name="general", write_csv=False)
+        evaluator = self.general_evaluator
+        assert evaluator is not None  # general pairs are watched
         return 100 * float(evaluator(model)[evaluator.primary_metric])
 
     def _is_general(self, trained: Weights, share: float) -> bool:
@@ -242,6 +239,14 @@ class AdaptSession(EncoderSession):
             return True
         blend(self.model, self.start_weights, trained, share)
         return self._correlation(self.model) >= self.general - _GENERAL_LOSS
+
+
+def _general_evaluator(data_dir: str | None) -> STSEvaluator:
+    """What STS-B's dev pairs say of a model, or those of the package where it is not here."""
+    pairs = stsb_dev(data_dir)
+    if pairs is None:
+        logger.warning("STS-B's dev set is not here: the pairs of the package stand in for it")
+    return STSEvaluator(pairs=[pairs or bundled_pairs()], name="general", write_csv=False)
 
 
 def _smallest_enough(shares: dict[float, float]) -> float:

@@ -8,18 +8,23 @@ from typing import Annotated
 
 import typer
 
-from sentemb._files import refuse_output_over_input
+from sentemb._files import refuse_unusable_output
 from sentemb.cli.console import next_step
+from sentemb.cli.options import MaxLength, Pooling, TextColumn, TitleColumn
 
 
 def adapt(
     documents: Annotated[str, typer.Argument(help="A file, a folder of files, or a folder as of BEIR.")],
     base: Annotated[str, typer.Option("--base", "-b", help="Encoder: a folder, a hub id, a bundled one.")],
     output: Annotated[str, typer.Option("--output", "-o", help="Folder for the model; new or empty.")],
-    minutes: Annotated[float, typer.Option(help="Training ends after this time at the latest.")] = 20.0,
-    steps: Annotated[int | None, typer.Option(help="Optimizer steps.", show_default="by the base")] = None,
+    minutes: Annotated[
+        float, typer.Option(min=0.001, help="Training ends after this time at the latest.")
+    ] = 20.0,
+    steps: Annotated[
+        int | None, typer.Option(min=1, help="Optimizer steps.", show_default="by the base")
+    ] = None,
     batch_size: Annotated[
-        int | None, typer.Option(help="Pairs of a step.", show_default="by the base")
+        int | None, typer.Option(min=1, help="Pairs of a step.", show_default="by the base")
     ] = None,
     learning_rate: Annotated[
         float | None, typer.Option(help="Peak learning rate.", show_default="by the base")
@@ -32,7 +37,7 @@ def adapt(
         ),
     ] = None,
     layers: Annotated[
-        int | None, typer.Option(help="Train only so many of the last layers.", show_default="all")
+        int | None, typer.Option(min=1, help="Train only so many of the last layers.", show_default="all")
     ] = None,
     whitening: Annotated[
         bool, typer.Option("--whitening/--no-whitening", help="Try soft whitening before training.")
@@ -43,12 +48,10 @@ def adapt(
             "--also-general", help="Keep weights that lose at most 1 point on general pairs (STS-B dev)."
         ),
     ] = False,
-    text_column: Annotated[
-        str | None, typer.Option(help="Column of the text.", show_default="text, or the only one")
-    ] = None,
-    title_column: Annotated[
-        str | None, typer.Option(help="Column of the title.", show_default="title, where there is one")
-    ] = None,
+    text_column: TextColumn = None,
+    title_column: TitleColumn = None,
+    pooling: Pooling = None,
+    max_length: MaxLength = None,
     seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Of pairs, parts and dropout.")] = 1,
     data_dir: Annotated[
         Path | None, typer.Option(help="Folder of data sets.", show_default="SENTEMB_DATA")
@@ -56,7 +59,7 @@ def adapt(
     resume: Annotated[bool, typer.Option("--resume", help="Resume an interrupted run.")] = False,
 ) -> None:
     """Adapt an encoder to your documents: no labels, minutes on two cores."""
-    refuse_output_over_input(output, [documents, base, *filter(None, [teacher])])
+    refuse_unusable_output(output, [documents, base, *filter(None, [teacher])])
     from sentemb.adaptation import adapt as run
     from sentemb.training.outcome import Interrupted
     from sentemb.training.progress import ConsoleProgress
@@ -78,6 +81,8 @@ def adapt(
             also_general=also_general,
             text_column=text_column,
             title_column=title_column,
+            pooling=pooling,
+            max_length=max_length,
             seeds=(seed,),
             data_dir=None if data_dir is None else str(data_dir),
         )

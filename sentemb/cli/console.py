@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import typer
+
+from sentemb.encoding.cut import say_waiting
 
 if TYPE_CHECKING:
     from rich.table import Table as RichTable
@@ -35,8 +38,29 @@ def say(text: str) -> None:
 
 
 def next_step(command: str) -> None:
-    """Print the command to type next."""
+    """Print the command to type next, as the last line."""
+    say_waiting(say)
     say(f"next: {command}")
+
+
+@contextlib.contextmanager
+def each_warning_once() -> Iterator[None]:
+    """Print a warning once, though a command may load a model or read a file several times."""
+    said: set[str] = set()
+
+    def is_new(record: logging.LogRecord) -> bool:
+        text = record.getMessage()
+        new = text not in said
+        said.add(text)
+        return new
+
+    handler = logging.lastResort
+    assert handler is not None  # Python's own, for a program that sets up no logging
+    handler.addFilter(is_new)
+    try:
+        yield
+    finally:
+        handler.removeFilter(is_new)
 
 
 def error_line(message: str) -> str:

@@ -16,7 +16,7 @@ from typer.core import TyperGroup
 from typer.main import get_command
 
 from sentemb import __version__
-from sentemb.cli.console import error_line, say
+from sentemb.cli.console import each_warning_once, error_line, say
 from sentemb.cli.processes import only_the_first_speaks, other_process, wait_for_the_first
 from sentemb.cli.verbs import VERBS, Group, Verb
 from sentemb.encoding.cut import said_at_end
@@ -134,7 +134,7 @@ def run(arguments: list[str] | None = None) -> None:
         # A file name that is no UTF-8 is printed with escapes.
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
-        with only_the_first_speaks(), said_at_end(say):
+        with only_the_first_speaks(), each_warning_once(), said_at_end(say):
             code = build()(args=arguments, prog_name="sentemb", standalone_mode=False)
     except KeyboardInterrupt:  # before the command itself has begun
         code = 130

@@ -64,7 +64,7 @@ def decode_lines(file: IO[bytes], name: str, *, encoding: str = "utf-8") -> Iter
             raise InputError(
                 f"{name}, line {number}: byte {position + error.start} is not {encoding} "
                 f"(0x{raw[error.start]:02x})",
-                "name the file's encoding, or convert it to UTF-8",
+                "convert the file to UTF-8",
             ) from None
         if "\0" in line:
             raise InputError(f"{name}, line {number}: a NUL byte, so this is no {encoding} text")
@@ -107,7 +107,7 @@ def _transcoded(file: IO[bytes], name: str, encoding: str) -> IO[bytes]:
         return io.BytesIO(content.decode(encoding).encode())
     except UnicodeDecodeError as error:
         raise InputError(
-            f"{name}: byte {error.start} is not {encoding}", "name the file's encoding"
+            f"{name}: byte {error.start} is not {encoding}", "convert the file to UTF-8"
         ) from None
 
 

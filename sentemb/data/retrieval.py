@@ -29,6 +29,8 @@ from sentemb.errors import InputError
 
 logger = logging.getLogger(__name__)
 
+RELEVANT = 1
+"""The lowest grade of a relevant document."""
 _LANGUAGE_OF = 1000  # documents tell the language of all
 
 
@@ -94,7 +96,8 @@ def retrieval_set(
         The set.
 
     Raises:
-        InputError: There are no documents, nothing is judged, or a judged query is missing.
+        InputError: There are no documents, nothing is judged, nothing judged is relevant, or a judged query
+            is missing.
     """
     return _set_of([*documents], [*documents.values()], queries, judgements, (name, split, language, source))
 
@@ -129,8 +132,23 @@ def _set_of(
             absent,
             len(table),
         )
+    _check_relevant(table, len(chosen), f"{source or name}, split {split}")
     texts = [queries[query] for query in chosen]
     return RetrievalSet(name, split, ids, documents, chosen, texts, table, language, source)
+
+
+def _check_relevant(table: npt.NDArray[np.int64], queries: int, where: str) -> None:
+    """Refuse judgements by which nothing can be found, and warn of queries that score 0 whatever is found."""
+    without = queries - len(np.unique(table[table[:, 2] >= RELEVANT, 0]))
+    if without == queries or not (table[table[:, 1] >= 0, 2] >= RELEVANT).any():
+        raise InputError(
+            f"{where}: no judged query has a relevant document that is in the corpus",
+            f"check the ids of the judgements, and their grades: from {RELEVANT} on a document is relevant",
+        )
+    if without:
+        logger.warning(
+            "%s: %d of %d judged queries have no relevant document: 0 each", where, without, queries
+        )
 
 
 def load_retrieval(

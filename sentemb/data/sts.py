@@ -12,7 +12,7 @@ from sentemb.data.archive import Place
 from sentemb.data.catalogue import Entry, check_row_count, get_split
 from sentemb.data.files import name_and_split, names_a_file, read_file, usual_columns
 from sentemb.data.labelled import PAIR_COLUMNS
-from sentemb.data.locate import locate, resolve_data_dir
+from sentemb.data.locate import MissingDataError, locate, resolve_data_dir
 from sentemb.data.pair_files import Pair, is_divided, pairs_of, read_parts, read_subset
 from sentemb.data.remote import source_at
 from sentemb.errors import InputError
@@ -126,6 +126,25 @@ def load_scored_pairs(
         pairs = read_place(entry, split, locate(entry, split, data_dir))
     check_counts(entry, pairs, strict=check_rows)
     return pairs
+
+
+def stsb_dev(data_dir: str | os.PathLike[str] | None = None) -> ScoredPairs | None:
+    """STS-B's dev pairs.
+
+    Args:
+        data_dir: The folder of data; `SENTEMB_DATA` by default, and where neither is given the hub.
+
+    Returns:
+        The pairs; None where the folder has none, and where the hub cannot be reached.
+
+    Raises:
+        InputError: There is no such folder, or its copy is broken.
+    """
+    absent = InputError if resolve_data_dir(data_dir) is None else MissingDataError
+    try:
+        return load_scored_pairs("stsb", split="dev", data_dir=data_dir)
+    except absent:
+        return None
 
 
 def read_place(entry: Entry, split: str, place: Place) -> ScoredPairs:

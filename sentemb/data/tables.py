@@ -20,6 +20,8 @@ Numbered = tuple[int, dict[str, Any]]
 Lines = Iterable[tuple[int, str]]
 # The csv module refuses fields of more than 131,072 characters unless told otherwise.
 _LARGEST_FIELD = 2**31 - 1
+_LONGEST_NAME = 4  # words of a column's name
+_SHOWN = 60  # characters of one that is longer
 
 
 def require_columns(columns: Sequence[str] | None, present: Sequence[str], where: str) -> None:
@@ -37,13 +39,24 @@ def require_columns(columns: Sequence[str] | None, present: Sequence[str], where
 def text_column_of(values: Mapping[str, Any], where: str) -> str:
     """The column of a row that holds its text where nobody names one; `--text-column` does."""
     if len(values) == 1:
-        return next(iter(values))
+        (only,) = values
+        _refuse_text_as_header(only, where)
+        return only
     named = [name for name in ("text", "sentence") if name in values]
     if len(named) == 1:
         return named[0]
     raise InputError(
         f"{where}: which of the columns {', '.join(values)} holds the text?", "name it with --text-column"
     )
+
+
+def _refuse_text_as_header(column: str, where: str) -> None:
+    """Refuse a column that is called by what must be a text: the first one, where the header was left out."""
+    if len(column.split()) > _LONGEST_NAME:
+        raise InputError(
+            f"{where}: the only column is called {column[:_SHOWN]!r}, which reads like a text",
+            "add a header line such as text, or name the column with --text-column",
+        )
 
 
 def parse_csv(

@@ -42,12 +42,16 @@ class CutTexts:
             logger.warning("%s", str(self))
 
     def __str__(self) -> str:
-        one = len(self) == 1
-        return (
-            f"{len(self):,} text{'' if one else 's'} {'is' if one else 'are'} longer than the {self._room:,} "
-            f"tokens that {self._name} reads, and {'was' if one else 'were'} cut there; "
-            "a larger maximum length (--max-length) reads more, as far as the model goes"
-        )
+        return _told(len(self), self._room, self._name)
+
+
+def _told(count: int, room: int, name: str) -> str:
+    one = count == 1
+    return (
+        f"{count:,} text{'' if one else 's'} {'is' if one else 'are'} longer than the {room:,} "
+        f"tokens that {name} reads, and {'was' if one else 'were'} cut there; "
+        "a larger maximum length reads more, as far as the model goes"
+    )
 
 
 @contextmanager
@@ -58,7 +62,20 @@ def said_at_end(say: Callable[[str], None]) -> Iterator[None]:
     try:
         yield
     finally:
-        found, _waiting = _waiting, before
-        for cut in found.values():
+        say_waiting(say)
+        _waiting = before
+
+
+def say_waiting(say: Callable[[str], None]) -> None:
+    """Say what waits to be said: a line for all encoders that read as many tokens."""
+    groups: dict[int, list[CutTexts]] = {}
+    for (_, room), cut in (_waiting or {}).items():
+        groups.setdefault(room, []).append(cut)
+    for room, cuts in groups.items():
+        texts = set[int]().union(*(cut._texts for cut in cuts))
+        others = f" (and {len(cuts) - 1} more)" if len(cuts) > 1 else ""
+        say(_told(len(texts), room, f"{cuts[0]._name}{others}"))
+        for cut in cuts:
             cut.said = True
-            say(str(cut))
+    if _waiting is not None:
+        _waiting.clear()

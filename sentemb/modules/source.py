@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -113,8 +114,9 @@ def _find_on_hub(base: str, revision: str | None) -> ModelSource:
     unreachable: _UnreachableError | None = None
     for name in names:
         try:
-            config = _hub_file(name, CONFIG, revision)
-            modules = _hub_file(name, MODULES, revision)
+            asked = unreachable is None  # where the hub did not answer for one name, it is not asked again
+            config = _hub_file(name, CONFIG, revision, online=asked)
+            modules = _hub_file(name, MODULES, revision, online=asked)
         except _UnknownRepositoryError:
             continue
         except _UnreachableError as error:
@@ -141,7 +143,11 @@ def _models_inside(folder: Path) -> str:
 
 
 def _or_bundled(base: str) -> str:
-    return "" if "/" in base else f" or take a bundled model ({', '.join(bundled_names())})"
+    if "/" in base:
+        return ""
+    close = difflib.get_close_matches(base, bundled_names(), n=1)
+    meant = f" (did you mean {close[0]}?)" if close else f" ({', '.join(bundled_names())})"
+    return f" or take a bundled model{meant}"
 
 
 class _UnknownRepositoryError(Exception):
@@ -152,9 +158,9 @@ class _UnreachableError(Exception):
     """The hub does not answer, and its cache does not hold the file."""
 
 
-def _hub_file(name: str, file: str, revision: str | None) -> Path | None:
+def _hub_file(name: str, file: str, revision: str | None, *, online: bool = True) -> Path | None:
     try:
-        return Path(hf_hub_download(name, file, revision=revision))
+        return Path(hf_hub_download(name, file, revision=revision, local_files_only=not online))
     except (LocalEntryNotFoundError, OfflineModeIsEnabled) as error:
         # Offline, a repository that is in the cache without this file has none.
         if isinstance(try_to_load_from_cache(name, CONFIG, revision=revision), str):

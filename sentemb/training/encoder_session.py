@@ -150,8 +150,8 @@ class EncoderSession(Session):
         if cut:
             among = f"{len(texts):,} training texts" if drawn is rows else f"{len(texts):,} drawn texts"
             self.announce(
-                f"{cut:,} of {among} are longer than {self.max_length} tokens and are cut there; "
-                "a larger --max-length reads more"
+                f"{cut:,} of {among} are longer than the {tokens.room} tokens that --max-length "
+                f"{self.max_length} reads, and are cut there; a larger one reads more"
             )
 
     def _check_ranks(self) -> None:

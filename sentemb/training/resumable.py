@@ -137,5 +137,5 @@ def check_finite(logs: dict[str, float], *, step: int) -> None:
         if not math.isfinite(losses[name]):
             raise InputError(
                 f"the {name.replace('_', ' of ', 1)} is not finite at step {step}",
-                "lower the learning rate or raise the temperature",
+                "lower the learning rate",
             )

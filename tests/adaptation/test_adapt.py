@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -126,7 +127,9 @@ def test_whitening_alone_helps_where_training_does_not(
     texts = [document.text for document in documents[:50]]
     shared = [np.linalg.norm(unit(one.encode(texts)).mean(axis=0)) for one in (before, after)]
     assert shared[1] < shared[0]
-    assert f"ridge {found.ridge:g}" in (found.output / "README.md").read_text(encoding="utf-8")
+    card = (found.output / "README.md").read_text(encoding="utf-8")
+    assert f"ridge {found.ridge:g}" in card
+    assert "of what was learned" not in card and "Learning rate" not in card
 
 
 def test_a_static_model_is_adapted_too(documents: list[OwnDocument], tiny_bert: Path, tmp_path: Path) -> None:
@@ -189,6 +192,14 @@ def test_general_pairs_are_watched(
     assert found.verdict().endswith(f"general pairs {before:.1f} -> {after:.1f}")
 
 
+def test_a_data_folder_that_is_not_there_is_not_passed_over(
+    documents: list[OwnDocument], calm_bert: Path, tmp_path: Path
+) -> None:
+    options = SHORT | {"also_general": True, "data_dir": str(tmp_path / "none")}
+    with pytest.raises(InputError, match="no such data folder"):
+        adapt(documents, str(calm_bert), tmp_path / "mine", **options)
+
+
 def test_what_costs_general_pairs_too_much_is_not_called_no_better(
     documents: list[OwnDocument], adapted: Adapted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -215,9 +226,11 @@ def test_short_documents_that_allow_no_pair_do_not_fill_a_batch(
 
 
 def test_an_end_by_the_clock_keeps_what_was_learned_so_far(
-    documents: list[OwnDocument], tiny_bert: Path, tmp_path: Path
+    documents: list[OwnDocument], tiny_bert: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    found = adapt(documents, str(tiny_bert), tmp_path / "brief", minutes=1e-6, **SHORT)
+    with caplog.at_level(logging.INFO):
+        found = adapt(documents, str(tiny_bert), tmp_path / "brief", minutes=1e-6, **SHORT)
+    assert "training was ended by the clock" in caplog.text
     record = json.loads((found.output / "run" / "record.json").read_text(encoding="utf-8"))
     assert record["steps"] == 1
 

@@ -47,6 +47,15 @@ def test_a_gain_that_one_kind_of_query_does_not_share_is_no_verdict(
     assert Adapted(Path("out"), "mine", helped, comparison, 10, 1.0).verdict().startswith(verdict)
 
 
+def test_a_gain_that_may_be_chance_has_its_p_value() -> None:
+    average = difference("average", 3.5, (0.1, 7.1), 0.063)
+    comparison = Comparison("mine", "adapted", "ndcg@10", 0.95, (1, 1), (SENTENCE,), average)
+    assert Adapted(Path("out"), "mine", False, comparison, 10, 1.0).verdict() == (
+        "cannot be told to help here: +3.5 NDCG@10 on held-out passages (95 % interval +0.1 to +7.1), "
+        "p 0.06; mine is returned"
+    )
+
+
 class Finder:
     """Finds the right document of so many queries of each set."""
 

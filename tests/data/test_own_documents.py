@@ -48,6 +48,17 @@ def test_nothing_to_read_is_an_error(tmp_path: Path) -> None:
         read_own_documents(path)
 
 
+def test_a_table_without_a_header_does_not_lose_its_first_document(tmp_path: Path) -> None:
+    path = tmp_path / "docs.csv"
+    path.write_text("The cat slept all day on the mat\nThe dog ran\n")
+    with pytest.raises(
+        InputError, match=r"docs\.csv:2: the only column is called 'The cat slept .* header line"
+    ):
+        read_own_documents(path)
+    path.write_text("what they said\nThe dog ran\n")
+    assert [document.text for document in read_own_documents(path)] == ["The dog ran"]
+
+
 def test_held_out_documents_are_a_share_of_all() -> None:
     documents = [OwnDocument(str(number), "", f"text {number}") for number in range(50)]
     rest, out = split_documents(documents, share=0.2, seed=3)

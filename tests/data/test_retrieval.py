@@ -94,6 +94,22 @@ def test_a_broken_set_is_refused_with_the_line(folder: Path, case: str) -> None:
         load_retrieval(folder)
 
 
+@pytest.mark.parametrize("judged", ["1\ta\t0\n2\tb\t-1\n", "1\tnowhere\t1\n2\tb\t0\n"])
+def test_judgements_by_which_nothing_can_be_found_are_refused(folder: Path, judged: str) -> None:
+    (folder / "qrels/test.tsv").write_text(HEADER + judged)
+    with pytest.raises(InputError, match="split test: no judged query has a relevant document"):
+        load_retrieval(folder)
+
+
+def test_queries_that_score_zero_whatever_is_found_are_counted(
+    folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (folder / "qrels/test.tsv").write_text(HEADER + "1\ta\t1\n2\tb\t0\n")
+    with caplog.at_level(logging.WARNING):
+        assert len(load_retrieval(folder)) == 2
+    assert "1 of 2 judged queries have no relevant document" in caplog.text
+
+
 def test_documents_tell_their_language(folder: Path) -> None:
     assert load_retrieval(folder).language == "en"
     german = "Der Hund und die Katze sind auf dem Dach, das nicht mit der Leiter zu erreichen ist."

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from sentemb.encoding import load_encoder
-from sentemb.encoding.cut import said_at_end
+from sentemb.encoding.cut import said_at_end, say_waiting
 from sentemb.encoding.tokens import tokens_of
 from sentemb.modules import load
 
@@ -26,7 +26,7 @@ def test_a_warning_comes_with_the_first_and_never_again(caplog: pytest.LogCaptur
             encoder.encode([*SHORT, *LONG, *LONG])
         encoder.encode(["other " * 20])
     (record,) = caplog.records
-    assert MESSAGE in record.getMessage() and "--max-length" in record.getMessage()
+    assert MESSAGE in record.getMessage() and "a larger maximum length" in record.getMessage()
     tokens = tokens_of(encoder)
     assert tokens is not None and len(tokens.cut) == 3
 
@@ -44,6 +44,16 @@ def test_a_command_says_at_its_end_how_many_there_were(
             assert said == []
         (line,) = said
         assert MESSAGE in line and not caplog.records
+
+
+def test_encoders_that_read_as_much_share_a_line() -> None:
+    said: list[str] = []
+    with said_at_end(said.append):
+        for name, pooling in (("sg-bert-mini", None), ("bert-mini", "mean")):
+            load_encoder(name, max_length=10, pooling=pooling).encode([*SHORT, *LONG])
+        say_waiting(said.append)  # before the next command is named
+    (line,) = said
+    assert line.startswith(MESSAGE.replace(" reads", " (and 1 more) reads"))
 
 
 def test_models_that_upstream_encodes_count_too(caplog: pytest.LogCaptureFixture) -> None:

@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 import huggingface_hub.constants
 import numpy as np
 import pytest
+from huggingface_hub.errors import LocalEntryNotFoundError
 
 import sentemb
 from sentemb.errors import InputError
@@ -74,10 +75,30 @@ def test_a_finished_encoder_is_told_from_a_raw_transformer(tiny_bert: Path, tmp_
         is_finished_encoder(tmp_path / "absent")
 
 
-@pytest.mark.parametrize("name", ["bert-mni", "bert mini"])
-def test_a_misspelt_name_is_told_the_bundled_ones(name: str) -> None:
-    with pytest.raises(InputError, match=r"bundled model \(.*bert-mini.*\)"):
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("bert-mni", "did you mean bert-mini"),
+        ("bert mini", "did you mean bert-mini"),
+        ("quite-another", "bert-mini, "),
+    ],
+)
+def test_a_misspelt_name_is_told_the_bundled_ones(name: str, told: str) -> None:
+    with pytest.raises(InputError, match=rf"bundled model \({told}"):
         sentemb.load(name, pooling="cls")
+
+
+def test_a_hub_that_does_not_answer_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[str, bool]] = []
+
+    def download(name: str, file: str, *, revision: str | None, local_files_only: bool) -> str:
+        asked.append((name, local_files_only))
+        raise LocalEntryNotFoundError("no answer")
+
+    monkeypatch.setattr("sentemb.modules.source.hf_hub_download", download)
+    with pytest.raises(InputError, match="hub cannot be reached"):
+        sentemb.load("quite-another", pooling="cls")
+    assert asked == [("quite-another", False), ("sentence-transformers/quite-another", True)]
 
 
 def test_a_hub_id_is_not_told_the_bundled_ones() -> None:

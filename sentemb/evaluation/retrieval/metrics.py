@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from sentemb.data.retrieval import RELEVANT
 from sentemb.errors import InputError
 
 Double = npt.NDArray[np.float64]
@@ -68,7 +69,7 @@ def query_scores(metric: str, ranks: Integers, gold: Integers) -> Double:
         queries,
         np.maximum(grades, 0.0),
         np.where((ranks >= 1) & (ranks <= cut), ranks, np.inf).astype(np.float64),
-        grades >= 1,
+        grades >= RELEVANT,
         int(queries[-1]) + 1,
     )
     if found[1] == "ndcg":

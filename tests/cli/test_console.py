@@ -1,0 +1,30 @@
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from sentemb.cli.console import each_warning_once, next_step
+from sentemb.encoding import load_encoder
+from sentemb.encoding.cut import said_at_end
+
+
+def test_a_command_says_each_warning_once() -> None:
+    handler = logging.lastResort
+    assert handler is not None
+
+    def passes(text: str) -> bool:
+        return bool(handler.filter(logging.LogRecord("sentemb", logging.WARNING, "", 0, text, (), None)))
+
+    for _ in range(2):
+        with each_warning_once():
+            assert [passes(text) for text in ("one", "two", "one")] == [True, True, False]
+    assert passes("one") and passes("one")
+
+
+def test_the_next_command_is_the_last_line(capsys: pytest.CaptureFixture[str]) -> None:
+    with said_at_end(lambda text: None):
+        load_encoder("sg-bert-mini", max_length=10).encode(["word " * 9])
+        next_step("sentemb serve mine")
+    cut, step = capsys.readouterr().err.splitlines()
+    assert cut.startswith("1 text is longer than the 8 tokens") and step == "next: sentemb serve mine"
