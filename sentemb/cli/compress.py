@@ -211,19 +211,17 @@ def _cells(one: Difference | None) -> tuple[str, str, str]:
 def _say_next(found: Compressed, command: str, student: Path | None, tolerance: float) -> None:
     """Which variant to write, and the command that does so."""
     whole, *others = found.prices.rows
+    points = f"{tolerance:g} point{'' if tolerance == 1 else 's'}"
     fit = [row for row in others if row.loss <= tolerance]
     if not fit:
-        say(f"no variant loses {tolerance:g} points or less")
+        say(f"no variant loses {points} or less")
         return
     chosen = max(fit, key=lambda row: row.speed)
     if chosen.speed > whole.speed:
-        say(f"fastest that loses at most {tolerance:g} points: {chosen.name}")
+        say(f"fastest that loses at most {points}: {chosen.name}")
     else:
-        chosen = min(fit, key=lambda row: row.bytes)
-        say(
-            f"nothing that loses at most {tolerance:g} points is faster than the model itself; "
-            f"smallest: {chosen.name}"
-        )
+        chosen = min(fit, key=lambda row: (row.bytes, row.vector_bytes))
+        say(f"nothing that loses at most {points} is faster than the model itself; smallest: {chosen.name}")
     if student is not None and chosen.name == "student":
         command += f" --student {shlex.quote(str(student))}"
     next_step(f"{command} --only {chosen.name} --write {chosen.name} -o FOLDER")

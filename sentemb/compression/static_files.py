@@ -39,6 +39,12 @@ def stored(table: Vectors, storage: Storage) -> tuple[NDArray[Any], Vectors]:
     return np.rint(table / factors[:, None]).astype(np.int8), factors.astype(np.float32)
 
 
+def write_table(folder: Path, table: Vectors, *, storage: Storage) -> None:
+    """Write the token vectors (tokens, dimension) of a static encoder."""
+    numbers, factors = stored(table, storage)
+    save_file({"embeddings": numbers, "weights": factors}, folder / "model.safetensors")
+
+
 def write_static(folder: Path, tokenizer: Tokenizer, table: Vectors, *, storage: Storage) -> None:
     """Write a static encoder into a folder.
 
@@ -48,8 +54,7 @@ def write_static(folder: Path, tokenizer: Tokenizer, table: Vectors, *, storage:
         table: (tokens, dimension).
         storage: How the table is kept.
     """
-    numbers, factors = stored(table, storage)
-    save_file({"embeddings": numbers, "weights": factors}, folder / "model.safetensors")
+    write_table(folder, table, storage=storage)
     write_text(folder / "tokenizer.json", _compact(tokenizer))
     write_json(
         folder / "config.json",

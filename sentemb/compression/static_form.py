@@ -11,7 +11,7 @@ from sentence_transformers.sentence_transformer.modules import StaticEmbedding
 from tokenizers import Tokenizer
 
 from sentemb._compat import Normalize
-from sentemb.compression.static_files import Storage, write_static
+from sentemb.compression.static_files import Storage, write_static, write_table
 from sentemb.encoding.encoder import Vectors
 from sentemb.modules.source import find_source
 
@@ -40,6 +40,10 @@ class StaticForm(NamedTuple):
             return {"stored": kept}
 
         return build
+
+    def keep_table(self, folder: Path) -> None:
+        """Give a model of the same table, which was saved in float32, the table as this one keeps it."""
+        write_table(folder, self.table, storage=self.storage)
 
 
 def static_form(model: SentenceTransformer, address: str | Path | None) -> StaticForm | None:

@@ -73,7 +73,7 @@ def variants_of(original: Original) -> tuple[list[Variant], list[str]]:
     if is_plain_text_model(model) and {one.dtype for one in model.parameters()} == {torch.float32}:
         found += _of_transformers(original, missing)
     elif (static := static_form(model, original.address)) is not None:
-        return [*found, *_of_token_vectors(static), *_rounded(original)], missing
+        return [*found, *_of_token_vectors(static), *_rounded(original, static)], missing
     else:
         missing.append("only vectors are made smaller: the model is no plain float32 text transformer")
     return [*found, *_truncated(original), *_rounded(original)], missing
@@ -137,12 +137,9 @@ def _truncated(original: Original) -> list[Variant]:
     ]
 
 
-def _rounded(original: Original) -> list[Variant]:
-    dimension = load_encoder(original.model).dimension
+def _rounded(original: Original, static: StaticForm | None = None) -> list[Variant]:
     kinds: tuple[Rounding, ...] = ("int8", "binary")
-    return [
-        Variant(f"{kind}-vectors", f"{kind} vectors", _rounder(original, dimension, kind)) for kind in kinds
-    ]
+    return [Variant(f"{kind}-vectors", f"{kind} vectors", _rounder(original, static, kind)) for kind in kinds]
 
 
 def _fewer(dimension: int) -> list[int]:
@@ -242,12 +239,17 @@ def _truncater(model: SentenceTransformer, kept: int) -> Callable[[Path], dict[s
     return build
 
 
-def _rounder(original: Original, dimension: int, kind: Rounding) -> Callable[[Path], dict[str, Any]]:
+def _rounder(
+    original: Original, static: StaticForm | None, kind: Rounding
+) -> Callable[[Path], dict[str, Any]]:
     def build(folder: Path) -> dict[str, Any]:
-        vectors = torch.from_numpy(load_encoder(original.model).encode(original.texts))
-        rounding = RoundedVectors(dimension, kind)
+        encoder = load_encoder(original.model)
+        rounding = RoundedVectors(encoder.dimension, kind)
         if kind == "int8":
-            rounding.fit(vectors)
-        return _save(with_modules(original.model, [*original.model, rounding]), folder)
+            rounding.fit(torch.from_numpy(encoder.encode(original.texts)))
+        told = _save(with_modules(original.model, [*original.model, rounding]), folder)
+        if static is not None:
+            static.keep_table(folder)
+        return told
 
     return build

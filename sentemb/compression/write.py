@@ -156,7 +156,10 @@ def _refuse_losses(found: Compressed, wanted: str, tolerance: float) -> None:
         for label, one in (("STS", row.sts), ("NDCG@10", row.ndcg))
         if one is not None and -one.size > tolerance
     ]
-    raise LossError(f"{wanted} loses more than {tolerance:g} points: {', '.join(losses)}", found)
+    raise LossError(
+        f"{wanted} loses more than {tolerance:g} point{'' if tolerance == 1 else 's'}: {', '.join(losses)}",
+        found,
+    )
 
 
 def _chosen(variants: list[Variant], only: Sequence[str], wanted: str | None) -> list[Variant]:

@@ -34,7 +34,7 @@ def choice_table(choice: Choice) -> Table:
         notes=(
             "systems of one place cannot be told apart from the first of it (Holm's correction)",
             *_disagreement(choice),
-            "texts/s: documents read on this machine; MB: the model's weights",
+            "texts/s: documents read on this machine; MB: the model's weights in memory",
         ),
         best=first,
         names=2,

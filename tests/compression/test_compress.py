@@ -261,7 +261,8 @@ def test_a_static_model_is_priced_as_its_files_are(pairs: ScoredPairs, tmp_path:
     assert [row.name for row in prices.rows] == [
         *("float32", "dimensions-16", "dimensions-8", "int8-vectors", "binary-vectors")
     ]
-    whole, half = prices.rows[:2]
+    whole, half, _, rounded, _ = prices.rows
+    assert rounded.bytes < 1.5 * whole.bytes and rounded.vector_bytes < whole.vector_bytes
     assert whole.bytes == (model / "model.safetensors").stat().st_size
     assert half.bytes < whole.bytes
     assert read_json(tmp_path / "small" / "config.json")["embedding_dtype"] == "int8"

@@ -112,7 +112,7 @@ def test_graded_pairs_are_scored_as_eval_scores_them(write_file: Callable[[str, 
         (
             ["bm25", "bm25"],
             {"texts": ["one two three four five six seven"] * 30},
-            "documents allow fewer than 20",
+            "too few documents to cut 20 queries of a kind from",
         ),
         (["run.trec"], {"judged": "missing"}, "no data set and no folder"),
     ],
