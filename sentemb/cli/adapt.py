@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import shlex
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from sentemb._files import refuse_unusable_output
 from sentemb.cli.console import next_step
-from sentemb.cli.options import MaxLength, Pooling, TextColumn, TitleColumn
+from sentemb.cli.options import (
+    DataDir,
+    MaxLength,
+    Pooling,
+    TextColumn,
+    TitleColumn,
+    given_data_dir,
+    given_options,
+)
 
 
 def adapt(
@@ -53,9 +60,7 @@ def adapt(
     pooling: Pooling = None,
     max_length: MaxLength = None,
     seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Of pairs, parts and dropout.")] = 1,
-    data_dir: Annotated[
-        Path | None, typer.Option(help="Folder of data sets.", show_default="SENTEMB_DATA")
-    ] = None,
+    data_dir: DataDir = None,
     resume: Annotated[bool, typer.Option("--resume", help="Resume an interrupted run.")] = False,
 ) -> None:
     """Adapt an encoder to your documents: no labels, minutes on two cores."""
@@ -93,7 +98,13 @@ def adapt(
         typer.echo(f"{one.name}: NDCG@10 {one.scores[0]:.1f} -> {one.scores[1]:.1f} ({one.items} queries)")
     typer.echo(found.verdict())
     model = output if found.helped else base
-    column = [] if text_column is None else ["--text-column", text_column]
+    given = given_options(
+        {
+            "--text-column": (text_column, None),
+            "--data-dir": (given_data_dir(data_dir), None),
+            "--pooling": (None if found.helped else pooling, None),
+        }
+    )
     next_step(
-        shlex.join(["sentemb", "index", "build", documents, *column, "--model", model, "--output", "index"])
+        shlex.join(["sentemb", "index", "build", documents, *given, "--model", model, "--output", "index"])
     )
