@@ -26,6 +26,9 @@ except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
 
+_REPLACED = ".replaced"
+
+
 @contextlib.contextmanager
 def new_file(path: Path) -> Iterator[BinaryIO]:
     """Fill a file beside `path` and give it that name only when it is complete and on the disk."""
@@ -94,11 +97,11 @@ def refuse_unusable_output(
     *,
     cache: str | os.PathLike[str] | None = None,
 ) -> None:
-    """Refuse an output before the work: one that replaces what is read or kept, or that cannot be written.
+    """Refuse an output before the work: one that would replace what is read or kept, or cannot be written.
 
-    It would replace an input that it is, holds or is a file above; so it would the cache folder, which may
-    not be there yet. Inputs that are no path, such as names of data sets and hub ids, are ignored. Nothing is
-    left behind.
+    An output replaces an input where it is the input, holds it, or is a file in it. The cache folder, which
+    may not be there yet, is kept likewise. Inputs that are no path, such as names of data sets and hub ids,
+    are ignored.
     """
     refuse_uri(output)
     if cache is not None:
@@ -119,16 +122,22 @@ def refuse_unusable_output(
 def check_writable(folder: str | os.PathLike[str]) -> None:
     """Refuse a folder that takes no files or cannot be made, before time is spent on what goes into it."""
     refuse_uri(folder)
-    path = Path(folder).absolute()
-    place = next(there for there in (path, *path.parents) if there.exists())
+    path = place = Path(folder).absolute()
     try:
+        place = next(there for there in (path, *path.parents) if there.exists())
         with tempfile.TemporaryFile(dir=place):
             pass
     except OSError as error:
         raise InputError(
             f"{folder} cannot be written: no file can be made in {place} ({error.strerror})",
-            "name another output",
+            "name another folder",
         ) from None
+
+
+def check_new_folder(path: Path) -> None:
+    """Refuse before the work what `new_folder` would refuse or fail on after it."""
+    _refuse_existing_folder(path)
+    check_writable(path.parent)
 
 
 def refuse_existing(output: str | os.PathLike[str], *, overwrite: bool) -> None:
@@ -168,7 +177,7 @@ def sha256_of(path: Path) -> str:
     return digest.hexdigest()
 
 
-def refuse_existing_folder(path: Path) -> None:
+def _refuse_existing_folder(path: Path) -> None:
     """Refuse an output folder that is a file, or that holds something."""
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
         raise InputError(f"{path} already exists", "choose another output or remove it")
@@ -178,11 +187,12 @@ def refuse_existing_folder(path: Path) -> None:
 def new_folder(path: Path, *, overwrite: bool = False) -> Iterator[Path]:
     """Fill a folder beside `path` and give it that name only when everything in it is complete.
 
-    What is there already is refused, or else replaced at the end.
+    A folder that is there already and holds something is refused, or replaced at the end.
     """
-    path = without_dots(path)
-    if not overwrite:
-        refuse_existing_folder(path)
+    path = Path(os.path.realpath(path)) if overwrite else without_dots(path)  # of a link what it leads to
+    if not overwrite or path.is_file():
+        _refuse_existing_folder(path)
+    _restore(path)
     try:
         str(path).encode()
     except UnicodeEncodeError:  # what writes tokenizers takes no other names
@@ -199,8 +209,8 @@ def new_folder(path: Path, *, overwrite: bool = False) -> Iterator[Path]:
 
 
 def _exchange(partial: Path, path: Path) -> None:
-    """Give a folder the name of another, which goes."""
-    old = partial.with_name(f"{partial.name.removesuffix('.partial')}.old.partial")
+    """Put a folder in the place of another and remove that."""
+    old = partial.with_suffix(_REPLACED)
     path.replace(old)
     try:
         partial.replace(path)
@@ -208,6 +218,15 @@ def _exchange(partial: Path, path: Path) -> None:
         old.replace(path)
         raise
     _remove(old)
+
+
+def _restore(path: Path) -> None:
+    """After a kill within `_exchange` the old folder is there by its name again, or goes."""
+    for old in path.parent.glob(f".{glob.escape(path.name)}.*{_REPLACED}"):
+        if path.exists():
+            _remove(old)
+        else:
+            old.replace(path)
 
 
 @contextlib.contextmanager

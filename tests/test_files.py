@@ -206,3 +206,59 @@ def test_a_file_system_that_locks_no_folder_and_nothing_open_for_reading_is_writ
     with locked(tmp_path) as alone:
         assert not alone
     assert len(locks) == 1 and sorted(path.name for path in tmp_path.iterdir()) == ["file", "folder"]
+
+
+def make_folder(path: Path, content: str) -> Path:
+    path.mkdir(exist_ok=True)
+    (path / "model").write_text(content)
+    return path
+
+
+def test_a_folder_is_replaced_when_the_new_one_is_complete(tmp_path: Path) -> None:
+    path = make_folder(tmp_path / "mine", "old")
+    with new_folder(path, overwrite=True) as partial:
+        (partial / "model").write_text("new")
+        assert (path / "model").read_text() == "old"
+    assert (path / "model").read_text() == "new"
+    with pytest.raises(ValueError, match="stop"), new_folder(path, overwrite=True):
+        raise ValueError("stop")
+    assert (path / "model").read_text() == "new"
+    assert [one.name for one in tmp_path.iterdir()] == ["mine"]
+
+
+def test_a_folder_that_a_kill_left_without_its_name_comes_back(tmp_path: Path) -> None:
+    """Killed between the two renames of an exchange."""
+    make_folder(tmp_path / ".mine.abc.replaced", "old")
+    make_folder(tmp_path / ".mine.abc.partial", "new")
+    with pytest.raises(ValueError, match="stop"), new_folder(tmp_path / "mine", overwrite=True):
+        raise ValueError("stop")
+    assert (tmp_path / "mine" / "model").read_text() == "old"
+    assert [one.name for one in tmp_path.iterdir()] == ["mine"]
+
+
+def test_a_folder_that_cannot_be_exchanged_keeps_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = make_folder(tmp_path / "mine", "old")
+    real = Path.replace
+
+    def replace(source: Path, target: Path) -> Path:
+        if source.suffix == ".partial":
+            raise OSError(5, "Input/output error")
+        return real(source, target)
+
+    monkeypatch.setattr(Path, "replace", replace)
+    with pytest.raises(OSError, match="Input/output"), new_folder(path, overwrite=True) as partial:
+        (partial / "model").write_text("new")
+    assert (path / "model").read_text() == "old"
+    assert [one.name for one in tmp_path.iterdir()] == ["mine"]
+
+
+def test_a_link_leads_to_the_new_folder_and_a_file_is_not_replaced(tmp_path: Path) -> None:
+    path = make_folder(tmp_path / "mine", "old")
+    (tmp_path / "link").symlink_to(path)
+    with new_folder(tmp_path / "link", overwrite=True) as partial:
+        (partial / "model").write_text("new")
+    assert (tmp_path / "link").is_symlink() and (path / "model").read_text() == "new"
+    with pytest.raises(InputError, match="already exists"), new_folder(path / "model", overwrite=True):
+        pass

@@ -32,8 +32,9 @@ def adapted_card(
     )
     of = "" if outcome.helped else " of what was tried"
     whitened = outcome.helped and not outcome.share
+    used = f"{data['trained_on']} of them {'fitted' if whitened else 'trained'} on"
     rows: dict[str, object] = {
-        "Documents": f"{data['source']}: {data['documents']}, {data['trained_on']} of them trained on",
+        "Documents": f"{data['source']}: {data['documents']}, {used}",
         "Checksum of the documents": data["sha256"],
         **({} if whitened else _training(config)),
         "Soft whitening": f"ridge {outcome.ridge:g}" if outcome.helped and outcome.ridge else None,
@@ -49,8 +50,9 @@ def adapted_card(
         or None,
     }
     name = run_name(config.output)
+    citation = "" if whitened else citation_of(loss)
     return Card(
-        name, summary, encoder_code(name, model), rows, citation_of(loss), config.base, tags=ENCODER_TAGS
+        name, summary, encoder_code(name, model), rows, citation, config.base, tags=ENCODER_TAGS
     ).text()
 
 

@@ -11,7 +11,6 @@ from sentemb._files import refuse_unusable_output
 from sentemb.cli.console import next_step
 from sentemb.cli.options import (
     DataDir,
-    MaxLength,
     Pooling,
     TextColumn,
     TitleColumn,
@@ -58,7 +57,9 @@ def adapt(
     text_column: TextColumn = None,
     title_column: TitleColumn = None,
     pooling: Pooling = None,
-    max_length: MaxLength = None,
+    max_length: Annotated[
+        int | None, typer.Option(min=1, help="Longest training input in tokens.", show_default="128")
+    ] = None,
     seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Of pairs, parts and dropout.")] = 1,
     data_dir: DataDir = None,
     resume: Annotated[bool, typer.Option("--resume", help="Resume an interrupted run.")] = False,

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from sentemb.cli.console import next_step, progress_bar, say, show
 from sentemb.cli.options import (
+    DEFAULT_ENCODER,
     EncoderOptions,
     Markdown,
     Overwrite,
@@ -26,8 +26,6 @@ from sentemb.cli.options import (
 
 if TYPE_CHECKING:
     from sentemb.evaluation.choosing import Choice
-
-    Given = Mapping[str, tuple[Any, Any]]
 
 _EXAMPLE_LENGTH = 100
 
@@ -113,23 +111,31 @@ def choose(
     typer.echo(f"Verdict: {choice.verdict()}.")
     if output is not None:  # last: a disk that is full costs no verdict
         write_json(output, choice.to_json())
-    source = texts if texts is not None or judged is None or not Path(judged).is_dir() else judged
-    columns = {"--text-column": (text_column, None), "--data-dir": (given_data_dir(options.data_dir), None)}
-    next_step(_next(choice, source, columns, {"--title-column": (title_column, None)}))
+    source = judged if texts is None and judged is not None and Path(judged).is_dir() else texts
+    next_step(_next(choice, source, (text_column, title_column), options))
 
 
-def _next(choice: Choice, source: str | None, columns: Given, titles: Given) -> str:
+def _next(
+    choice: Choice, source: str | None, columns: tuple[str | None, str | None], options: EncoderOptions
+) -> str:
     """What to do with the best: adapt it where documents are enough, else search or serve with it."""
     from sentemb.adaptation.held_out import FEWEST_DOCUMENTS
-    from sentemb.cli.options import DEFAULT_ENCODER
     from sentemb.evaluation.retrieval.named import model_of
 
     model = next((found for one in choice.candidates if (found := model_of(one.given)) is not None), None)
-    given = given_options(columns)
     if source is None:
         return shlex.join(["sentemb", "serve", model or DEFAULT_ENCODER])
-    if model is not None and choice.documents >= FEWEST_DOCUMENTS:
-        given += given_options(titles)
+    given = given_options(
+        {
+            "--text-column": (columns[0], None),
+            "--data-dir": (given_data_dir(options.data_dir), None),
+            "--pooling": (options.pooling, None),
+            "--max-length": (options.max_length, None),
+        }
+    )
+    # Word vectors, which are a file, are not adapted.
+    if model is not None and not Path(model).is_file() and choice.documents >= FEWEST_DOCUMENTS:
+        given += given_options({"--title-column": (columns[1], None)})
         return shlex.join(["sentemb", "adapt", source, *given, "--base", model, "--output", "FOLDER"])
     named = [] if model is None else ["--model", model]
     return shlex.join(["sentemb", "index", "build", source, *given, *named, "--output", "FOLDER"])

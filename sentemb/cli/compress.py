@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -25,15 +25,13 @@ from sentemb.cli.options import (
 from sentemb.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from sentemb.compression.write import Compressed, LossError
+    from sentemb.compression.write import Compressed
     from sentemb.data.sts import ScoredPairs
     from sentemb.evaluation import Difference
     from sentemb.report.table import Table
 
 _MEGA = 1e6
-_CALIBRATED = ("int8", "layers")  # how the names of variants begin that texts decide
+_CALIBRATED = ("int8-", "layers-")  # how the names of variants begin that texts decide
 
 
 def compress(
@@ -61,11 +59,13 @@ def compress(
 ) -> None:
     """Price the smaller forms of a model on your own documents, and write one.
 
-    float16 and bf16, int8 for ONNX Runtime and OpenVINO, fewer layers, fewer dimensions, rounded vectors:
-    bytes, texts a second, and what each loses on scored pairs and on queries cut from your documents.
+    float16 and bf16, int8 for ONNX Runtime and OpenVINO, fewer layers, fewer dimensions, rounded vectors, and
+    of static models an int8 table: bytes, texts a second, and what each loses on scored pairs and on queries
+    cut from your documents.
     """
     from sentemb._files import refuse_existing, refuse_unusable_output, write_json
-    from sentemb.compression import divide_documents
+    from sentemb.compression import LossError, divide_documents
+    from sentemb.compression import compress as run
     from sentemb.compression.write import TOLERANCE, check_folder
     from sentemb.data.own_documents import read_own_documents
     from sentemb.data.pseudo_tasks import pseudo_tasks
@@ -73,13 +73,14 @@ def compress(
     from sentemb.evaluation.environment import command_line, library_versions
     from sentemb.modules.cards import base_terms, public_name
 
+    inputs = [model, texts, student, *split_names(sets or "")]
     if (write is None) != (output is None):
         raise InputError("--write and --output belong together", "name the variant and the folder for it")
     if output is not None:
-        refuse_unusable_output(output, [model, texts])
+        refuse_unusable_output(output, inputs)
         check_folder(output, overwrite=overwrite)
     if record is not None:
-        refuse_unusable_output(record, [texts])
+        refuse_unusable_output(record, inputs)
         refuse_existing(record, overwrite=overwrite)
     documents = read_own_documents(texts, text_column=text_column, data_dir=data_dir)
     parts = divide_documents(documents, seed=seed)
@@ -96,24 +97,28 @@ def compress(
         "versions": library_versions(),
         "terms": base_terms(model),
     }
+    refused = None
     with progress_bar() as progress:
-        found, refused = _priced(
-            model,
-            parts.calibration,
-            pairs=pairs,
-            tasks=tasks,
-            student=student,
-            only=() if only is None else split_names(only),
-            wanted=write,
-            output=output,
-            overwrite=overwrite,
-            tolerance=tolerance,
-            pooling=pooling,
-            max_length=max_length,
-            seed=seed,
-            about=about,
-            progress=progress,
-        )
+        try:
+            found = run(
+                model,
+                parts.calibration,
+                pairs=pairs,
+                tasks=tasks,
+                student=student,
+                only=() if only is None else split_names(only),
+                wanted=write,
+                output=output,
+                overwrite=overwrite,
+                tolerance=tolerance,
+                pooling=pooling,  # type: ignore[arg-type]
+                max_length=max_length,
+                seed=seed,
+                about=about,
+                progress=progress,
+            )
+        except LossError as error:  # all prices are known
+            found, refused = error.found, error
     show(_table(model, found, parts.shared), markdown=markdown)
     if record is not None:
         rows = [row.to_json() for row in found.prices.rows]
@@ -121,8 +126,9 @@ def compress(
         write_json(record, {**about, **sets_and_tasks, "variants": rows})
     if refused is not None:
         raise refused
+    data = {"--data-dir": (given_data_dir(data_dir), None)}
     if output is not None:
-        next_step(f"sentemb eval sts {shlex.quote(str(output))}")
+        next_step(shlex.join(["sentemb", "eval", "sts", str(output), *given_options(data)]))
         return
     given = given_options(
         {
@@ -133,20 +139,10 @@ def compress(
             "--seed": (seed, 0),
             "--pooling": (pooling, None),
             "--max-length": (max_length, None),
-            "--data-dir": (given_data_dir(data_dir), None),
+            **data,
         }
     )
     _say_next(found, shlex.join(["sentemb", "compress", model, *given]), student, tolerance)
-
-
-def _priced(model: str, texts: Sequence[str], **options: Any) -> tuple[Compressed, LossError | None]:
-    """What variants cost, also where the one to be written costs too much; then the error."""
-    from sentemb.compression.write import LossError, compress
-
-    try:
-        return compress(model, texts, **options), None
-    except LossError as error:
-        return error.found, error
 
 
 def _pairs(sets: str | None, data_dir: Path | None) -> list[ScoredPairs]:
@@ -157,7 +153,9 @@ def _pairs(sets: str | None, data_dir: Path | None) -> list[ScoredPairs]:
         return load_sets(split_names(sets), data_dir=data_dir)
     if (found := stsb_dev(data_dir)) is not None:
         return [found]
-    say("STS-B is not there (sentemb data fetch stsb), and no --sets are named: STS is left out")
+    data = given_options({"--data-dir": (given_data_dir(data_dir), None)})
+    fetch = shlex.join(["sentemb", "data", "fetch", "stsb", *data])
+    say(f"STS-B is not there ({fetch}), and no --sets are named: STS is left out")
     return []
 
 
@@ -176,7 +174,7 @@ def _table(model: str, found: Compressed, shared: int) -> Table:
         rows=tuple(rows),
         notes=(
             *(f"{name}: {meaning}" for name, meaning in found.meanings.items()),
-            f"Δ in points from float32: Spearman on {', '.join(prices.pairs) or 'no pairs'}; NDCG@10 on "
+            f"Δ in points from the model: Spearman on {', '.join(prices.pairs) or 'no pairs'}; NDCG@10 on "
             f"queries cut from the documents, {', '.join(prices.tasks) or 'none'}",
             f"texts/s: {prices.texts:,} of the documents, encoded in turns; best: no other row is as good "
             "or better in every column",

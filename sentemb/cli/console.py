@@ -46,12 +46,14 @@ def next_step(command: str) -> None:
 @contextlib.contextmanager
 def each_warning_once() -> Iterator[None]:
     """Print a warning once, though a command may load a model or read a file several times."""
-    said: set[str] = set()
+    said: set[tuple[str, str]] = set()
 
     def is_new(record: logging.LogRecord) -> bool:
-        text = record.getMessage()
-        new = text not in said
-        said.add(text)
+        if record.levelno != logging.WARNING or record.exc_info:
+            return True
+        key = str(record.msg), repr(record.args)
+        new = key not in said
+        said.add(key)
         return new
 
     handler = logging.lastResort

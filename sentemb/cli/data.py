@@ -15,7 +15,8 @@ from sentemb.errors import InputError
 def list_entries(data_dir: DataDir = None) -> None:
     """List the data sets of the catalogue and where they are."""
     from sentemb.data.catalogue import SPLITS, entries
-    from sentemb.data.locate import find, resolve_data_dir
+    from sentemb.data.folder import resolve_data_dir
+    from sentemb.data.locate import find
     from sentemb.report.table import Table
 
     root = resolve_data_dir(data_dir)
@@ -92,7 +93,8 @@ def verify(
     """Count the rows of the data sets that are here; exit code 2 where a count differs."""
     from sentemb.data.catalogue import entries, expand, get
     from sentemb.data.fetch import count
-    from sentemb.data.locate import find, resolve_data_dir
+    from sentemb.data.folder import resolve_data_dir
+    from sentemb.data.locate import find
 
     root = resolve_data_dir(data_dir)
     if root is None:

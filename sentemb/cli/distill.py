@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from sentemb.cli.console import next_step, progress_bar
-from sentemb.cli.options import EncoderOptions, Model, OutputFolder, Seed, TextColumn, grouped
+from sentemb.cli.options import (
+    EncoderOptions,
+    Model,
+    OutputFolder,
+    Seed,
+    TextColumn,
+    given_data_dir,
+    given_options,
+    grouped,
+)
 from sentemb.errors import InputError
 
 _TIMED = 100  # texts, of which the teacher's speed is measured
@@ -79,7 +88,8 @@ def distill(
         raise InputError(f"--{next(iter(given))} is for static students", "leave it or --layers out")
     else:
         _layered(teacher, texts, output, options, text_column, layers, sentences, steps, seed, resume=resume)
-    next_step(shlex.join(["sentemb", "eval", "sts", str(output), teacher]))
+    data = given_options({"--data-dir": (given_data_dir(options.data_dir), None)})
+    next_step(shlex.join(["sentemb", "eval", "sts", str(output), teacher, *data]))
 
 
 def _layered(
@@ -151,9 +161,9 @@ def _static(
     seed: int,
 ) -> None:
     """Token vectors."""
-    from sentemb._files import refuse_existing_folder, shareable
+    from sentemb._files import check_new_folder, shareable
 
-    refuse_existing_folder(output)
+    check_new_folder(output)
     from sentemb.data.own_documents import read_own_documents
     from sentemb.data.sources import describe_source
 

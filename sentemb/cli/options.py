@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, cast, get_type_hints
 import typer
 
 from sentemb._uris import refuse_uri
-from sentemb.data.locate import VARIABLE
+from sentemb.data.folder import VARIABLE
 from sentemb.errors import InputError
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ TextColumn = Annotated[
     str | None, typer.Option(help="Column of the documents' text.", show_default="text, or the only one")
 ]
 TitleColumn = Annotated[
-    str | None, typer.Option(help="Column of their title.", show_default="title, where there is one")
+    str | None, typer.Option(help="Column of the documents' title.", show_default="title, where there is one")
 ]
 Sets = Annotated[
     str | None,
@@ -123,14 +123,19 @@ def split_names(listed: str) -> list[str]:
 
 
 def given_options(options: Mapping[str, tuple[Any, Any]]) -> list[str]:
-    """Arguments of a command that is proposed: options with value and default, those that differ."""
+    """The arguments of a proposed command: each option whose value is not None and not its default.
+
+    Args:
+        options: The value and the default by the option's name.
+    """
     given = {name: value for name, (value, default) in options.items() if value not in (None, default)}
     return [str(part) for option in given.items() for part in option]
 
 
 def given_data_dir(data_dir: Path | None) -> Path | None:
     """The data folder, where it is not what the environment names: a proposed command must name it."""
-    return None if str(data_dir) == os.environ.get(VARIABLE) else data_dir
+    named = os.environ.get(VARIABLE)
+    return None if named and Path(named) == data_dir else data_dir
 
 
 _LARGEST = 1e15  # far above any count, and exact as a float

@@ -10,4 +10,5 @@ from .layered import distill_layers as distill_layers
 from .price import Price as Price
 from .price import Prices as Prices
 from .static_files import write_static as write_static
+from .write import LossError as LossError
 from .write import compress as compress

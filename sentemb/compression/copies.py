@@ -8,37 +8,39 @@ from pathlib import Path
 from huggingface_hub import snapshot_download
 from sentence_transformers import SentenceTransformer
 
-from sentemb.modules.exported import EXPORTED, exported_file
-from sentemb.modules.source import find_source
+from sentemb.modules.exported import exported_file
+from sentemb.modules.folder_checks import read_modules
+from sentemb.modules.source import ModelSource
 
-_NOT_THE_MODEL = ("run", ".*", "pytorch_model*.bin")  # how it was trained, and weights that are never read
+_UNREAD = ("pytorch_model", "training_args", "optimizer")  # how files begin that no model is made of
 
 
-def write_copy(address: str | Path, model: SentenceTransformer, folder: Path) -> None:
+def write_copy(source: ModelSource, model: SentenceTransformer, folder: Path) -> None:
     """Copy a model's files; those of a raw transformer are written anew, with the pooling it gets.
 
     Loaded and saved again, it would not be the same: an int8 table comes back as float32.
 
     Args:
-        address: Folder, hub id or bundled model.
-        model: What it loads as.
+        source: Where the model was loaded from.
+        model: The model.
         folder: An existing folder.
     """
-    source = find_source(str(address))
-    if source.has_modules:
-        _copy(_folder_of(source.address), folder)
-    else:
+    if not source.has_modules:
         model.save_pretrained(str(folder), create_model_card=False)
+        return
+    place = _folder_of(source.address)
+    for file in sorted(place.iterdir()):
+        if file.is_file() and not file.name.startswith((".", *_UNREAD)):
+            shutil.copy(file, folder / file.name)
+    # What else a folder holds, such as checkpoints, is not the model.
+    for path in {module["path"] for module in read_modules(place) or ()} - {""}:
+        if (place / path).is_dir():
+            shutil.copytree(place / path, folder / path, dirs_exist_ok=True)
+    if (network := exported_file(place)) is not None:
+        shutil.copytree(network.parent, folder / network.parent.name, dirs_exist_ok=True)
 
 
 def _folder_of(address: str) -> Path:
     """Where a model's files are; those of the hub are in its cache once the model was loaded."""
     place = Path(address)
     return place if place.is_dir() else Path(snapshot_download(address, local_files_only=True))
-
-
-def _copy(source: Path, folder: Path) -> None:
-    exported = exported_file(source)
-    unread = [Path(file).parent.name for file in EXPORTED.values() if source / file != exported]
-    ignored = shutil.ignore_patterns(*_NOT_THE_MODEL, *unread)
-    shutil.copytree(source, folder, ignore=ignored, dirs_exist_ok=True)

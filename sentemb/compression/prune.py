@@ -53,8 +53,8 @@ def pruned(model: SentenceTransformer, count: int, texts: Sequence[str]) -> Sent
     if layers is None or not 0 < count < len(layers):
         there = 0 if layers is None else len(layers)
         raise InputError(
-            f"cannot keep {count} layers (--layers): the model has {there} that can be left out",
-            f"keep 1 to {there - 1}" if there > 1 else "take another model",
+            f"cannot keep {count} layers (--layers): the model has {there}",
+            "keep fewer" if there > 1 else "take another model",
         )
     wanted = load_encoder(model).encode(texts)
     few = texts[:_CHOOSING]

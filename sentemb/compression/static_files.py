@@ -32,6 +32,7 @@ def stored(table: Vectors, storage: Storage) -> tuple[NDArray[Any], Vectors]:
     Returns:
         The kept numbers and a factor for each token, whose product is the table again.
     """
+    table = table.astype(np.float32)  # in float16 the factors would let numbers wrap around
     if storage != "int8":
         return table.astype(storage), np.ones(len(table), dtype=np.float32)
     factors = np.abs(table).max(axis=1) / _TOP
@@ -39,10 +40,28 @@ def stored(table: Vectors, storage: Storage) -> tuple[NDArray[Any], Vectors]:
     return np.rint(table / factors[:, None]).astype(np.int8), factors.astype(np.float32)
 
 
-def write_table(folder: Path, table: Vectors, *, storage: Storage) -> None:
-    """Write the token vectors (tokens, dimension) of a static encoder."""
+def write_table(folder: Path, table: Vectors, *, storage: Storage, normalised: bool = True) -> None:
+    """Write the token vectors of a static encoder, and how model2vec reads them.
+
+    Args:
+        folder: An existing folder.
+        table: (tokens, dimension).
+        storage: How the table is kept.
+        normalised: Whether the encoder scales vectors to length 1.
+    """
     numbers, factors = stored(table, storage)
     save_file({"embeddings": numbers, "weights": factors}, folder / "model.safetensors")
+    write_json(
+        folder / "config.json",
+        {
+            "model_type": "model2vec",
+            "architectures": ["StaticModel"],
+            "hidden_dim": table.shape[1],
+            "normalize": normalised,
+            "max_length": None,
+            "embedding_dtype": storage,
+        },
+    )
 
 
 def write_static(folder: Path, tokenizer: Tokenizer, table: Vectors, *, storage: Storage) -> None:
@@ -56,17 +75,6 @@ def write_static(folder: Path, tokenizer: Tokenizer, table: Vectors, *, storage:
     """
     write_table(folder, table, storage=storage)
     write_text(folder / "tokenizer.json", _compact(tokenizer))
-    write_json(
-        folder / "config.json",
-        {
-            "model_type": "model2vec",
-            "architectures": ["StaticModel"],
-            "hidden_dim": table.shape[1],
-            "normalize": True,
-            "max_length": None,
-            "embedding_dtype": storage,
-        },
-    )
     modules = [("", "StaticEmbedding"), ("1_Normalize", "Normalize")]
     write_json(
         folder / "modules.json",

@@ -1,58 +1,61 @@
-"""A static model as what it is, a tokenizer and a table, to be written with fewer or smaller numbers."""
+"""A static model as what it is, a table of token vectors, to be written with fewer or smaller numbers."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple, get_args
+from typing import NamedTuple, get_args
 
+import numpy as np
 from sentence_transformers import SentenceTransformer
-from sentence_transformers.sentence_transformer.modules import StaticEmbedding
-from tokenizers import Tokenizer
 
-from sentemb._compat import Normalize
-from sentemb.compression.static_files import Storage, write_static, write_table
+from sentemb._compat import StaticEmbedding
+from sentemb.compression.static_files import Storage, write_table
 from sentemb.encoding.encoder import Vectors
-from sentemb.modules.source import find_source
+from sentemb.encoding.static import is_static_model
+from sentemb.encoding.view import with_modules
+from sentemb.modules.source import ModelSource
 
 
 class StaticForm(NamedTuple):
     """A static model.
 
     Attributes:
-        tokenizer: Its numbers are the rows of the table.
-        table: (tokens, dimension).
-        storage: How the model's own files keep the table.
+        model: It looks tokens up, takes their mean, may scale it to length 1, and does no more.
+        storage: How its own files keep the table.
     """
 
-    tokenizer: Tokenizer
-    table: Vectors
+    model: SentenceTransformer
     storage: Storage
 
-    def writer(
-        self, *, dimension: int | None = None, storage: Storage | None = None
-    ) -> Callable[[Path], dict[str, Any]]:
-        """What writes the model with the first dimensions alone, or with its numbers kept in another way."""
-        kept = storage or self.storage
+    @property
+    def table(self) -> Vectors:
+        """Token vectors (tokens, dimension)."""
+        table: Vectors = self.model[0].embedding.weight.detach().numpy()
+        return table
 
-        def build(folder: Path) -> dict[str, Any]:
-            write_static(folder, self.tokenizer, self.table[:, :dimension], storage=kept)
-            return {"stored": kept}
-
-        return build
+    def truncated(self, dimension: int) -> StaticForm:
+        """The first dimensions alone."""
+        first, *others = self.model
+        table = np.ascontiguousarray(self.table[:, :dimension])
+        fewer = StaticEmbedding(first.tokenizer, embedding_weights=table)
+        return self._replace(model=with_modules(self.model, [fewer, *others]))
 
     def keep_table(self, folder: Path) -> None:
-        """Give a model of the same table, which was saved in float32, the table as this one keeps it."""
-        write_table(folder, self.table, storage=self.storage)
+        """Give a model of this table, which was saved in float32, the table in this storage."""
+        write_table(folder, self.table, storage=self.storage, normalised=len(self.model) > 1)
+
+    def write(self, folder: Path) -> None:
+        """Write the model into an existing folder."""
+        self.model.save_pretrained(str(folder), create_model_card=False)
+        self.keep_table(folder)
 
 
-def static_form(model: SentenceTransformer, address: str | Path | None) -> StaticForm | None:
-    """A static model's form; None of a model that is anything else, or does more than look up and average."""
-    first, *rest = model
-    if not isinstance(first, StaticEmbedding) or [type(one) for one in rest] != [Normalize]:
+def static_form(model: SentenceTransformer, source: ModelSource | None) -> StaticForm | None:
+    """A static model's form; None of any other model."""
+    if not is_static_model(model):
         return None
-    config = {} if address is None else find_source(str(address)).config
+    kept = str(model[0].embedding.weight.dtype).removeprefix("torch.")
+    named = None if source is None else source.config.get("embedding_dtype")
     storages: tuple[Storage, ...] = get_args(Storage)
     usual: Storage = "float32"
-    stored = next((one for one in storages if one == config.get("embedding_dtype")), usual)
-    return StaticForm(first.tokenizer, first.embedding.weight.detach().numpy(), stored)
+    return StaticForm(model, next((one for one in storages if one == (named or kept)), usual))

@@ -8,6 +8,7 @@ from typing import Any
 from sentemb.compression.copies import write_copy
 from sentemb.compression.variants import Variant
 from sentemb.modules import load
+from sentemb.modules.source import find_source
 
 STUDENT = "student"
 """What the row of a student is called."""
@@ -25,10 +26,10 @@ def student_variant(student: str | Path) -> Variant:
     Raises:
         InputError: There is no such model, or it cannot be read.
     """
-    model = load(student, device="cpu")
+    source, model = find_source(str(student)), load(student, device="cpu")
 
     def build(folder: Path) -> dict[str, Any]:
-        write_copy(student, model, folder)
+        write_copy(source, model, folder)
         return {}
 
     return Variant(STUDENT, "the student", build)

@@ -26,9 +26,9 @@ from sentemb.encoding.sentence import is_plain_text_model
 from sentemb.encoding.view import with_modules
 from sentemb.modules.exported import EXPORTED
 from sentemb.modules.rounding import RoundedVectors, Rounding
-from sentemb.modules.source import find_source
+from sentemb.modules.source import ModelSource
 
-WHOLE = "float32"
+WHOLE = "model"
 """The model as it is, which the others are compared with."""
 CALIBRATED = 600
 """Texts that variants are calibrated on, at most."""
@@ -43,12 +43,12 @@ class Original(NamedTuple):
     Attributes:
         model: The model.
         texts: The user's texts, to calibrate on.
-        address: Folder, hub id or bundled model; None where the model is in memory alone.
+        source: Where it was loaded from, unchanged; None of a model in memory alone.
     """
 
     model: SentenceTransformer
     texts: Sequence[str]
-    address: str | Path | None = None
+    source: ModelSource | None = None
 
 
 class Variant(NamedTuple):
@@ -72,7 +72,7 @@ def variants_of(original: Original) -> tuple[list[Variant], list[str]]:
     missing: list[str] = []
     if is_plain_text_model(model) and {one.dtype for one in model.parameters()} == {torch.float32}:
         found += _of_transformers(original, missing)
-    elif (static := static_form(model, original.address)) is not None:
+    elif (static := static_form(model, original.source)) is not None:
         return [*found, *_of_token_vectors(static), *_rounded(original, static)], missing
     else:
         missing.append("only vectors are made smaller: the model is no plain float32 text transformer")
@@ -80,17 +80,17 @@ def variants_of(original: Original) -> tuple[list[Variant], list[str]]:
 
 
 def _whole(original: Original) -> Variant:
-    """The model itself, whose files are copied: saved again, an int8 table would be float32."""
-    address = original.address
-    if address is None:
-        return Variant(WHOLE, "the model as it is", lambda folder: _save(original.model, folder))
-    raw = not find_source(str(address)).has_modules
+    """The model itself, whose files are copied."""
+    source = original.source
 
     def build(folder: Path) -> dict[str, Any]:
-        write_copy(address, original.model, folder)
+        if source is None:
+            return _save(original.model, folder)
+        write_copy(source, original.model, folder)
         return {}
 
-    return Variant(WHOLE, "the model in float32, with its pooling" if raw else "the model as it is", build)
+    as_read = source is None or not source.has_modules
+    return Variant(WHOLE, "the model as it is read" if as_read else "the model's own files", build)
 
 
 def _of_transformers(original: Original, missing: list[str]) -> list[Variant]:
@@ -120,14 +120,21 @@ def _of_transformers(original: Original, missing: list[str]) -> list[Variant]:
 
 def _of_token_vectors(static: StaticForm) -> list[Variant]:
     """A static model with smaller numbers than it has, or with fewer."""
-    found = []
-    if static.storage != "int8":
-        found.append(Variant("int8", "token vectors in int8", static.writer(storage="int8")))
-    found += [
-        Variant(f"dimensions-{kept}", f"the first {kept} dimensions", static.writer(dimension=kept))
+
+    def writer(form: StaticForm) -> Callable[[Path], dict[str, Any]]:
+        def build(folder: Path) -> dict[str, Any]:
+            form.write(folder)
+            return {"stored": form.storage}
+
+        return build
+
+    found = [
+        Variant(f"dimensions-{kept}", f"the first {kept} dimensions", writer(static.truncated(kept)))
         for kept in _fewer(static.table.shape[1])
     ]
-    return found
+    if static.storage == "int8":
+        return found
+    return [Variant("int8", "token vectors in int8", writer(static._replace(storage="int8"))), *found]
 
 
 def _truncated(original: Original) -> list[Variant]:

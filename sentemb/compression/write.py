@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from transformers.utils import logging as transformers_logging
 
-from sentemb._files import check_writable, new_folder, refuse_existing_folder, write_json, write_text
+from sentemb._files import check_new_folder, check_writable, new_folder, write_json, write_text
 from sentemb.compression.card import card
 from sentemb.compression.price import Prices, price
 from sentemb.compression.student import STUDENT, student_variant
@@ -20,6 +20,7 @@ from sentemb.data.sts import ScoredPairs
 from sentemb.errors import InputError
 from sentemb.modules import load
 from sentemb.modules.poolings import Poolings
+from sentemb.modules.source import find_source
 
 TOLERANCE = 1.0
 """Points of STS or NDCG@10 that a variant may lose to be written."""
@@ -104,8 +105,8 @@ def compress(
         raise InputError("there is nothing to price a variant on", "give documents, or scored pairs")
     transformers_logging.disable_progress_bar()  # a bar for every folder that is written
     loaded = load(model, pooling=pooling, max_length=max_length, device="cpu")
-    as_stored = None if pooling or max_length else model
-    original = Original(loaded, calibration_texts(texts, seed=seed), as_stored)
+    source = None if pooling or max_length else find_source(str(model))
+    original = Original(loaded, calibration_texts(texts, seed=seed), source)
     variants, missing = variants_of(original)
     if student is not None:
         variants.append(student_variant(student))
@@ -130,6 +131,7 @@ def compress(
         if wanted is not None and output is not None:
             _refuse_losses(found, wanted, tolerance)
             row, known = prices.find(wanted), about or {}
+            check_folder(output, overwrite=overwrite)  # somebody may have put something there meanwhile
             with new_folder(output, overwrite=overwrite) as target:
                 shutil.copytree(folders[wanted], target, dirs_exist_ok=True)
                 record = {**known, **row.to_json(), "made": told[wanted], "tolerance": tolerance}
@@ -141,9 +143,10 @@ def compress(
 
 def check_folder(output: Path, *, overwrite: bool) -> None:
     """Refuse a folder that cannot be written, or whose content may not be replaced: before the work."""
-    check_writable(output)
-    if not (overwrite and (output / _RECORD).is_file()):
-        refuse_existing_folder(output)
+    if overwrite and (output / _RECORD).is_file():
+        check_writable(output.parent)
+    else:
+        check_new_folder(output)
 
 
 def _refuse_losses(found: Compressed, wanted: str, tolerance: float) -> None:

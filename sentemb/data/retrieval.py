@@ -13,9 +13,10 @@ import numpy.typing as npt
 
 from sentemb._uris import is_remote, local_path, without_secrets
 from sentemb.data.catalogue import SPLITS, Entry, check_row_count, get, get_split, is_entry, suggest
+from sentemb.data.folder import resolve_data_dir
 from sentemb.data.hub import download
 from sentemb.data.language import UNKNOWN, language_of
-from sentemb.data.locate import locate, resolve_data_dir
+from sentemb.data.locate import locate
 from sentemb.data.retrieval_files import (
     LAYOUT,
     find_judgements,
@@ -139,16 +140,15 @@ def _set_of(
 
 def _check_relevant(table: npt.NDArray[np.int64], queries: int, where: str) -> None:
     """Refuse judgements by which nothing can be found, and warn of queries that score 0 whatever is found."""
-    without = queries - len(np.unique(table[table[:, 2] >= RELEVANT, 0]))
-    if without == queries or not (table[table[:, 1] >= 0, 2] >= RELEVANT).any():
+    found = np.unique(table[(table[:, 1] >= 0) & (table[:, 2] >= RELEVANT), 0])
+    if not len(found):
         raise InputError(
             f"{where}: no judged query has a relevant document that is in the corpus",
             f"check the ids of the judgements, and their grades: from {RELEVANT} on a document is relevant",
         )
-    if without:
-        logger.warning(
-            "%s: %d of %d judged queries have no relevant document: 0 each", where, without, queries
-        )
+    if without := queries - len(found):
+        message = "%s: %d of %d judged queries have no relevant document in the corpus, and score 0"
+        logger.warning(message, where, without, queries)
 
 
 def load_retrieval(

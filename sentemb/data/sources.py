@@ -14,8 +14,9 @@ from sentemb._files import sha256_of, shareable
 from sentemb._uris import is_remote, is_uri, local_path
 from sentemb.data.catalogue import Entry, check_row_count, get, is_entry, suggest
 from sentemb.data.files import FORMATS, PAGES, Row, format_of, read_file, refuse_bare_string
+from sentemb.data.folder import resolve_data_dir
 from sentemb.data.labelled import load_labelled
-from sentemb.data.locate import local_files, locate, resolve_data_dir
+from sentemb.data.locate import local_files, locate
 from sentemb.data.remote import RemotePath, Source, source_at
 from sentemb.data.sts import load_scored_pairs
 from sentemb.data.tables import require_columns

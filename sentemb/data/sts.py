@@ -11,8 +11,9 @@ import numpy.typing as npt
 from sentemb.data.archive import Place
 from sentemb.data.catalogue import Entry, check_row_count, get_split
 from sentemb.data.files import name_and_split, names_a_file, read_file, usual_columns
+from sentemb.data.folder import resolve_data_dir
 from sentemb.data.labelled import PAIR_COLUMNS
-from sentemb.data.locate import MissingDataError, locate, resolve_data_dir
+from sentemb.data.locate import MissingDataError, locate
 from sentemb.data.pair_files import Pair, is_divided, pairs_of, read_parts, read_subset
 from sentemb.data.remote import source_at
 from sentemb.errors import InputError
@@ -135,10 +136,10 @@ def stsb_dev(data_dir: str | os.PathLike[str] | None = None) -> ScoredPairs | No
         data_dir: The folder of data; `SENTEMB_DATA` by default, and where neither is given the hub.
 
     Returns:
-        The pairs; None where the folder has none, and where the hub cannot be reached.
+        The pairs; None where the folder has none, and where the hub gives none.
 
     Raises:
-        InputError: There is no such folder, or its copy is broken.
+        InputError: There is no such folder, or what it holds is broken.
     """
     absent = InputError if resolve_data_dir(data_dir) is None else MissingDataError
     try:

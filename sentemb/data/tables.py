@@ -20,8 +20,7 @@ Numbered = tuple[int, dict[str, Any]]
 Lines = Iterable[tuple[int, str]]
 # The csv module refuses fields of more than 131,072 characters unless told otherwise.
 _LARGEST_FIELD = 2**31 - 1
-_LONGEST_NAME = 4  # words of a column's name
-_SHOWN = 60  # characters of one that is longer
+_LONGEST_NAME = 4, 40  # words and characters of a column's name
 
 
 def require_columns(columns: Sequence[str] | None, present: Sequence[str], where: str) -> None:
@@ -52,10 +51,11 @@ def text_column_of(values: Mapping[str, Any], where: str) -> str:
 
 def _refuse_text_as_header(column: str, where: str) -> None:
     """Refuse a column that is called by what must be a text: the first one, where the header was left out."""
-    if len(column.split()) > _LONGEST_NAME:
+    words, characters = _LONGEST_NAME
+    if len(column.split()) > words or len(column) > characters:
         raise InputError(
-            f"{where}: the only column is called {column[:_SHOWN]!r}, which reads like a text",
-            "add a header line such as text, or name the column with --text-column",
+            f"{where}: the only column is called {column[:characters]!r}, which reads like a text",
+            "name the column with --text-column, or give the table a header",
         )
 
 

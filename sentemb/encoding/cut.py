@@ -73,8 +73,9 @@ def say_waiting(say: Callable[[str], None]) -> None:
         groups.setdefault(room, []).append(cut)
     for room, cuts in groups.items():
         texts = set[int]().union(*(cut._texts for cut in cuts))
-        others = f" (and {len(cuts) - 1} more)" if len(cuts) > 1 else ""
-        say(_told(len(texts), room, f"{cuts[0]._name}{others}"))
+        others = len(cuts) - 1
+        more = f" or {others} other model{'' if others == 1 else 's'}" if others else ""
+        say(_told(len(texts), room, f"{cuts[0]._name}{more}"))
         for cut in cuts:
             cut.said = True
     if _waiting is not None:

@@ -11,6 +11,7 @@ from typing import Any, get_args
 
 from sentence_transformers import SentenceTransformer
 
+from sentemb.data.folder import VARIABLE
 from sentemb.encoding.cache import CachedEncoder
 from sentemb.encoding.encoder import Precision, TextEncoder
 from sentemb.encoding.function import FunctionEncoder
@@ -132,6 +133,6 @@ def _is_word_vectors(path: Path) -> bool:
 
 
 def _word_vectors(path: Path, data_dir: str | Path | None) -> Path:
-    folder = data_dir or os.environ.get("SENTEMB_DATA")
+    folder = data_dir or os.environ.get(VARIABLE)
     in_folder = folder and not path.exists() and not path.is_absolute()
     return Path(folder, path) if folder and in_folder else path.expanduser()

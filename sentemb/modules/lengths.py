@@ -53,7 +53,9 @@ def limit_length(model: SentenceTransformer, max_length: int | None, *, address:
 def shortest_input(model: SentenceTransformer, *, pairs: bool = False) -> int:
     """Tokens of the shortest input that has room for a token of each text between the special ones."""
     tokenizer: Any = getattr(model[0], "tokenizer", None)
-    special = tokenizer.num_special_tokens_to_add(pair=pairs) if tokenizer is not None else 0
+    # A static encoder's bare tokenizer adds none.
+    bare = tokenizer is None or isinstance(tokenizer, Tokenizer)
+    special = 0 if bare else tokenizer.num_special_tokens_to_add(pair=pairs)
     return int(special) + (2 if pairs else 1)
 
 

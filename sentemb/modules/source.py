@@ -114,9 +114,9 @@ def _find_on_hub(base: str, revision: str | None) -> ModelSource:
     unreachable: _UnreachableError | None = None
     for name in names:
         try:
-            asked = unreachable is None  # where the hub did not answer for one name, it is not asked again
-            config = _hub_file(name, CONFIG, revision, online=asked)
-            modules = _hub_file(name, MODULES, revision, online=asked)
+            online = unreachable is None  # a hub that did not answer for one name is not asked for the other
+            config = _hub_file(name, CONFIG, revision, online=online)
+            modules = _hub_file(name, MODULES, revision, online=online)
         except _UnknownRepositoryError:
             continue
         except _UnreachableError as error:

@@ -42,16 +42,16 @@ def choice_table(choice: Choice) -> Table:
 
 
 def _disagreement(choice: Choice) -> list[str]:
-    """Systems of one place whose scores differ beyond chance: some kind of query says otherwise."""
+    """Systems of one place whose scores differ beyond chance, but not by every kind of query."""
     places = {one.name: one.place for one in choice.candidates}
     found = [
-        f"{pair.better} and {pair.worse}"
+        f"{pair.better} from {pair.worse}"
         for pair in choice.pairs
         if not pair.agree and pair.difference.p < LEVEL and places[pair.better] == places[pair.worse]
     ]
     if not found:
         return []
-    return [f"it depends on how people ask, since the kinds of queries disagree: {'; '.join(found)}"]
+    return [f"it depends on how people ask, since not every kind of query tells apart {', '.join(found)}"]
 
 
 def _row(one: Candidate, sets: list[str]) -> tuple[str, ...]:

@@ -19,7 +19,7 @@ from typing import TypeVar
 
 from filelock import FileLock
 
-from sentemb._files import settle, sha256_of
+from sentemb._files import check_writable, settle, sha256_of
 from sentemb._uris import refuse_uri
 from sentemb.errors import InputError
 from sentemb.search.manifest import NAME, Manifest, Role, StoredFile
@@ -54,9 +54,7 @@ def check_output(path: Path, *, overwrite: bool) -> None:
         raise InputError(
             f"{path} is no index and not empty: it holds {strangers[0]}", "choose another output folder"
         )
-    existing = next(parent for parent in (path, *path.absolute().parents) if parent.exists())
-    if not os.access(existing, os.W_OK | os.X_OK):
-        raise InputError(f"{existing} cannot be written to", "choose another output folder")
+    check_writable(path)
 
 
 def save_folder(path: Path, manifest: Manifest, writers: Writers, *, overwrite: bool) -> Manifest:

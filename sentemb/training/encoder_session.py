@@ -19,6 +19,7 @@ from sentemb.encoding.encoder import TextEncoder, Vectors, normalised
 from sentemb.encoding.tokens import Tokens
 from sentemb.errors import InputError
 from sentemb.modules import load
+from sentemb.modules.lengths import shortest_input
 from sentemb.training.callbacks import SpeedCallback
 from sentemb.training.config import EncoderConfig
 from sentemb.training.objective import describe_loss
@@ -165,6 +166,11 @@ class EncoderSession(Session):
 
     def _fitting_length(self) -> int:
         longest = self.model.max_seq_length
+        if longest is not None and self.config.max_length < (shortest := shortest_input(self.model)):
+            raise InputError(
+                f"max_length {self.config.max_length} leaves no room for a text",
+                f"set it to {shortest} or more",
+            )
         if longest is not None and self.config.max_length > longest:
             if "max_length" in self.config.model_fields_set:  # nobody asked for a default
                 logger.warning(

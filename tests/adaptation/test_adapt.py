@@ -13,9 +13,11 @@ import pytest
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import StaticEmbedding
 from tokenizers import Tokenizer
+from transformers import TrainerControl, TrainerState
 
 from sentemb.adaptation import Adapted, adapt
 from sentemb.adaptation.layers import train_last_layers
+from sentemb.adaptation.limit import MinutesCallback
 from sentemb.adaptation.whitening import RIDGES
 from sentemb.data.bundled_text import bundled_sentences
 from sentemb.data.own_documents import OwnDocument
@@ -235,6 +237,14 @@ def test_an_end_by_the_clock_keeps_what_was_learned_so_far(
     assert record["steps"] == 1
 
 
+def test_an_end_with_the_last_step_is_none_by_the_clock() -> None:
+    limit, control = MinutesCallback(1e-9), TrainerControl()
+    for step, over in ((9, True), (10, False)):
+        limit.on_train_begin()
+        limit.on_step_end(None, TrainerState(global_step=step, max_steps=10), control)
+        assert limit.over is over and control.should_training_stop
+
+
 @pytest.mark.parametrize(
     ("change", "said"),
     [
@@ -244,6 +254,7 @@ def test_an_end_by_the_clock_keeps_what_was_learned_so_far(
         ({"batch_size": 10**11}, r"batch_size 10{11}: only 280 documents of six words"),
         ({"max_steps": 10**6}, "steps 1000000, each of batch_size 32: more than 1,000,000 pairs"),
         ({"minutes": 0.0}, "minutes is 0"),
+        ({"max_length": 2}, "max_length 2 leaves no room for a text"),
     ],
 )
 def test_what_cannot_be_used_is_refused_and_nothing_is_written(

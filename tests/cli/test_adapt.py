@@ -43,6 +43,28 @@ def test_adapt_says_the_verdict_and_the_next_command(
     assert "holds a finished run" in err
 
 
+def test_a_base_that_is_returned_is_proposed_as_it_was_read(
+    documents: Path, tiny_bert: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    reading = ["--text-column", "body", "--pooling", "cls", "--data-dir", str(tmp_path)]
+    idle = [
+        "--steps",
+        "1",
+        "--learning-rate",
+        "0",
+        "--no-whitening",
+        "--teacher",
+        "none",
+        "--batch-size",
+        "8",
+    ]
+    output = str(tmp_path / "mine")
+    code, out, err = end([str(documents), "--base", str(tiny_bert), "-o", output, *reading, *idle], capsys)
+    assert code == 0 and "is returned" in out
+    kept = f"--text-column body --data-dir {tmp_path} --pooling cls --model {tiny_bert} --output index"
+    assert kept in " ".join(err.split())
+
+
 def test_adapt_refuses_a_file_that_is_not_there(
     tiny_bert: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

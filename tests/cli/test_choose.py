@@ -49,11 +49,11 @@ def test_the_next_command_names_the_columns(sentemb: Command, documents: Path, t
     rows = [json.dumps({"name": f"{line[:5]} {n}", "body": line}) for line in lines for n in range(5)]
     (tmp_path / "rows.jsonl").write_text("\n".join(rows))
     given = ("--texts", tmp_path / "rows.jsonl", "--text-column", "body", "--title-column", "name")
-    common = ("--draws", 200, "--leaks", "none", "--data-dir", tmp_path)
-    code, _, err = sentemb("choose", "static-mini", *given, *common)
+    common = ("--draws", 200, "--leaks", "none", "--data-dir", tmp_path, "--max-length", 64)
+    code, _, err = sentemb("choose", "sg-bert-mini", *given, *common)
     assert code == 0, err
-    columns = f"--text-column body --data-dir {tmp_path} --title-column name"
-    assert f"rows.jsonl {columns} --base static-mini --output" in " ".join(err.split())
+    columns = f"--text-column body --data-dir {tmp_path} --max-length 64 --title-column name"
+    assert f"rows.jsonl {columns} --base sg-bert-mini --output" in " ".join(err.split())
 
 
 def test_the_next_command_of_judged_queries_and_of_pairs(sentemb: Command, tmp_path: Path) -> None:

@@ -49,7 +49,7 @@ def test_table_record_and_folder(
     assert "| float16 |" in out and "ΔNDCG@10" in out and "pseudo-crop" in out
     assert f"next: sentemb eval sts {output}" in err
     values = json.loads(record.read_text())
-    assert [one["name"] for one in values["variants"]] == ["float32", "float16"]
+    assert [one["name"] for one in values["variants"]] == ["model", "float16"]
     whole, half = values["variants"]
     assert half["bytes"] < whole["bytes"] and half["sts"]["items"] == 20
     assert (output / "model.safetensors").is_file()
@@ -94,7 +94,7 @@ def test_nothing_slower_than_the_model_is_called_fastest(
     speed: float, taken: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     rows = (
-        Price("float32", 400, 64, 100.0, None, None),
+        Price("model", 400, 64, 100.0, None, None),
         Price("quick", 300, 64, speed, None, None),
         Price("small", 100, 64, 50.0, None, None),
     )

@@ -69,7 +69,7 @@ def nearness(first: Vectors, second: Vectors) -> float:
 
 def test_every_variant_is_made(folders: dict[str, Path]) -> None:
     assert [*folders] == [
-        "float32",
+        "model",
         "float16",
         "bf16",
         "onnx",
@@ -91,12 +91,12 @@ def test_every_variant_is_made(folders: dict[str, Path]) -> None:
 def test_rounded_variants_give_nearly_the_same_vectors(
     folders: dict[str, Path], name: str, least: float
 ) -> None:
-    assert least < nearness(vectors_of(folders[name]), vectors_of(folders["float32"])) < 1.0000001
+    assert least < nearness(vectors_of(folders[name]), vectors_of(folders["model"])) < 1.0000001
 
 
 @pytest.mark.parametrize("backend", ["onnx", "openvino"])
 def test_a_converted_network_computes_the_same(folders: dict[str, Path], backend: str) -> None:
-    assert np.allclose(vectors_of(folders[backend]), vectors_of(folders["float32"]), atol=1e-5)
+    assert np.allclose(vectors_of(folders[backend]), vectors_of(folders["model"]), atol=1e-5)
     assert not any(folders[backend].glob("*.safetensors"))
 
 
@@ -108,7 +108,7 @@ def test_plain_onnxruntime_reads_what_was_written(folders: dict[str, Path]) -> N
     import onnxruntime
 
     session = onnxruntime.InferenceSession(str(folders["onnx"] / "onnx" / "model.onnx"))
-    encoder: Any = load_encoder(folders["float32"])
+    encoder: Any = load_encoder(folders["model"])
     features = encoder.model.preprocess(["the cat sat", "a dog ran in park"])
     names = [one.name for one in session.get_inputs()]
     found = session.run(None, {name: features[name].numpy() for name in names})[0]
@@ -124,13 +124,13 @@ def test_plain_sentence_transformers_reads_what_needs_no_runtime(folders: dict[s
 
 
 def test_fewer_dimensions_are_the_first_ones_at_length_one(folders: dict[str, Path]) -> None:
-    whole, cut = vectors_of(folders["float32"])[:, :8], vectors_of(folders["dimensions-8"])
+    whole, cut = vectors_of(folders["model"])[:, :8], vectors_of(folders["dimensions-8"])
     assert np.allclose(whole / np.linalg.norm(whole, axis=1, keepdims=True), cut, atol=1e-5)
 
 
 def test_binary_vectors_are_signs(folders: dict[str, Path]) -> None:
     assert np.array_equal(
-        vectors_of(folders["binary-vectors"]), np.where(vectors_of(folders["float32"]) > 0, 1, -1)
+        vectors_of(folders["binary-vectors"]), np.where(vectors_of(folders["model"]) > 0, 1, -1)
     )
 
 
@@ -169,7 +169,7 @@ def test_a_converted_network_is_not_trained_but_its_vectors_can_be_rounded(
 def test_the_written_folder_scores_as_the_table_says(
     folders: dict[str, Path], pairs: ScoredPairs, tmp_path: Path
 ) -> None:
-    model, output = folders["float32"], tmp_path / "out"
+    model, output = folders["model"], tmp_path / "out"
     found = compress(
         model,
         drawn(60, 0),
@@ -195,9 +195,9 @@ def test_a_variant_that_loses_too_much_is_not_written(
     output = tmp_path / "out"
     with pytest.raises(LossError, match=r"binary-vectors loses more than 0 points: -\d+\.\d\d STS") as told:
         compress(
-            folders["float32"],
+            folders["model"],
             drawn(60, 0),
-            pairs=[gold_of(folders["float32"], pairs)],
+            pairs=[gold_of(folders["model"], pairs)],
             only=["binary-vectors"],
             wanted="binary-vectors",
             output=output,
@@ -224,19 +224,17 @@ def test_all_speeds_are_of_one_device(
         return load_encoder(folder, device=device)
 
     monkeypatch.setattr("sentemb.compression.price.load_encoder", noted)
-    chosen = {name: folders[name] for name in ("float32", "onnx")}
+    chosen = {name: folders[name] for name in ("model", "onnx")}
     price(chosen, [pairs], [], drawn(20, 0), cache=tmp_path)
     assert devices == ["cpu", "cpu"]
 
 
 def test_a_student_is_a_row_like_any_other(folders: dict[str, Path], pairs: ScoredPairs) -> None:
     student = folders["layers-1"]
-    prices = compress(
-        folders["float32"], drawn(60, 0), pairs=[pairs], student=student, only=["student"]
-    ).prices
+    prices = compress(folders["model"], drawn(60, 0), pairs=[pairs], student=student, only=["student"]).prices
     row = prices.find("student")
-    assert [one.name for one in prices.rows] == ["float32", "student"]
-    assert row.sts is not None and row.bytes < prices.find("float32").bytes
+    assert [one.name for one in prices.rows] == ["model", "student"]
+    assert row.sts is not None and row.bytes < prices.find("model").bytes
     assert row.sts.scores[1] == pytest.approx(evaluate_pairs(student, [pairs]).score("own"), abs=1e-6)
 
 
@@ -259,7 +257,7 @@ def test_a_static_model_is_priced_as_its_files_are(pairs: ScoredPairs, tmp_path:
         model, drawn(60, 0), pairs=[pairs], wanted="dimensions-8", output=tmp_path / "small", tolerance=100
     ).prices
     assert [row.name for row in prices.rows] == [
-        *("float32", "dimensions-16", "dimensions-8", "int8-vectors", "binary-vectors")
+        *("model", "dimensions-16", "dimensions-8", "int8-vectors", "binary-vectors")
     ]
     whole, half, _, rounded, _ = prices.rows
     assert rounded.bytes < 1.5 * whole.bytes and rounded.vector_bytes < whole.vector_bytes
@@ -269,10 +267,35 @@ def test_a_static_model_is_priced_as_its_files_are(pairs: ScoredPairs, tmp_path:
     assert nearness(vectors_of(tmp_path / "small"), vectors_of(model)[:, :8]) > 0.99
 
 
+def test_a_static_model_keeps_its_prompts_and_its_numbers(pairs: ScoredPairs, tmp_path: Path) -> None:
+    model: Any = load(write_words(tmp_path / "words", "float32"))
+    model.prompts, model.default_prompt_name = {"query": "the cat "}, "query"
+    model.half().save_pretrained(str(tmp_path / "half"))
+    prices = compress(
+        tmp_path / "half", drawn(60, 0), pairs=[pairs], wanted="int8", output=tmp_path / "small", tolerance=9
+    ).prices
+    assert load(tmp_path / "small").prompts["query"] == "the cat "
+    assert nearness(vectors_of(tmp_path / "small"), vectors_of(tmp_path / "half")) > 0.999
+    sizes = {row.name: row.bytes for row in prices.rows}
+    assert sizes["int8"] < sizes["model"] and sizes["dimensions-16"] < sizes["model"]
+
+
+def test_checkpoints_beside_a_model_are_not_the_model(
+    folders: dict[str, Path], pairs: ScoredPairs, tmp_path: Path
+) -> None:
+    model = tmp_path / "trained"
+    shutil.copytree(folders["model"], model)
+    (model / "checkpoint-10").mkdir()
+    for name in ("checkpoint-10/model.safetensors", "optimizer.bin"):
+        (model / name).write_bytes(b"x" * 10_000)
+    row = compress(model, drawn(60, 0), pairs=[pairs], only=["float16"]).prices.find("model")
+    assert row.bytes == (model / "model.safetensors").stat().st_size
+
+
 def test_the_table_of_a_static_model_can_be_kept_in_int8(pairs: ScoredPairs, tmp_path: Path) -> None:
     model = write_words(tmp_path / "words", "float32")
     prices = compress(model, drawn(60, 0), pairs=[pairs], only=["int8"]).prices
-    assert prices.find("int8").bytes < 0.5 * prices.find("float32").bytes
+    assert prices.find("int8").bytes < 0.5 * prices.find("model").bytes
     assert prices.find("int8").loss < 1
 
 
@@ -283,7 +306,7 @@ def test_a_student_is_priced_and_written_as_its_folder_is(
     (student / "run" / "checkpoints").mkdir(parents=True)
     (student / "run" / "checkpoints" / "model.safetensors").write_bytes(b"half a run")
     row = compress(
-        folders["float32"],
+        folders["model"],
         drawn(60, 0),
         pairs=[pairs],
         student=student,
@@ -303,9 +326,9 @@ def test_a_student_by_name_is_priced_beside_the_variants_that_are_named(
 ) -> None:
     texts = drawn(60, 0)
     prices = compress(
-        folders["float32"], texts, pairs=[pairs], student=Path("static-mini"), only=["float16"]
+        folders["model"], texts, pairs=[pairs], student=Path("static-mini"), only=["float16"]
     ).prices
-    assert [one.name for one in prices.rows] == ["float32", "float16", "student"]
+    assert [one.name for one in prices.rows] == ["model", "float16", "student"]
     bundled = bundled_folder("static-mini")
     assert bundled is not None
     assert prices.find("student").bytes == (bundled / "model.safetensors").stat().st_size
@@ -314,10 +337,10 @@ def test_a_student_by_name_is_priced_beside_the_variants_that_are_named(
 def test_a_raw_transformer_is_a_student_with_the_pooling_it_gets(
     folders: dict[str, Path], pairs: ScoredPairs, tiny_bert: Path
 ) -> None:
-    found = compress(folders["float32"], drawn(60, 0), pairs=[pairs], student=tiny_bert, only=["float16"])
+    found = compress(folders["model"], drawn(60, 0), pairs=[pairs], student=tiny_bert, only=["float16"])
     assert found.prices.find("student").sts is not None
 
 
 def test_an_unknown_variant_is_one_line(folders: dict[str, Path], pairs: ScoredPairs) -> None:
     with pytest.raises(InputError, match="no variant 'int4' of this model"):
-        compress(folders["float32"], drawn(60, 0), pairs=[pairs], only=["int4"])
+        compress(folders["model"], drawn(60, 0), pairs=[pairs], only=["int4"])

@@ -52,7 +52,7 @@ def test_a_table_without_a_header_does_not_lose_its_first_document(tmp_path: Pat
     path = tmp_path / "docs.csv"
     path.write_text("The cat slept all day on the mat\nThe dog ran\n")
     with pytest.raises(
-        InputError, match=r"docs\.csv:2: the only column is called 'The cat slept .* header line"
+        InputError, match=r"docs\.csv:2: the only column is called 'The cat slept .* a header"
     ):
         read_own_documents(path)
     path.write_text("what they said\nThe dog ran\n")

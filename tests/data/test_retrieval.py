@@ -101,13 +101,14 @@ def test_judgements_by_which_nothing_can_be_found_are_refused(folder: Path, judg
         load_retrieval(folder)
 
 
+@pytest.mark.parametrize("judged", ["b\t0", "gone\t1"])
 def test_queries_that_score_zero_whatever_is_found_are_counted(
-    folder: Path, caplog: pytest.LogCaptureFixture
+    judged: str, folder: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    (folder / "qrels/test.tsv").write_text(HEADER + "1\ta\t1\n2\tb\t0\n")
+    (folder / "qrels/test.tsv").write_text(HEADER + f"1\ta\t1\n2\t{judged}\n")
     with caplog.at_level(logging.WARNING):
         assert len(load_retrieval(folder)) == 2
-    assert "1 of 2 judged queries have no relevant document" in caplog.text
+    assert "1 of 2 judged queries have no relevant document in the corpus" in caplog.text
 
 
 def test_documents_tell_their_language(folder: Path) -> None:

@@ -53,7 +53,7 @@ def test_encoders_that_read_as_much_share_a_line() -> None:
             load_encoder(name, max_length=10, pooling=pooling).encode([*SHORT, *LONG])
         say_waiting(said.append)  # before the next command is named
     (line,) = said
-    assert line.startswith(MESSAGE.replace(" reads", " (and 1 more) reads"))
+    assert line.startswith(MESSAGE.replace(" reads", " or 1 other model reads"))
 
 
 def test_models_that_upstream_encodes_count_too(caplog: pytest.LogCaptureFixture) -> None:

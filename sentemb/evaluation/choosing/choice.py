@@ -103,6 +103,7 @@ class Choice:
             "verdict": self.verdict(),
             "candidates": [asdict(one) for one in self.candidates],
             "pairs": [asdict(one) | {"real": one.real} for one in self.pairs],
+            "documents": self.documents,
             "datasets": [one.model_dump(mode="json") for one in self.datasets],
             "trust": None if self.trust is None else asdict(self.trust),
             "leaks": None if self.leaks is None else asdict(self.leaks),

@@ -82,7 +82,7 @@ def cut_from(
     sets = pseudo_tasks(documents, count=count, most=most, seed=seed, kinds=(*KINDS, QUOTE))
     if not sets:
         raise InputError(
-            f"too few documents to cut {FEWEST} queries of a kind from: {len(documents)}",
+            f"{len(documents)} documents are too few to cut {FEWEST} queries of a kind from them",
             "give more documents of two sentences or of six words and more, or judged queries (--judged)",
         )
     whole = [document.whole for document in documents]
