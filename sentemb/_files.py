@@ -116,28 +116,34 @@ def refuse_unusable_output(
         within = target.is_file() and place in target.parents
         if within or target in (place, *place.parents) or (target.exists() and target.samefile(place)):
             raise InputError(f"the output {output} would replace the input {source}", "name another output")
-    check_writable(output if target.is_dir() else Path(output).parent)
+    _try_file(Path(output) if target.is_dir() else Path(output).parent, output)
 
 
 def check_writable(folder: str | os.PathLike[str]) -> None:
     """Refuse a folder that takes no files or cannot be made, before time is spent on what goes into it."""
     refuse_uri(folder)
-    path = place = Path(folder).absolute()
+    _try_file(Path(folder), folder)
+
+
+def _try_file(folder: Path, output: str | os.PathLike[str]) -> None:
+    """Make a file in a folder, or in the one that it would be made in, and remove it."""
+    path = place = folder.absolute()
     try:
         place = next(there for there in (path, *path.parents) if there.exists())
         with tempfile.TemporaryFile(dir=place):
             pass
     except OSError as error:
         raise InputError(
-            f"{folder} cannot be written: no file can be made in {place} ({error.strerror})",
-            "name another folder",
+            f"{output} cannot be written: no file can be made in {place} ({error.strerror})",
+            "name another",
         ) from None
 
 
-def check_new_folder(path: Path) -> None:
+def check_new_folder(path: Path, *, overwrite: bool = False) -> None:
     """Refuse before the work what `new_folder` would refuse or fail on after it."""
-    _refuse_existing_folder(path)
-    check_writable(path.parent)
+    if not overwrite:
+        _refuse_existing_folder(path)
+    _try_file(path.parent, path)
 
 
 def refuse_existing(output: str | os.PathLike[str], *, overwrite: bool) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from sentemb._files import check_writable
 from sentemb.cli.console import next_step, show
 from sentemb.cli.options import OutputFolder, Overwrite, Seed
 from sentemb.errors import InputError
@@ -63,6 +64,7 @@ def _check_output(output: Path, data: str | None, *, overwrite: bool) -> None:
     ):
         raise InputError(f"{data} lies where the quickstart writes", "choose another --output")
     if not output.exists() or (output.is_dir() and not any(output.iterdir())):
+        check_writable(output)
         return
     if not (output / MARKER).is_file():
         raise InputError(f"{output} already exists and holds no quickstart", "choose another --output")

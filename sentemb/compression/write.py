@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from transformers.utils import logging as transformers_logging
 
-from sentemb._files import check_new_folder, check_writable, new_folder, write_json, write_text
+from sentemb._files import check_new_folder, new_folder, write_json, write_text
 from sentemb.compression.card import card
 from sentemb.compression.price import Prices, price
 from sentemb.compression.student import STUDENT, student_variant
@@ -143,10 +143,7 @@ def compress(
 
 def check_folder(output: Path, *, overwrite: bool) -> None:
     """Refuse a folder that cannot be written, or whose content may not be replaced: before the work."""
-    if overwrite and (output / _RECORD).is_file():
-        check_writable(output.parent)
-    else:
-        check_new_folder(output)
+    check_new_folder(output, overwrite=overwrite and (output / _RECORD).is_file())
 
 
 def _refuse_losses(found: Compressed, wanted: str, tolerance: float) -> None:

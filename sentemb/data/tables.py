@@ -45,7 +45,8 @@ def text_column_of(values: Mapping[str, Any], where: str) -> str:
     if len(named) == 1:
         return named[0]
     raise InputError(
-        f"{where}: which of the columns {', '.join(values)} holds the text?", "name it with --text-column"
+        f"{where}: it is not clear which of the columns {', '.join(values)} holds the text",
+        "name it with --text-column",
     )
 
 

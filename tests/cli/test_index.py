@@ -233,7 +233,7 @@ def test_integers_are_deleted_too(sentemb: Command, tiny_bert: Path, tmp_path: P
     [
         (["add", "{tmp}/none", "{tmp}/c.txt"], "no index at {tmp}/none"),
         (["add", "{index}", "{tmp}/none.txt"], "no such file: {tmp}/none.txt"),
-        (["add", "{index}", "{tmp}/c.csv"], "which of the columns a, b holds the text?"),
+        (["add", "{index}", "{tmp}/c.csv"], "which of the columns a, b holds the text"),
         (["add", "{index}", "{tmp}/blank.txt"], "it holds no text"),
         (["add", "{index}", "{index}"], "would replace the input"),
         (["add", "{index}", "{tmp}/c.txt", "-m", "{tmp}/none"], "{tmp}/none"),
@@ -262,7 +262,7 @@ def test_integers_are_deleted_too(sentemb: Command, tiny_bert: Path, tmp_path: P
         (["search", "{index}", "--queries", "{tmp}/none.txt"], "{tmp}/none.txt: No such file"),
         (["search", "{index}", "x", "--model", "{tmp}/none"], "{tmp}/none"),
         (["build", "{tmp}/none.txt", "-m", "{bert}", "-o", "{out}"], "no such file: {tmp}/none.txt"),
-        (["build", "{tmp}/c.csv", *MEAN, "-o", "{out}"], "which of the columns a, b holds the text?"),
+        (["build", "{tmp}/c.csv", *MEAN, "-o", "{out}"], "which of the columns a, b holds the text"),
         (["build", "{tmp}/c.csv", "--text-column", "x", "-m", "{bert}", "-o", "{out}"], "no column 'x'"),
         (["build", "{tmp}/blank.txt", *MEAN, "-o", "{out}"], "it holds no text"),
         (["build", "{tmp}/c.txt", *MEAN, "-o", "{index}"], "already holds an index; pass --overwrite"),
