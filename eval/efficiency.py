@@ -25,14 +25,13 @@ from pathlib import Path
 import torch
 
 import sentemb
-from sentemb._files import write_json, write_text
+from sentemb._files import check_writable, write_json, write_text
 from sentemb.data import load_columns, load_scored_pairs
 from sentemb.data.sts import ScoredPairs
 from sentemb.encoding import load_encoder
 from sentemb.errors import InputError, unknown
 from sentemb.evaluation import evaluate_pairs
 from sentemb.evaluation.environment import hardware, library_versions
-from sentemb.evaluation.record import check_writable
 from sentemb.evaluation.timing import Times, time_in_turns
 from sentemb.report.efficiency import efficiency_table
 from sentemb.training import resolve, train

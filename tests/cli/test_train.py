@@ -43,7 +43,7 @@ def test_training_shows_components_scores_and_negatives(
 ) -> None:
     width = ["--set", "loss_options.projection_width=8"]
     out, err = succeed(["sg-opt", *arguments, *width, "--seeds", "1,2", "--max-length", "6"], capsys)
-    assert "8 of 8 training texts are longer than 6 tokens and are cut there" in err
+    assert "8 of 8 training texts are longer than the 4 tokens that --max-length 6 reads" in err
     assert "negatives per anchor: 12" in err
     assert all(len(line) <= 80 for line in err.splitlines() if line.startswith("step "))
     assert "contrast" in err and "drift" in err and "dev_spearman " in err and "sentences/s" in err
