@@ -41,9 +41,7 @@ def test_nothing_to_read_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="holds no document with a text"):
         read_own_documents(path)
     path.write_text('{"a": "1", "b": "2"}\n')
-    with pytest.raises(
-        InputError, match=r"docs\.jsonl:1: it is not clear which .* a, b .* --text-column"
-    ):
+    with pytest.raises(InputError, match=r"docs\.jsonl:1: it is not clear which .* a, b .* --text-column"):
         read_own_documents(path)
     path.write_text('{"text": "a", "title": 3}\n')
     with pytest.raises(InputError, match=r"docs\.jsonl:1: column 'title' holds 3"):
