@@ -94,6 +94,7 @@ class AdaptSession(EncoderSession):
             train_last_layers(self.model, config.layers)
         self.loss = build_loss(config, bucketed_by_length(self.model))
         negatives_per_anchor(self.loss, batch_size=config.batch_size, columns=self.text_columns)  # or refuses
+        self.limit = MinutesCallback(config.minutes)
         self.whitening: Whitening | None = None
         self.lost_general = False  # whether something gained on the dev queries, at the cost of general pairs
         self.outcome: Adapted | None = None
@@ -115,7 +116,6 @@ class AdaptSession(EncoderSession):
 
     def make_trainer(self, callbacks: list[TrainerCallback], *, fresh: bool, in_memory: bool) -> Any:
         """Make the trainer; pairs come in their order, and training ends with its time."""
-        self.limit = MinutesCallback(self.config.minutes)
         trainer = super().make_trainer([*callbacks, self.limit], fresh=fresh, in_memory=in_memory)
         trainer.args.batch_sampler = in_order
         return trainer

@@ -66,7 +66,7 @@ def compress(
     from sentemb._files import refuse_existing, refuse_unusable_output, write_json
     from sentemb.compression import LossError, divide_documents
     from sentemb.compression import compress as run
-    from sentemb.compression.write import TOLERANCE, check_folder
+    from sentemb.compression.write import TOLERANCE
     from sentemb.data.own_documents import read_own_documents
     from sentemb.data.pseudo_tasks import pseudo_tasks
     from sentemb.data.sources import describe_source
@@ -78,7 +78,6 @@ def compress(
         raise InputError("--write and --output belong together", "name the variant and the folder for it")
     if output is not None:
         refuse_unusable_output(output, inputs)
-        check_folder(output, overwrite=overwrite)
     if record is not None:
         refuse_unusable_output(record, inputs)
         refuse_existing(record, overwrite=overwrite)

@@ -12,7 +12,8 @@ from sentemb.modules.exported import exported_file
 from sentemb.modules.folder_checks import read_modules
 from sentemb.modules.source import ModelSource
 
-_UNREAD = ("pytorch_model", "training_args", "optimizer")  # how files begin that no model is made of
+# How files begin that no model here is made of: weights of other formats and libraries, and a training's own.
+_UNREAD = ("pytorch_model", "tf_model", "flax_model", "rust_model", "training_args", "optimizer")
 
 
 def write_copy(source: ModelSource, model: SentenceTransformer, folder: Path) -> None:

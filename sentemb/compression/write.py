@@ -100,7 +100,7 @@ def compress(
         LossError: The wanted variant loses more than it may. It holds all prices.
     """
     if output is not None:
-        check_folder(output, overwrite=overwrite)
+        _check_folder(output, overwrite=overwrite)
     if not texts or not (pairs or tasks):
         raise InputError("there is nothing to price a variant on", "give documents, or scored pairs")
     transformers_logging.disable_progress_bar()  # a bar for every folder that is written
@@ -131,7 +131,7 @@ def compress(
         if wanted is not None and output is not None:
             _refuse_losses(found, wanted, tolerance)
             row, known = prices.find(wanted), about or {}
-            check_folder(output, overwrite=overwrite)  # somebody may have put something there meanwhile
+            _check_folder(output, overwrite=overwrite)  # somebody may have put something there meanwhile
             with new_folder(output, overwrite=overwrite) as target:
                 shutil.copytree(folders[wanted], target, dirs_exist_ok=True)
                 record = {**known, **row.to_json(), "made": told[wanted], "tolerance": tolerance}
@@ -141,7 +141,7 @@ def compress(
     return found
 
 
-def check_folder(output: Path, *, overwrite: bool) -> None:
+def _check_folder(output: Path, *, overwrite: bool) -> None:
     """Refuse a folder that cannot be written, or whose content may not be replaced: before the work."""
     check_new_folder(output, overwrite=overwrite and (output / _RECORD).is_file())
 

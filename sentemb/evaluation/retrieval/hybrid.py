@@ -12,7 +12,7 @@ import numpy as np
 from sentemb._fusion import EVEN, FUSED, Ranking, fused_ranks, fused_scores
 from sentemb._fusion_weights import Fit, Judged, fit_weight, lean
 from sentemb.data.pseudo_queries import FEWEST, cut_queries, rank_both
-from sentemb.data.retrieval import RetrievalSet
+from sentemb.data.retrieval import RELEVANT, RetrievalSet
 from sentemb.data.stored_texts import first_places
 from sentemb.encoding import TextEncoder
 from sentemb.encoding.nearest import Hits, ranked
@@ -136,7 +136,7 @@ def _judged(data: RetrievalSet, parts: Sequence[tuple[Ranking, Ranking]], querie
         grades = {
             int(number) if number >= 0 else -place: float(grade)
             for place, (_, number, grade) in enumerate(rows, 1)
-            if grade > 0
+            if grade >= RELEVANT
         }
         dense, keyword = parts[query]
         yield Judged(dense, keyword, len(data.documents), grades)
