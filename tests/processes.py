@@ -47,12 +47,16 @@ def command(arguments: list[str]) -> None:
 
 
 def _enter(target: Callable[..., None], arguments: Any, log: Path, environment: dict[str, str]) -> None:
+    # The log says that it has begun: from here on it ends as a command does, however late that gets the core.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda number, _: os._exit(128 + number))
     descriptor = os.open(log, os.O_CREAT | os.O_WRONLY | os.O_APPEND)
     os.dup2(descriptor, 1)
     os.dup2(descriptor, 2)
     os.environ.update(environment)
     # Only so can it have processes of its own; it is still ended with its parent.
     multiprocessing.current_process()._config["daemon"] = False  # type: ignore[attr-defined]
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     target(*arguments)
 
 

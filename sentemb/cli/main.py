@@ -128,12 +128,12 @@ def run(arguments: list[str] | None = None) -> None:
         terminated.append(True)
         raise KeyboardInterrupt  # what handles Ctrl-C cleans up and says how to resume
 
-    with suppress(ValueError):  # not the main thread
-        signal.signal(signal.SIGTERM, terminate)
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        # A file name that is no UTF-8 is printed with escapes.
-        sys.stdout.reconfigure(errors="backslashreplace")
     try:
+        with suppress(ValueError):  # not the main thread
+            signal.signal(signal.SIGTERM, terminate)
+        if isinstance(sys.stdout, io.TextIOWrapper):
+            # A file name that is no UTF-8 is printed with escapes.
+            sys.stdout.reconfigure(errors="backslashreplace")
         with only_the_first_speaks(), each_warning_once(), said_at_end(say):
             code = build()(args=arguments, prog_name="sentemb", standalone_mode=False)
     except KeyboardInterrupt:  # before the command itself has begun
