@@ -41,7 +41,7 @@ ROOMS: dict[str, set[str]] = {
     "multitask": ABOVE_TRAINING,
     "pretraining": ABOVE_TRAINING,
     "transforms": ABOVE_TRAINING,
-    "adaptation": ABOVE_TRAINING | {"pretraining", "transforms"},
+    "adaptation": ABOVE_TRAINING | {"pretraining", "transforms", "compression"},
     "experiments": ABOVE_TRAINING
     | {"augmentation", "classification", "multitask", "pretraining", "transforms", "report"},
     "report": {"evaluation", "training"},

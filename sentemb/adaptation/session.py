@@ -23,6 +23,8 @@ from sentemb.adaptation.outcome import Adapted, choose
 from sentemb.adaptation.pairs import allows_pair, draw_pairs
 from sentemb.adaptation.teaching import taught
 from sentemb.adaptation.whitening import Whitening, whiten, whitenings
+from sentemb.compression.copies import write_copy
+from sentemb.compression.static_form import static_form
 from sentemb.data.bundled_text import bundled_pairs
 from sentemb.data.language import language_of
 from sentemb.data.own_documents import OwnDocument
@@ -35,6 +37,7 @@ from sentemb.evaluation.retrieval.evaluate import evaluate_retrieval
 from sentemb.limits import refuse_above
 from sentemb.modules import is_finished_encoder, load
 from sentemb.modules.cards import public_name
+from sentemb.modules.source import find_source
 from sentemb.training.card import write_card
 from sentemb.training.encoder_session import EncoderSession
 from sentemb.training.length_bucketing import bucketed_by_length
@@ -109,6 +112,8 @@ class AdaptSession(EncoderSession):
         self.general = self._correlation(self.model) if self.config.also_general else None
         if self.config.whitening:
             self._whiten()
+        self.source = find_source(self.config.base)
+        self.static = static_form(self.model, self.source)
         self.start_weights: Weights = weights_of(self.model)
         if self.teacher is not None:
             kept = CachedEncoder(self.teacher, self.kept_vectors)
@@ -140,7 +145,7 @@ class AdaptSession(EncoderSession):
         if kept.step:
             shares[1.0] = self.scores[0] if kept.dev_score is None else kept.dev_score
             for share in SHARES:
-                blend(self.model, self.start_weights, trained, share)
+                self._take(trained, share)
                 shares[share] = self.evaluator(self.model)[self.evaluator.primary_metric]
         self.shares = {share: score for share, score in shares.items() if self._is_general(trained, share)}
         share = _smallest_enough(self.shares)
@@ -172,7 +177,13 @@ class AdaptSession(EncoderSession):
         outcome = self.outcome
         for parameter in self.model.parameters():
             parameter.requires_grad_(True)
-        self.model.save_pretrained(str(folder), create_model_card=False)
+        folder.mkdir()
+        if not outcome.helped and self.config.pooling is None:
+            write_copy(self.source, self.model, folder)
+        elif outcome.helped and self.static is not None:
+            self.static.write(folder)
+        else:
+            self.model.save_pretrained(str(folder), create_model_card=False)
         write_card(
             folder / "README.md",
             lambda: adapted_card(self.config, self.model, record, outcome, loss=self.loss),
@@ -199,9 +210,13 @@ class AdaptSession(EncoderSession):
         before = evaluate_retrieval(base, self.parts.test)
         whitened, after = None, None
         if self.whitening is not None:
-            searcher = self.whitening.searcher(base, name="whitened")
-            whitened = evaluate_retrieval(searcher, self.parts.test)
-        blend(self.model, self.start_weights, trained, share)
+            if self.static is None:
+                searcher = self.whitening.searcher(base, name="whitened")
+                whitened = evaluate_retrieval(searcher, self.parts.test)
+            else:
+                self._take(trained, 0.0)
+                whitened = ranks_of(self.model, self.parts.test, name="whitened")
+        self._take(trained, share)
         if share:
             after = ranks_of(self.model, self.parts.test, name="adapted")
         choice = choose(
@@ -209,7 +224,7 @@ class AdaptSession(EncoderSession):
         )
         if choice.helped and not choice.trained:
             share = 0.0
-            blend(self.model, self.start_weights, trained, share)
+            self._take(trained, share)
         if not choice.helped:
             self.model = shipped
         general = None
@@ -227,6 +242,12 @@ class AdaptSession(EncoderSession):
             lost_general=self.lost_general,
         )
 
+    def _take(self, trained: Weights, share: float) -> None:
+        """Give the model the start weights and a share of their change, as its folder will keep them."""
+        blend(self.model, self.start_weights, trained, share)
+        if self.static is not None:
+            self.static.round_table()
+
     def _correlation(self, model: SentenceTransformer) -> float:
         """Spearman's correlation x 100 on general pairs."""
         evaluator = self.general_evaluator
@@ -237,7 +258,7 @@ class AdaptSession(EncoderSession):
         """Whether a share of the change keeps what the base knows of general pairs, where that is wanted."""
         if self.general is None or share == 0:  # whitening was checked
             return True
-        blend(self.model, self.start_weights, trained, share)
+        self._take(trained, share)
         return self._correlation(self.model) >= self.general - _GENERAL_LOSS
 
 

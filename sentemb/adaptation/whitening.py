@@ -18,7 +18,7 @@ from sentemb.evaluation.retrieval.evaluate import evaluate_retrieval
 from sentemb.transforms import append_transform, fit_soft_whitening
 
 RIDGES = (0.3, 1.0, 3.0, 10.0)
-"""Tried on the dev queries: encoders that were trained to compare sentences want 3 or more, others less."""
+"""Tried on the dev queries; the greater, the less is whitened."""
 _FITTED_ON = 1000  # documents
 
 

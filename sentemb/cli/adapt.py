@@ -10,6 +10,7 @@ import typer
 from sentemb._files import refuse_unusable_output
 from sentemb.cli.console import next_step
 from sentemb.cli.options import (
+    DEFAULT_ENCODER,
     DataDir,
     Pooling,
     TextColumn,
@@ -21,8 +22,10 @@ from sentemb.cli.options import (
 
 def adapt(
     documents: Annotated[str, typer.Argument(help="A file, a folder of files, or a folder as of BEIR.")],
-    base: Annotated[str, typer.Option("--base", "-b", help="Encoder: a folder, a hub id, a bundled one.")],
     output: Annotated[str, typer.Option("--output", "-o", help="Folder for the model; new or empty.")],
+    base: Annotated[
+        str, typer.Option("--base", "-b", help="Encoder: a folder, a hub id, a bundled one.")
+    ] = DEFAULT_ENCODER,
     minutes: Annotated[
         float, typer.Option(min=0.001, help="Training ends after this time at the latest.")
     ] = 20.0,
@@ -102,6 +105,7 @@ def adapt(
     given = given_options(
         {
             "--text-column": (text_column, None),
+            "--title-column": (title_column, None),
             "--data-dir": (given_data_dir(data_dir), None),
             "--pooling": (None if found.helped else pooling, None),
         }

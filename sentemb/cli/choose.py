@@ -11,11 +11,11 @@ import typer
 from sentemb.cli.console import next_step, progress_bar, say, show
 from sentemb.cli.options import (
     DEFAULT_ENCODER,
+    Candidates,
     EncoderOptions,
     Markdown,
     Overwrite,
     Seed,
-    Systems,
     TextColumn,
     TitleColumn,
     given_data_dir,
@@ -32,7 +32,7 @@ _EXAMPLE_LENGTH = 100
 
 @grouped
 def choose(
-    systems: Systems,
+    systems: Candidates,
     options: EncoderOptions,
     texts: Annotated[
         str | None,
@@ -46,8 +46,12 @@ def choose(
     ] = None,
     text_column: TextColumn = None,
     title_column: TitleColumn = None,
-    queries: Annotated[int, typer.Option(min=20, help="Queries of each kind to cut.")] = 300,
-    documents: Annotated[int, typer.Option(min=20, help="Documents to search, drawn from yours.")] = 5000,
+    queries: Annotated[
+        int | None, typer.Option(min=20, help="Queries of each kind to cut.", show_default="300")
+    ] = None,
+    documents: Annotated[
+        int | None, typer.Option(min=20, help="Documents to search, drawn from yours.", show_default="5000")
+    ] = None,
     leaks: Annotated[
         str,
         typer.Option(help="Known sets to look for your texts in: names, sts, transfer, retrieval, none."),

@@ -13,7 +13,16 @@ import typer
 from sentemb._files import refuse_unusable_output
 from sentemb._uris import local_path
 from sentemb.cli.console import next_step, progress_bar, say
-from sentemb.cli.options import DEFAULT_ENCODER, EncoderOptions, Named, OutputFolder, grouped
+from sentemb.cli.options import (
+    DEFAULT_ENCODER,
+    EncoderOptions,
+    IdColumn,
+    Named,
+    OutputFolder,
+    TextColumn,
+    TitleColumn,
+    grouped,
+)
 from sentemb.errors import InputError
 
 if TYPE_CHECKING:
@@ -30,8 +39,9 @@ def encode(
     output: OutputFolder,
     options: EncoderOptions,
     model: Named = DEFAULT_ENCODER,
-    text_column: Annotated[str | None, typer.Option(help="Column to encode.")] = None,
-    id_column: Annotated[str | None, typer.Option(help="Column with unique ids; else positions.")] = None,
+    text_column: TextColumn = None,
+    title_column: TitleColumn = None,
+    id_column: IdColumn = None,
     workers: Annotated[
         int | None,
         typer.Option(
@@ -63,7 +73,13 @@ def encode(
     from sentemb.search import read_documents
 
     pool = _pool(workers, ray, options)
-    documents = read_documents(data, text_column=text_column, id_column=id_column, data_dir=options.data_dir)
+    documents = read_documents(
+        data,
+        text_column=text_column,
+        title_column=title_column,
+        id_column=id_column,
+        data_dir=options.data_dir,
+    )
     # Before the model is loaded: a missing file or column must not cost a minute.
     first = list(itertools.islice(documents, 1))
     total = _estimated(local_path(data))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping
+import shlex
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -12,12 +13,21 @@ import typer
 from sentemb._files import refuse_unusable_output
 from sentemb.cli.console import next_step, progress_bar, say
 from sentemb.cli.index import COMPACTING, STAGES, TruncateOption, by_stage, show_facts
-from sentemb.cli.options import DEFAULT_ENCODER, EncoderOptions, Named, Overwrite, grouped
+from sentemb.cli.options import (
+    DEFAULT_ENCODER,
+    EncoderOptions,
+    IdColumn,
+    Named,
+    Overwrite,
+    TextColumn,
+    TitleColumn,
+    grouped,
+)
 from sentemb.errors import InputError
 from sentemb.search.prepared import OVERLAP
 
 if TYPE_CHECKING:
-    from sentemb.search import SearchIndex
+    from sentemb.search import Document, SearchIndex
 
 _Make = Callable[[Callable[[str, int, int], None], Mapping[str, Any]], "SearchIndex"]
 _FILLING = COMPACTING | {"resume": "finding what is written", "index": "writing", "train": "indexing"}
@@ -35,8 +45,9 @@ def build(
     ],
     options: EncoderOptions,
     model: Named = DEFAULT_ENCODER,
-    text_column: Annotated[str | None, typer.Option(help="Column to encode.")] = None,
-    id_column: Annotated[str | None, typer.Option(help="Column with unique ids; else positions.")] = None,
+    text_column: TextColumn = None,
+    title_column: TitleColumn = None,
+    id_column: IdColumn = None,
     kind: Annotated[
         Literal["auto", "flat", "hnsw", "ivfpq"], typer.Option(help="By size by default.")
     ] = "auto",
@@ -60,6 +71,7 @@ def build(
 ) -> None:
     """Encode documents and index them; run the same command again to resume an interrupted build."""
     from sentemb.encoding.shards import is_shard_folder
+    from sentemb.search import read_documents
     from sentemb.search.address import in_lancedb
     from sentemb.search.folder import check_output
     from sentemb.search.keywords import check_language
@@ -72,7 +84,8 @@ def build(
     check_truncation(truncate, overlap)
     encoded = is_shard_folder(data)
     if encoded:
-        _refuse("is for documents, and these are vectors", text_column=text_column, id_column=id_column)
+        columns = {"text_column": text_column, "title_column": title_column, "id_column": id_column}
+        _refuse("is for documents, and these are vectors", **columns)
     if in_lancedb(output):
         _refuse(
             "is not for LanceDB",
@@ -106,23 +119,27 @@ def build(
             make = _of_vectors(data, None if model == DEFAULT_ENCODER else model)
         else:
             wanted |= {"truncate": truncate, "overlap": overlap}
-            make = _of_documents(data, text_column, id_column, model, options)
+            documents = read_documents(
+                data,
+                text_column=text_column,
+                title_column=title_column,
+                id_column=id_column,
+                data_dir=options.data_dir,
+            )
+            make = _of_documents(documents, model, options)
         with progress_bar() as bar:
             index = make(bar, wanted)
             bar(STAGES["weigh"], 0, 1)
             index.fit()
         index.save(folder, overwrite=overwrite)
     show_facts(folder, index.manifest)
-    next_step(f'sentemb index search {folder} "..."')
+    next_step(f'sentemb index search {shlex.quote(str(folder))} "..."')
 
 
-def _of_documents(
-    data: str, text_column: str | None, id_column: str | None, model: str, options: EncoderOptions
-) -> _Make:
+def _of_documents(documents: Iterator[Document], model: str, options: EncoderOptions) -> _Make:
     """An index of documents that are encoded."""
-    from sentemb.search import EncoderSource, SearchIndex, read_documents
+    from sentemb.search import EncoderSource, SearchIndex
 
-    documents = read_documents(data, text_column=text_column, id_column=id_column, data_dir=options.data_dir)
     # Before the model is loaded: a missing file or column must not cost a minute.
     first = list(itertools.islice(documents, 1))
     source = EncoderSource(model, options.pooling, options.precision, options.max_length)

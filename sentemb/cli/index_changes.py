@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -21,11 +21,11 @@ from sentemb.cli.index import (
     read_lines,
     show_facts,
 )
-from sentemb.cli.options import DataDir
+from sentemb.cli.options import DataDir, TextColumn, TitleColumn
 from sentemb.errors import InputError
 
 if TYPE_CHECKING:
-    from sentemb.search import Changed, SearchIndex
+    from sentemb.search import Changed, Document, SearchIndex
     from sentemb.search.prepared import Truncate
 
 Data = Annotated[str, typer.Argument(help="File, folder, hub id or catalogue name.")]
@@ -34,13 +34,13 @@ TruncateNew = Annotated[
     Literal["split", "warn", "error"] | None,
     typer.Option(help="Texts longer than the model reads; as the index was built."),
 ]
-TextColumn = Annotated[str | None, typer.Option(help="Column to encode.")]
 
 
 def add(
     folder: IndexPlace,
     data: Data,
     text_column: TextColumn = None,
+    title_column: TitleColumn = None,
     id_column: Annotated[
         str | None, typer.Option(help="Column with ids that are new; else the next integers.")
     ] = None,
@@ -49,7 +49,8 @@ def add(
     data_dir: DataDir = None,
 ) -> None:
     """Encode more documents and add them, all or none; an id that is in the index already is refused."""
-    _change(folder, data, text_column, id_column, truncate, model, data_dir, replacing=False)
+    documents = _documents(data, text_column, title_column, id_column, data_dir)
+    _change(folder, data, documents, truncate, model, replacing=False)
 
 
 def update(
@@ -57,12 +58,14 @@ def update(
     data: Data,
     id_column: Annotated[str, typer.Option(help="Column with the ids.")],
     text_column: TextColumn = None,
+    title_column: TitleColumn = None,
     truncate: TruncateNew = None,
     model: Moved = None,
     data_dir: DataDir = None,
 ) -> None:
     """Put documents in the place of those with their ids, all or none; those with new ids are added."""
-    _change(folder, data, text_column, id_column, truncate, model, data_dir, replacing=True)
+    documents = _documents(data, text_column, title_column, id_column, data_dir)
+    _change(folder, data, documents, truncate, model, replacing=True)
 
 
 def delete(
@@ -138,23 +141,30 @@ def _optimise(address: str, *, chosen: bool) -> None:
     show_table(address, as_json=False)
 
 
+def _documents(
+    data: str, text_column: str | None, title_column: str | None, id_column: str | None, data_dir: Path | None
+) -> Iterator[Document]:
+    from sentemb.search import read_documents
+
+    return read_documents(
+        data, text_column=text_column, title_column=title_column, id_column=id_column, data_dir=data_dir
+    )
+
+
 def _change(
     folder: str,
     data: str,
-    text_column: str | None,
-    id_column: str | None,
+    documents: Iterator[Document],
     truncate: Truncate | None,
     model: str | None,
-    data_dir: Path | None,
     *,
     replacing: bool,
 ) -> None:
-    from sentemb.search import SearchIndex, read_documents
+    from sentemb.search import SearchIndex
     from sentemb.search.address import in_lancedb
 
     if not in_lancedb(folder):
         refuse_unusable_output(folder, [data])
-    documents = read_documents(data, text_column=text_column, id_column=id_column, data_dir=data_dir)
     # Before the model is loaded: a missing file or column must not cost a minute.
     first = list(itertools.islice(documents, 1))
     index = SearchIndex.open(folder, model)

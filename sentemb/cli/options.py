@@ -47,6 +47,14 @@ Systems = Annotated[
         autocompletion=_bundled,
     ),
 ]
+Candidates = Annotated[
+    list[str],
+    typer.Argument(
+        help=f"{_MODEL} Or bm25; hybrid:MODEL; hybrid-rrf:MODEL; with --judged also hybrid-fitted:MODEL. "
+        "--pairs takes encoders alone.",
+        autocompletion=_bundled,
+    ),
+]
 Model = Annotated[str, typer.Argument(help=_MODEL, autocompletion=_bundled)]
 Named = Annotated[
     str, typer.Option("--model", "-m", help="Folder, hub id or word-vector file.", autocompletion=_bundled)
@@ -76,8 +84,13 @@ TextColumn = Annotated[
     str | None, typer.Option(help="Column of the documents' text.", show_default="text, or the only one")
 ]
 TitleColumn = Annotated[
-    str | None, typer.Option(help="Column of the documents' title.", show_default="title, where there is one")
+    str | None,
+    typer.Option(
+        help="Column of the title, which is put before the text, or none.",
+        show_default="title, where there is one",
+    ),
 ]
+IdColumn = Annotated[str | None, typer.Option(help="Column with unique ids; else positions.")]
 Sets = Annotated[
     str | None,
     typer.Option(help="Names of data sets or your own files, separated by commas; the suite's by default."),

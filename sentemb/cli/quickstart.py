@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
 from collections.abc import Iterator, Sequence
 from itertools import zip_longest
@@ -43,7 +44,7 @@ def quickstart(
     overwrite: Overwrite = False,
 ) -> None:
     """Search, train and evaluate in minutes, without a download."""
-    _check_output(output, data, overwrite=overwrite)
+    _check_output(output, [name for name in (data, base, model) if name], overwrite=overwrite)
 
     from rich.console import Console
 
@@ -58,11 +59,11 @@ def quickstart(
     _print(made)
 
 
-def _check_output(output: Path, data: str | None, *, overwrite: bool) -> None:
-    if data is not None and any(
-        Path(data).resolve().is_relative_to((output / name).resolve()) for name in MADE
-    ):
-        raise InputError(f"{data} lies where the quickstart writes", "choose another --output")
+def _check_output(output: Path, inputs: list[str], *, overwrite: bool) -> None:
+    made = [(output / name).resolve() for name in MADE]
+    for given in inputs:
+        if any(Path(given).resolve().is_relative_to(place) for place in made):
+            raise InputError(f"{given} lies where the quickstart writes", "choose another --output")
     if not output.exists() or (output.is_dir() and not any(output.iterdir())):
         check_writable(output)
         return
@@ -103,7 +104,7 @@ def _print(made: Quickstart) -> None:
     typer.echo(f"\nmodel  {made.model}\nindex  {made.index}\npage   {made.page}\n\nnow with your file:")
     for command in made.your_turn():
         typer.echo(f"  {command}")
-    next_step(f'sentemb index search {made.index} "..." --mode hybrid')
+    next_step(f'sentemb index search {shlex.quote(str(made.index))} "..." --mode hybrid')
 
 
 def _shortened(text: str, width: int) -> str:

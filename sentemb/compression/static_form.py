@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import NamedTuple, get_args
 
 import numpy as np
+import torch
 from sentence_transformers import SentenceTransformer
 
 from sentemb._compat import StaticEmbedding
-from sentemb.compression.static_files import Storage, write_table
+from sentemb.compression.static_files import Storage, stored, write_table
 from sentemb.encoding.encoder import Vectors
 from sentemb.encoding.static import is_static_model
 from sentemb.encoding.view import with_modules
@@ -30,8 +31,15 @@ class StaticForm(NamedTuple):
     @property
     def table(self) -> Vectors:
         """Token vectors (tokens, dimension)."""
-        table: Vectors = self.model[0].embedding.weight.detach().numpy()
+        table: Vectors = self.model[0].embedding.weight.detach().cpu().numpy()
         return table
+
+    def round_table(self) -> None:
+        """Give the model the numbers that its folder will have."""
+        weight = self.model[0].embedding.weight
+        numbers, factors = stored(self.table, self.storage)
+        with torch.no_grad():
+            weight.copy_(torch.from_numpy(numbers.astype(np.float32) * factors[:, None]))
 
     def truncated(self, dimension: int) -> StaticForm:
         """The first dimensions alone."""

@@ -12,13 +12,12 @@ import numpy as np
 from sentemb.data.files import Row, read_file
 from sentemb.data.remote import source_at
 from sentemb.data.sources import read_rows
-from sentemb.data.tables import text_column_of
+from sentemb.data.tables import text_column_of, title_column_of, titled
 from sentemb.errors import InputError
 
 logger = logging.getLogger(__name__)
 
 _CORPUS = "corpus.jsonl"
-_TITLE = "title"
 
 
 class OwnDocument(NamedTuple):
@@ -37,7 +36,7 @@ class OwnDocument(NamedTuple):
     @property
     def whole(self) -> str:
         """Title and text, joined by a space as in BEIR."""
-        return f"{self.title} {self.text}".strip()
+        return titled(self.title, self.text)
 
 
 def read_own_documents(
@@ -54,7 +53,7 @@ def read_own_documents(
             reStructuredText, a folder of such; or a folder in BEIR's layout, whose `corpus.jsonl` is read and
             whose queries and judgements are not.
         text_column: Column of the text; by default the only one, or the one called `text` or `sentence`.
-        title_column: Column of the title; by default `title`, where there is one.
+        title_column: Column of the title; by default `title`, where there is one; `none` takes none.
         data_dir: Where the catalogue's sets lie; `SENTEMB_DATA` by default.
 
     Returns:
@@ -67,8 +66,9 @@ def read_own_documents(
     count = blank = 0
     for row in _rows(source, data_dir):
         count += 1
-        text = row.text(text_column or text_column_of(row.values, row.location))
-        named = title_column or (_TITLE if row.values.get(_TITLE) is not None else None)
+        column = text_column or text_column_of(row.values, row.location)
+        text = row.text(column)
+        named = title_column_of(row.values, title_column, text=column)
         document = OwnDocument(row.location, "" if named is None else row.text(named).strip(), text.strip())
         if document.whole:
             found.setdefault(document.whole, document)

@@ -13,7 +13,7 @@ from sentemb.data.files import Row, format_of, read_file
 from sentemb.data.lines import read_lines
 from sentemb.data.remote import Source
 from sentemb.data.stored_texts import first_places, kept_pairs
-from sentemb.data.tables import parse_tsv
+from sentemb.data.tables import parse_tsv, titled
 from sentemb.errors import InputError
 
 JUDGEMENT_COLUMNS = ("query-id", "corpus-id", "score")
@@ -42,7 +42,7 @@ def corpus_of(folder: Source) -> Source | None:
 def document_text(row: Row) -> str:
     """Title and text of a document, joined by a space as BEIR joins them."""
     title = row.text("title") if row.values.get("title") is not None else ""
-    return f"{title} {row.text('text')}".strip()
+    return titled(title, row.text("text"))
 
 
 def query_text(row: Row) -> str:

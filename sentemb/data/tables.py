@@ -20,6 +20,8 @@ Numbered = tuple[int, dict[str, Any]]
 Lines = Iterable[tuple[int, str]]
 # The csv module refuses fields of more than 131,072 characters unless told otherwise.
 _LARGEST_FIELD = 2**31 - 1
+NO_COLUMN = "none"
+_TITLE = "title"
 _LONGEST_NAME = 4, 40  # words and characters of a column's name
 
 
@@ -48,6 +50,18 @@ def text_column_of(values: Mapping[str, Any], where: str) -> str:
         f"{where}: it is not clear which of the columns {', '.join(values)} holds the text",
         "name it with --text-column",
     )
+
+
+def title_column_of(values: Mapping[str, Any], named: str | None, *, text: str) -> str | None:
+    """The column of a row that holds the title of its `text` column; `--title-column` names it, or `none`."""
+    if named == NO_COLUMN:
+        return None
+    return named or (_TITLE if text != _TITLE and values.get(_TITLE) is not None else None)
+
+
+def titled(title: str, text: str) -> str:
+    """Title and text as one, joined by a space as BEIR joins them."""
+    return f"{title} {text}".strip()
 
 
 def _refuse_text_as_header(column: str, where: str) -> None:

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 from sentemb.errors import InputError
 
 if TYPE_CHECKING:
-    from sentemb.data.remote import Source
+    pass
 
-_CORPUS = ("_id", "title", "text")
+_ID, _TEXT = "_id", "text"  # of a corpus in BEIR's layout
 _HALF = re.compile("[\ud800-\udfff]")  # of a surrogate pair
 
 
@@ -57,6 +57,7 @@ def read_documents(
     source: str | Path,
     *,
     text_column: str | None = None,
+    title_column: str | None = None,
     id_column: str | None = None,
     data_dir: str | Path | None = None,
 ) -> Iterator[Document]:
@@ -64,9 +65,10 @@ def read_documents(
 
     Args:
         source: As for `sentemb.data.sources.read_rows`: a file, a folder, a URI, a hub id or a name of the
-            catalogue. Of a folder in BEIR's layout it is `corpus.jsonl`, with titles before the texts and its
-            own ids, unless columns are named.
+            catalogue. Of a folder in BEIR's layout it is `corpus.jsonl`, with its own ids.
         text_column: The column to encode; by default the only one, or the one called `text` or `sentence`.
+        title_column: The column that is put before the text; by default `title`, where there is one; `none`
+            takes none.
         id_column: The column that holds the ids; without it, ids are positions. The columns that are neither
             text nor id become metadata.
         data_dir: Where local data sets lie; `SENTEMB_DATA` by default.
@@ -77,33 +79,29 @@ def read_documents(
     Raises:
         InputError: The source cannot be read, or has no such column.
     """
+    from sentemb.data.files import read_file
     from sentemb.data.remote import source_at
     from sentemb.data.retrieval_files import corpus_of
     from sentemb.data.sources import read_rows
-    from sentemb.data.tables import require_columns, text_column_of
+    from sentemb.data.tables import require_columns, text_column_of, title_column_of, titled
 
     corpus = corpus_of(source_at(source))
-    if corpus is not None and text_column is None and id_column is None:
-        yield from _of_corpus(corpus)
-        return
-    for location, values in read_rows(source, data_dir=data_dir):
-        column = text_column or text_column_of(values, location)
+    if corpus is not None:
+        text_column, id_column = text_column or _TEXT, id_column or _ID
+    for row in read_rows(source, data_dir=data_dir) if corpus is None else read_file(corpus):
+        values = row.values
+        column = text_column or text_column_of(values, row.location)
+        title = title_column_of(values, title_column, text=column)
         taken = [column] if id_column is None else [column, id_column]
-        require_columns(taken, list(values), location)
+        require_columns(taken, list(values), row.location)
         identifier = None if id_column is None else values[id_column]
         if id_column is not None and identifier is None:
-            raise InputError(f"{location}: the id in column {id_column!r} is null", "give every row an id")
+            raise InputError(
+                f"{row.location}: the id in column {id_column!r} is null", "give every row an id"
+            )
         metadata = {name: _as_json(value) for name, value in values.items() if name not in taken}
-        yield Document(values[column], identifier, metadata, location)
-
-
-def _of_corpus(path: Source) -> Iterator[Document]:
-    from sentemb.data.files import read_file
-    from sentemb.data.retrieval_files import document_text
-
-    for row in read_file(path):
-        extra = {name: _as_json(value) for name, value in row.values.items() if name not in _CORPUS}
-        yield Document(document_text(row), row.filled("_id"), extra, row.location)
+        text = values[column] if title is None else titled(row.text(title), row.text(column))
+        yield Document(text, identifier, metadata, row.location)
 
 
 def _as_document(item: Any, position: int) -> Document:

@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from safetensors.numpy import load_file
 from sentence_transformers import SentenceTransformer
-from sentence_transformers.sentence_transformer.modules import StaticEmbedding
+from sentence_transformers.sentence_transformer.modules import Normalize, StaticEmbedding
 from tokenizers import Tokenizer
 from transformers import TrainerControl, TrainerState
 
@@ -19,6 +20,8 @@ from sentemb.adaptation import Adapted, adapt
 from sentemb.adaptation.layers import train_last_layers
 from sentemb.adaptation.limit import MinutesCallback
 from sentemb.adaptation.whitening import RIDGES
+from sentemb.compression import write_static
+from sentemb.compression.static_files import Storage
 from sentemb.data.bundled_text import bundled_sentences
 from sentemb.data.own_documents import OwnDocument
 from sentemb.errors import InputError
@@ -134,17 +137,27 @@ def test_whitening_alone_helps_where_training_does_not(
     assert "of what was learned" not in card and "Learning rate" not in card
 
 
-def test_a_static_model_is_adapted_too(documents: list[OwnDocument], tiny_bert: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("storage", ["float32", "int8"])
+def test_a_static_model_is_adapted_too_and_keeps_its_numbers(
+    documents: list[OwnDocument], storage: Storage, tiny_bert: Path, tmp_path: Path
+) -> None:
     tokenizer = Tokenizer.from_file(str(tiny_bert / "tokenizer.json"))
     weights = np.random.default_rng(0).normal(size=(tokenizer.get_vocab_size(), 8)).astype(np.float32)
-    SentenceTransformer(modules=[StaticEmbedding(tokenizer, embedding_weights=weights)]).save_pretrained(
-        str(tmp_path / "static")
+    base = tmp_path / "static"
+    steps: dict[str, Any] = {"max_steps": 150, "eval_steps": 75, "batch_size": 32}
+    base.mkdir()
+    write_static(base, tokenizer, weights, storage=storage)
+    found = adapt(documents, str(base), tmp_path / "mine", **steps)
+    assert found.helped and found.change.scores[1] > found.change.scores[0]
+    model = SentenceTransformer(str(found.output))
+    assert [type(module) for module in model] == [StaticEmbedding, Normalize]
+    assert str(load_file(found.output / "model.safetensors")["embeddings"].dtype) == storage
+    again = adapt(
+        documents, str(found.output), tmp_path / "again", **steps, learning_rate=0.0, whitening=False
     )
-    found = adapt(
-        documents, str(tmp_path / "static"), tmp_path / "mine", max_steps=40, eval_steps=20, batch_size=16
-    )
-    assert found.change.scores[1] > found.change.scores[0]
-    assert [type(module) for module in SentenceTransformer(str(found.output))] == [StaticEmbedding]
+    assert not again.helped
+    for file in ("model.safetensors", "config.json", "tokenizer.json"):
+        assert (again.output / file).read_bytes() == (found.output / file).read_bytes()
 
 
 def test_a_teacher_is_learned_from_and_nothing_of_it_stays(

@@ -37,7 +37,7 @@ def test_adapt_says_the_verdict_and_the_next_command(
     assert [line.split(":")[0] for line in told[:-1]] == kinds
     record = json.loads((output / "run" / "record.json").read_text(encoding="utf-8"))
     assert told[-1] == record["adaptation"]["verdict"]
-    assert f"next: sentemb index build {documents} --text-column body --model" in err
+    assert f"next: sentemb index build {documents} --text-column body --title-column name --model" in err
     code, _, err = end([str(documents), "--base", str(tiny_bert), "-o", str(output), *options], capsys)
     assert code == 2
     assert "holds a finished run" in err

@@ -7,7 +7,10 @@ from pathlib import Path
 import pytest
 from sentence_transformers import SentenceTransformer
 
+from sentemb.data.pseudo_queries import MOST_DOCUMENTS
+from sentemb.evaluation.choosing.choose import QUERIES
 from sentemb.evaluation.choosing.trust import measured_trust
+from sentemb.evaluation.comparison import DRAWS
 from tests.cli.conftest import Command
 from tests.conftest import WORDS
 
@@ -78,10 +81,24 @@ def test_the_next_command_of_judged_queries_and_of_pairs(sentemb: Command, tmp_p
         assert f"next: sentemb {command}" in " ".join(err.split())
 
 
+def test_help_offers_what_is_taken(sentemb: Command) -> None:
+    code, out, _ = sentemb("choose", "--help")
+    told = "".join(out.split())  # lines are broken at hyphens, too
+    assert code == 0 and "bm25;hybrid:MODEL" in told and "with--judgedalsohybrid-fitted:MODEL" in told
+    assert "trec" not in told.lower() and "folderofruns" not in told
+    # The command says defaults by itself, since it starts without what knows them.
+    assert f"[default:({QUERIES});" in told and f"[default:({MOST_DOCUMENTS});" in told
+    assert f"[default:{DRAWS};" in told
+
+
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
-        (("bm25",), "ranked by documents, judged queries or pairs"),
+        (("bm25",), "give exactly one of texts, judged and pairs (--texts, --judged, --pairs)"),
+        (("bm25", "--texts", "docs.txt", "--confidence", "95"), "confidence is 95"),
+        (("bm25", "--judged", "none", "--queries", "300"), "--queries (count) is for queries cut from"),
+        (("bm25", "--pairs", "none", "--title-column", "name"), "with --pairs none are cut"),
+        (("hybrid-fitted:static-mini", "--texts", "docs.txt"), "take hybrid:static-mini"),
         (("bm25", "--texts", "none.txt"), "none.txt"),
         (("no-such-model", "--texts", "docs.txt"), "no-such-model"),
         (("bm25", "--texts", "docs.txt", "--text-column", "body"), "body"),

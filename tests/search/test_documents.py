@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from sentemb.data.own_documents import read_own_documents
 from sentemb.errors import InputError
 from sentemb.search.documents import Document, as_documents, read_documents
 
@@ -51,6 +52,26 @@ def test_columns_become_text_id_and_metadata(write_file: Write) -> None:
         ("k2", "two dogs", {"year": "2001"}),
     ]
     assert str(path) in found[0].location
+
+
+def test_a_title_stands_before_the_text_as_adapt_reads_it(write_file: Write) -> None:
+    rows = '{"title": "Cats", "head": "Pets", "text": "They sleep."}', '{"text": "Dogs."}'
+    path = write_file("c.jsonl", "\n".join(rows))
+    for named, text in ((None, "Cats They sleep."), ("none", "They sleep.")):
+        found = list(read_documents(path, title_column=named))
+        assert [document.text for document in found] == [text, "Dogs."]
+        assert [one.whole for one in read_own_documents(path, title_column=named)] == [text, "Dogs."]
+        assert found[0].metadata == {"title": "Cats", "head": "Pets"}
+    found = []
+    with pytest.raises(InputError, match=r"c\.jsonl:2 has no column 'head'"):
+        found.extend(read_documents(path, title_column="head"))
+    assert [document.text for document in found] == ["Pets They sleep."]
+
+
+def test_a_column_called_title_can_be_the_text(write_file: Write) -> None:
+    path = write_file("c.csv", "title\nCats\n")
+    assert [one.text for one in read_documents(path)] == ["Cats"]
+    assert [one.whole for one in read_own_documents(path)] == ["Cats"]
 
 
 def test_a_null_id_is_refused_with_its_line(write_file: Write) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from functools import cache
 from pathlib import Path
@@ -17,10 +17,11 @@ from sentemb.evaluation.choosing.choice import Candidate, Choice
 from sentemb.evaluation.choosing.costs import costs_of
 from sentemb.evaluation.choosing.leaks import SETS, find_leaks, known_sets
 from sentemb.evaluation.choosing.questions import Questions, cut_from, graded_pairs, judged_queries
-from sentemb.evaluation.choosing.ranking import rank
+from sentemb.evaluation.choosing.ranking import check_numbers, rank
 from sentemb.evaluation.choosing.trust import measured_trust
 from sentemb.evaluation.comparison import DRAWS
 from sentemb.evaluation.environment import environment
+from sentemb.evaluation.retrieval.hybrid import PREFIXES, HybridSearcher
 from sentemb.evaluation.retrieval.named import is_run, searcher_of
 from sentemb.evaluation.retrieval.searchers import DenseSearcher, Searcher
 from sentemb.evaluation.runner.run import shared_vectors
@@ -28,6 +29,8 @@ from sentemb.evaluation.schema import Record
 
 QUERIES = 300
 """Queries of each kind that are cut from the documents."""
+_FITTED = next(prefix for prefix, weights in PREFIXES.items() if weights == "judged")
+_OPTIONS = {"count": "queries", "most": "documents"}  # what the command calls them
 Progress = Callable[[str, int, int], None]
 
 
@@ -39,8 +42,8 @@ def choose(
     pairs: str | Path | None = None,
     text_column: str | None = None,
     title_column: str | None = None,
-    count: int = QUERIES,
-    most: int = MOST_DOCUMENTS,
+    count: int | None = None,
+    most: int | None = None,
     seed: int = 0,
     draws: int = DRAWS,
     confidence: float = 0.95,
@@ -53,14 +56,15 @@ def choose(
     """Rank systems for one's own documents: by queries cut from them, judged queries or graded pairs.
 
     Args:
-        models: Anything that `load_encoder` takes, `bm25`, `hybrid:MODEL`, or searchers.
+        models: Anything that `load_encoder` takes, `bm25`, `hybrid:MODEL`, `hybrid-rrf:MODEL`, for judged
+            queries `hybrid-fitted:MODEL`, or searchers; for pairs encoders alone.
         texts: Documents, as of `read_own_documents` or as strings; queries are cut from them.
         judged: A folder in BEIR's layout with judgements, a set of the catalogue, or one that is read.
         pairs: A file of scored pairs. One of these three is needed.
-        text_column: Of the documents.
+        text_column: Of `texts`, as `title_column`, `count` and `most`: they are refused where nothing is cut.
         title_column: Of the documents.
-        count: Queries of each kind.
-        most: Documents that are searched, drawn from all.
+        count: Queries of each kind; `QUERIES` by default.
+        most: Documents that are searched, drawn from all; `MOST_DOCUMENTS` by default.
         seed: Of all draws.
         draws: Resamples and exchanges of queries.
         confidence: Of the intervals.
@@ -74,7 +78,8 @@ def choose(
         The choice.
 
     Raises:
-        InputError: A system or a file cannot be used, or the documents are too few to cut queries from.
+        InputError: A system or a file cannot be used, a number is out of range, an argument has no effect, or
+            the documents are too few to cut queries from.
 
     Example:
         >>> choice = choose(["bert-mini", "bm25", "hybrid:bert-mini"], "docs.jsonl")  # doctest: +SKIP
@@ -84,18 +89,31 @@ def choose(
         raise InputError("no system was given", "name two or more, such as bm25 and all-MiniLM-L6-v2")
     if sum(one is not None for one in (texts, judged, pairs)) != 1:
         raise InputError(
-            "systems are ranked by documents, judged queries or pairs", "give exactly one of these"
+            "systems are ranked by documents, judged queries or pairs",
+            "give exactly one of texts, judged and pairs (--texts, --judged, --pairs)",
         )
     tell: Progress = progress or (lambda stage, done, total: None)
     began = time.perf_counter()
-    known_sets(leaks)  # a name of none must not cost minutes
+    # A slip must not cost minutes of encoding.
+    known_sets(leaks)
+    check_numbers(draws=draws, confidence=confidence)
     if texts is not None:
-        columns = {"text_column": text_column, "title_column": title_column}
-        questions = cut_from(texts, count=count, most=most, seed=seed, data_dir=data_dir, **columns)
-    elif judged is not None:
-        questions = judged_queries(judged, data_dir)
+        _refuse_fitted(models)
+        questions = cut_from(
+            texts,
+            count=QUERIES if count is None else count,
+            most=MOST_DOCUMENTS if most is None else most,
+            seed=seed,
+            text_column=text_column,
+            title_column=title_column,
+            data_dir=data_dir,
+        )
     else:
-        questions = graded_pairs(str(pairs), data_dir)
+        cutting = {"text_column": text_column, "title_column": title_column, "count": count, "most": most}
+        _refuse_given(cutting, "--pairs" if judged is None else "--judged")
+        questions = (
+            judged_queries(judged, data_dir) if judged is not None else graded_pairs(str(pairs), data_dir)
+        )
     with ExitStack() as stack:
 
         @cache
@@ -141,6 +159,27 @@ def choose(
         leaks=found,
         environment=environment({"choose": time.perf_counter() - began}, command),
     )
+
+
+def _refuse_given(cutting: Mapping[str, Any], basis: str) -> None:
+    """Refuse what says how queries are cut, where none are."""
+    for name, value in cutting.items():
+        if value is not None:
+            option = f"--{_OPTIONS.get(name, name).replace('_', '-')} ({name})"
+            raise InputError(
+                f"{option} is for queries cut from documents, and with {basis} none are cut", "leave it out"
+            )
+
+
+def _refuse_fitted(models: Sequence[Any]) -> None:
+    """Refuse a hybrid that would fit its weight on the cut queries it is scored on: at use there are none."""
+    for model in models:
+        name = model.name if isinstance(model, HybridSearcher) else str(model)
+        if name.startswith(_FITTED):
+            raise InputError(
+                f"{name} fits its weight on judged queries, and there are none",
+                f"take hybrid:{name.removeprefix(_FITTED)}, or give judged queries (--judged)",
+            )
 
 
 def _searchers(

@@ -59,13 +59,14 @@ class LeakReport:
         """The report in a line."""
         if not self.checked:
             return "whether your texts are in known test sets was not checked: the sets are not here"
-        where = f"{len(self.checked)} known test sets"
+        rest = f"; not here, and so not looked into: {_counted(self.missing)}" if self.missing else ""
         if not self.leaks:
-            return f"none of {self.texts:,} of your sentences and queries is in {where}"
+            where = _counted(self.checked)
+            return f"none of {self.texts:,} of your sentences and queries is in {where}{rest}"
         found = ", ".join(f"{leak.name} ({leak.texts:,})" for leak in self.leaks)
         return (
             f"of {self.texts:,} of your sentences and queries some are in known test sets: {found}; "
-            "models may have been trained on these, and published scores on them are no news"
+            f"models may have been trained on these, and published scores on them are no news{rest}"
         )
 
 
@@ -127,6 +128,11 @@ def known_sets(sets: Sequence[str]) -> list[str]:
         if not names_a_file(name):
             get(name)
     return names
+
+
+def _counted(sets: Sequence[str]) -> str:
+    """How many sets these are, in words."""
+    return f"{len(sets)} known test set{'' if len(sets) == 1 else 's'}"
 
 
 def _parts(text: str) -> Iterator[str]:

@@ -17,7 +17,7 @@ from sentemb.errors import InputError
 from sentemb.evaluation.choosing import choose
 from sentemb.evaluation.choosing.costs import Cost
 from sentemb.evaluation.choosing.trust import measured_trust
-from sentemb.evaluation.retrieval import KeywordSearcher, evaluate_retrieval
+from sentemb.evaluation.retrieval import HybridSearcher, KeywordSearcher, evaluate_retrieval
 from sentemb.evaluation.sts import evaluate_pairs, load_sets
 from sentemb.report.choosing import choice_table
 from tests.evaluation.retrieval.conftest import make_set
@@ -108,7 +108,20 @@ def test_graded_pairs_are_scored_as_eval_scores_them(write_file: Callable[[str, 
     [
         ([], {"texts": ["a"]}, "no system"),
         (["bm25"], {}, "by documents, judged queries or pairs"),
-        (["bm25"], {"texts": ["a"], "pairs": "p.csv"}, "by documents, judged queries or pairs"),
+        (["bm25"], {"texts": ["a"], "pairs": "p.csv"}, "exactly one of texts, judged and pairs"),
+        # Nothing is read before: there is no such folder and no such file.
+        (["bm25"], {"judged": "missing", "confidence": 95}, "confidence is 95"),
+        (["bm25"], {"judged": "missing", "confidence": 0}, "confidence is 0"),
+        (["bm25"], {"judged": "missing", "draws": 10**7}, "more than 1,000,000 draws"),
+        (["bm25"], {"judged": "missing", "count": 300}, r"--queries \(count\) .* with --judged none are cut"),
+        (["bm25"], {"judged": "missing", "most": 50}, r"--documents \(most\) .* with --judged"),
+        (
+            ["bm25"],
+            {"pairs": "p.csv", "text_column": "body"},
+            r"--text-column \(text_column\) .* --pairs",
+        ),
+        (["bm25"], {"pairs": "p.csv", "title_column": "name"}, r"--title-column \(title_column\) .* --pairs"),
+        (["bm25", "hybrid-fitted:no-such"], {"texts": ["a"]}, r"take hybrid:no-such, .*--judged"),
         (
             ["bm25", "bm25"],
             {"texts": ["one two three four five six seven"] * 30},
@@ -127,6 +140,14 @@ def test_two_systems_of_one_name_and_saved_runs_are_refused(documents: list[str]
         choose(["bm25", "bm25"], documents)
     with pytest.raises(InputError, match=r"run\.trec is a saved run"):
         choose(["run.trec"], documents)
+
+
+def test_a_weight_that_judgements_fit_takes_judged_queries() -> None:
+    hybrid = HybridSearcher(Bag("bag", 1.0), "judged")
+    with pytest.raises(InputError, match="hybrid-fitted:bag fits its weight on judged queries"):
+        choose(["bm25", hybrid], ["one two three four five six seven"] * 30)
+    choice = choose(["bm25", hybrid], judged=make_set("own", 60, 30), leaks=(), draws=200)
+    assert {one.name for one in choice.candidates} == {"bm25", "hybrid-fitted:bag"}
 
 
 class Counting(Bag):

@@ -37,6 +37,20 @@ def test_nothing_found_and_nothing_looked_into(
     assert "was not checked" in found.sentence()
 
 
+def test_sets_that_are_not_here_are_counted(
+    write_file: Callable[[str, str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("SENTEMB_DATA", raising=False)
+    other = str(write_file("other.txt", "another text altogether, of more than six words\n"))
+    same = str(write_file("same.txt", OWN[1] + "\n"))
+    none, some = find_leaks(OWN, [other, "scifact", "cisi"]), find_leaks(OWN, [same, "scifact"])
+    assert none.sentence().endswith(
+        "is in 1 known test set; not here, and so not looked into: 2 known test sets"
+    )
+    assert some.leaks and some.sentence().endswith("; not here, and so not looked into: 1 known test set")
+    assert "not here" not in find_leaks(OWN, [other, same]).sentence() + find_leaks(OWN, [other]).sentence()
+
+
 def test_queries_of_a_known_retrieval_set(shared_data: Path) -> None:
     from sentemb.data import load_retrieval
 
