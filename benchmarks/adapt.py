@@ -7,7 +7,8 @@ For each set and seed: adapts the base to the documents, then compares the resul
 judged queries, by the encoder alone and fused with BM25. A verdict is right where it says that it cannot
 tell or does not help (the base is returned, and nothing changes), and where it says better of what has more
 on judged queries; where these are few, chance may have a part in that, as the interval and p say. What
-`--output` holds already is not measured again.
+`--output` holds already is not measured again. With `--also-general` the average of the seven STS sets is
+measured too, before and after.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from sentemb.evaluation.environment import hardware, library_versions
 from sentemb.evaluation.retrieval import DenseSearcher, HybridSearcher
 from sentemb.evaluation.retrieval.evaluate import evaluate_retrieval
 from sentemb.evaluation.schema import Record
+from sentemb.evaluation.sts import evaluate_sts
 from sentemb.evaluation.systems import System, system_of
 
 
@@ -51,12 +53,14 @@ def measure(name: str, seed: int, arguments: argparse.Namespace) -> dict[str, An
             compare(*both).headline
             for both in zip(_systems(before, data), _systems(after, data), strict=True)
         ]
+        sts = [_sts_average(one) for one in (before, after)] if arguments.also_general else None
     return {
         "verdict": outcome.verdict(),
         "right": not outcome.helped or found[0].size > 0,
         "seconds": round(seconds),
         "dense": _values(found[0]),
         "hybrid": _values(found[1]),
+        **({} if sts is None else {"sts": dict(zip(("base", "adapted"), sts, strict=True))}),
         "adaptation": outcome.values(),
         "step": outcome.step,
     }
@@ -69,6 +73,13 @@ def _systems(encoder: TextEncoder, data: RetrievalSet) -> Iterator[System]:
         yield replace(system_of([record], record.model), name=name)
 
 
+def _sts_average(encoder: TextEncoder) -> float:
+    """Spearman's correlation x 100, the mean of the seven sets."""
+    average = evaluate_sts(encoder).average()
+    assert average is not None  # all sets are evaluated
+    return average
+
+
 def _values(one: Difference) -> dict[str, Any]:
     return {"base": one.scores[0], "adapted": one.scores[1], "interval": one.interval, "p": one.p}
 
@@ -77,10 +88,11 @@ def line(key: str, one: dict[str, Any]) -> str:
     """A row for people."""
     dense, hybrid = one["dense"], one["hybrid"]
     low, high = dense["interval"]
+    general = f", STS {one['sts']['base']:.2f} -> {one['sts']['adapted']:.2f}" if "sts" in one else ""
     return (
         f"{key}: {dense['base']:.1f} -> {dense['adapted']:.1f} ({low:+.1f} to {high:+.1f}, "
         f"p {dense['p']:.3f}), hybrid "
-        f"{hybrid['base']:.1f} -> {hybrid['adapted']:.1f}, {'right' if one['right'] else 'WRONG'}: "
+        f"{hybrid['base']:.1f} -> {hybrid['adapted']:.1f}{general}, {'right' if one['right'] else 'WRONG'}: "
         f"{one['verdict']} ({one['seconds']} s)"
     )
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from sentence_transformers import SentenceTransformer
-from torch import nn
 
+from sentemb.compression.prune import layers_of
 from sentemb.errors import InputError
 
 
@@ -14,20 +14,11 @@ def train_last_layers(model: SentenceTransformer, count: int) -> None:
     Raises:
         InputError: The model has no layers, or not so many.
     """
-    transformer = model[0]
-    inner = getattr(transformer, "model", None)
-    total = getattr(getattr(inner, "config", None), "num_hidden_layers", None)
-    stacks = [
-        module
-        for module in transformer.modules()
-        if isinstance(module, nn.ModuleList) and len(module) == total
-    ]
-    if not stacks:
+    layers = layers_of(model)
+    if layers is None:
         raise InputError("the base has no layers that could be trained alone", "leave --layers out")
-    if count > len(stacks[0]):
-        raise InputError(f"the base has {len(stacks[0])} layers, not {count}", "lower --layers")
-    for parameter in transformer.parameters():
-        parameter.requires_grad_(False)
-    for layer in stacks[0][-count:]:
-        for parameter in layer.parameters():
-            parameter.requires_grad_(True)
+    if count > len(layers):
+        raise InputError(f"the base has {len(layers)} layers, not {count}", "lower --layers")
+    model[0].requires_grad_(False)
+    for layer in layers[-count:]:
+        layer.requires_grad_(True)

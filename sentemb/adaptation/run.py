@@ -44,12 +44,12 @@ def adapt(
 ) -> Adapted:
     """Adapt an encoder to documents, without labels, and say whether it helped.
 
-    Pairs of a query and its document are cut out of the documents by their structure, and trained on with
-    in-batch negatives. Queries that are cut out of held-out documents choose the weights; others give the
-    verdict. Where it does not help the folder holds the base as it was. With a teacher its similarities of
-    the texts of a batch are learned, which say more than that a query and its document belong together.
-    For English documents a raw transformer has the bundled encoder as teacher; `teacher="none"` trains it on
-    pairs alone.
+    Soft whitening is tried first. Then pairs of a query and its document are cut out of the documents by
+    their structure, and trained on with in-batch negatives. Queries that are cut out of held-out documents
+    choose the weights; others give the verdict. Where it does not help the folder holds the base as it was.
+    With a teacher its similarities of the texts of a batch are learned, which say more than that a query and
+    its document belong together. For English documents a raw transformer has the bundled encoder as teacher;
+    `teacher="none"` trains it on pairs alone.
 
     Args:
         documents: What `read_own_documents` takes, or documents that are read already.

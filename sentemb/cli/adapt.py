@@ -11,6 +11,7 @@ from sentemb._files import refuse_unusable_output
 from sentemb.cli.console import next_step
 from sentemb.cli.options import (
     DEFAULT_ENCODER,
+    DOCUMENTS,
     DataDir,
     Pooling,
     TextColumn,
@@ -21,7 +22,7 @@ from sentemb.cli.options import (
 
 
 def adapt(
-    documents: Annotated[str, typer.Argument(help="A file, a folder of files, or a folder as of BEIR.")],
+    documents: Annotated[str, typer.Argument(help=DOCUMENTS)],
     output: Annotated[str, typer.Option("--output", "-o", help="Folder for the model; new or empty.")],
     base: Annotated[
         str, typer.Option("--base", "-b", help="Encoder: a folder, a hub id, a bundled one.")

@@ -11,6 +11,7 @@ import typer
 from sentemb.cli.console import next_step, progress_bar, say, show
 from sentemb.cli.options import (
     DEFAULT_ENCODER,
+    DOCUMENTS,
     Candidates,
     EncoderOptions,
     Markdown,
@@ -36,7 +37,7 @@ def choose(
     options: EncoderOptions,
     texts: Annotated[
         str | None,
-        typer.Option(help="Your documents: a file, a folder, or a folder in BEIR's layout. No labels."),
+        typer.Option(help=DOCUMENTS),
     ] = None,
     judged: Annotated[
         str | None, typer.Option(help="In their place, your judged queries: a folder in BEIR's layout.")
@@ -132,14 +133,14 @@ def _next(
     given = given_options(
         {
             "--text-column": (columns[0], None),
+            "--title-column": (columns[1], None),
             "--data-dir": (given_data_dir(options.data_dir), None),
             "--pooling": (options.pooling, None),
-            "--max-length": (options.max_length, None),
         }
     )
     # Word vectors, which are a file, are not adapted.
     if model is not None and not Path(model).is_file() and choice.documents >= FEWEST_DOCUMENTS:
-        given += given_options({"--title-column": (columns[1], None)})
         return shlex.join(["sentemb", "adapt", source, *given, "--base", model, "--output", "FOLDER"])
-    named = [] if model is None else ["--model", model]
+    length = {"--max-length": (options.max_length, None)}
+    named = [] if model is None else [*given_options(length), "--model", model]
     return shlex.join(["sentemb", "index", "build", source, *given, *named, "--output", "FOLDER"])

@@ -10,14 +10,16 @@ import typer
 
 from sentemb.cli.console import next_step, progress_bar, say, show
 from sentemb.cli.options import (
+    DOCUMENTS,
     DataDir,
     Markdown,
     MaxLength,
-    Model,
     Overwrite,
     Pooling,
     Seed,
     TextColumn,
+    TitleColumn,
+    bundled_models,
     given_data_dir,
     given_options,
     split_names,
@@ -35,9 +37,12 @@ _CALIBRATED = ("int8-", "layers-")  # how the names of variants begin that texts
 
 
 def compress(
-    model: Model,
-    texts: Annotated[str, typer.Option(help="Your documents: file, folder, or folder in BEIR's layout.")],
+    model: Annotated[
+        str, typer.Argument(help="Folder, hub id or bundled model.", autocompletion=bundled_models)
+    ],
+    texts: Annotated[str, typer.Option(help=DOCUMENTS)],
     text_column: TextColumn = None,
+    title_column: TitleColumn = None,
     sets: Annotated[
         str | None,
         typer.Option(help="STS sets or your own files of scored pairs; STS-B's dev set where it is there."),
@@ -81,7 +86,9 @@ def compress(
     if record is not None:
         refuse_unusable_output(record, inputs)
         refuse_existing(record, overwrite=overwrite)
-    documents = read_own_documents(texts, text_column=text_column, data_dir=data_dir)
+    documents = read_own_documents(
+        texts, text_column=text_column, title_column=title_column, data_dir=data_dir
+    )
     parts = divide_documents(documents, seed=seed)
     tasks = pseudo_tasks(parts.priced, count=150, most=len(parts.priced), seed=seed)
     pairs = _pairs(sets, data_dir)
@@ -133,6 +140,7 @@ def compress(
         {
             "--texts": (texts, None),
             "--text-column": (text_column, None),
+            "--title-column": (title_column, None),
             "--sets": (sets, None),
             "--tolerance": (tolerance, TOLERANCE),
             "--seed": (seed, 0),

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from sentemb.encoding import TextEncoder
 
 
-def _bundled(incomplete: str) -> list[str]:
+def bundled_models(incomplete: str) -> list[str]:
     """Bundled models, for the shell's completion; it offers files where none of them fits."""
     from sentemb.modules.bundled import bundled_names
 
@@ -37,14 +37,14 @@ def local_output(path: Path | None) -> Path | None:
 # Models
 _MODEL = "Folder, hub id, bundled model or word-vector file (GloVe format)."
 MaybeModels = Annotated[
-    list[str] | None, typer.Argument(metavar="[MODEL]...", help=_MODEL, autocompletion=_bundled)
+    list[str] | None, typer.Argument(metavar="[MODEL]...", help=_MODEL, autocompletion=bundled_models)
 ]
-Models = Annotated[list[str], typer.Argument(help=_MODEL, autocompletion=_bundled)]
+Models = Annotated[list[str], typer.Argument(help=_MODEL, autocompletion=bundled_models)]
 Systems = Annotated[
     list[str],
     typer.Argument(
         help=f"{_MODEL} Or bm25; hybrid:MODEL; a run of TREC (.trec), or a folder of runs SET.trec.",
-        autocompletion=_bundled,
+        autocompletion=bundled_models,
     ),
 ]
 Candidates = Annotated[
@@ -52,16 +52,15 @@ Candidates = Annotated[
     typer.Argument(
         help=f"{_MODEL} Or bm25; hybrid:MODEL; hybrid-rrf:MODEL; with --judged also hybrid-fitted:MODEL. "
         "--pairs takes encoders alone.",
-        autocompletion=_bundled,
+        autocompletion=bundled_models,
     ),
 ]
-Model = Annotated[str, typer.Argument(help=_MODEL, autocompletion=_bundled)]
-Named = Annotated[
-    str, typer.Option("--model", "-m", help="Folder, hub id or word-vector file.", autocompletion=_bundled)
-]
+Model = Annotated[str, typer.Argument(help=_MODEL, autocompletion=bundled_models)]
+Named = Annotated[str, typer.Option("--model", "-m", help=_MODEL, autocompletion=bundled_models)]
 DEFAULT_ENCODER = "static-mini"  # bundled; what a command takes that needs an encoder and is told none
 Base = Annotated[
-    str | None, typer.Option(help="Base model: folder, hub id or bundled model.", autocompletion=_bundled)
+    str | None,
+    typer.Option(help="Base model: folder, hub id or bundled model.", autocompletion=bundled_models),
 ]
 Pooling = Annotated[
     str | None, typer.Option(help="For a raw transformer: cls, mean, max, first-last, last-2, ...")
@@ -76,6 +75,7 @@ CacheDir = Annotated[
 ]
 
 # Data
+DOCUMENTS = "Your documents: file, folder, URI, hub id, catalogue name, or folder in BEIR's layout."
 DataDir = Annotated[
     Path | None,
     typer.Option("--data-dir", envvar=VARIABLE, help="Folder with data sets, or SimCSE's senteval.tar."),

@@ -110,7 +110,7 @@ def compress(
     variants, missing = variants_of(original)
     if student is not None:
         variants.append(student_variant(student))
-    variants = _chosen(variants, [*only, *([] if wanted is None else [wanted])] if only else [], wanted)
+    variants = _chosen(variants, only, wanted)
     with tempfile.TemporaryDirectory(prefix="sentemb-compress-") as place:
         folders, told = {}, {}
         for done, variant in enumerate(variants):
@@ -163,8 +163,10 @@ def _refuse_losses(found: Compressed, wanted: str, tolerance: float) -> None:
 
 
 def _chosen(variants: list[Variant], only: Sequence[str], wanted: str | None) -> list[Variant]:
+    """Those that are asked for, the wanted one among them; without `only` all."""
     known = [one.name for one in variants]
-    for name in [*only, *([] if wanted is None else [wanted])]:
+    named = [*only, *([] if wanted is None else [wanted])]
+    for name in named:
         if name not in known:
             raise InputError(f"no variant {name!r} of this model", f"choose one of {', '.join(known)}")
-    return [one for one in variants if not only or one.name in (WHOLE, STUDENT, *only)]
+    return [one for one in variants if not only or one.name in (WHOLE, STUDENT, *named)]
