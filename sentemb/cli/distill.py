@@ -3,43 +3,49 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
 from sentemb.cli.console import next_step, progress_bar
 from sentemb.cli.options import (
+    DOCUMENTS,
     EncoderOptions,
     Model,
     OutputFolder,
     Seed,
     TextColumn,
+    TitleColumn,
     given_data_dir,
     given_options,
     grouped,
 )
 from sentemb.errors import InputError
 
-_TIMED = 100  # texts, of which the teacher's speed is measured
-_STATIC = {"dimension": 256, "vocabulary": 52_000, "dtype": "int8"}
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+@dataclass(frozen=True, kw_only=True)
+class _TeacherOptions(EncoderOptions):
+    """How the teacher is loaded."""
 
-    from sentemb.encoding import TextEncoder
+    max_length: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help="Longest input in tokens: the teacher's; with --layers the student's in training."
+        ),
+    ] = None
 
 
 @grouped
 def distill(
     teacher: Model,
-    texts: Annotated[
-        str, typer.Option(help="Your documents: a file, a folder, a catalogue name or a folder as of BEIR.")
-    ],
+    texts: Annotated[str, typer.Option(help=DOCUMENTS)],
     output: OutputFolder,
-    options: EncoderOptions,
+    options: _TeacherOptions,
     text_column: TextColumn = None,
+    title_column: TitleColumn = None,
     layers: Annotated[
         int | None,
         typer.Option(
@@ -56,7 +62,9 @@ def distill(
         Literal["float32", "float16", "int8"] | None,
         typer.Option(help="How each number of a static student is kept.", show_default="int8"),
     ] = None,
-    sentences: Annotated[int, typer.Option(min=1, help="Most texts that the teacher encodes.")] = 200_000,
+    sentences: Annotated[
+        int | None, typer.Option(min=1, help="Most texts that the teacher encodes.", show_default="200000")
+    ] = None,
     steps: Annotated[
         int | None,
         typer.Option(
@@ -70,49 +78,40 @@ def distill(
 ) -> None:
     """Distill an encoder into a smaller one on your texts: token vectors, or a few of its layers.
 
-    Token vectors are hundreds of times faster. An interrupted run of them leaves nothing and starts again;
-    with --cache-dir the teacher's vectors are kept. A run of --layers resumes with --resume.
+    Token vectors are faster, since no network runs. An interrupted run of them leaves nothing and starts
+    again; with --cache-dir the teacher's vectors are kept. A run of --layers resumes with --resume.
     """
     from sentemb._files import refuse_unusable_output
 
     refuse_unusable_output(output, [texts, teacher], cache=options.cache_dir)
     static = {"dimension": dimension, "vocabulary": vocabulary, "dtype": dtype}
-    given = {name: value for name, value in static.items() if value is not None}
+    common = {"text_column": text_column, "title_column": title_column, "sentences": sentences}
     if layers is None:
         if resume:
             raise InputError("--resume is for --layers", "run the command again; --cache-dir keeps vectors")
-        _static(
-            teacher, texts, output, options, text_column, {**_STATIC, **given}, sentences, steps or 1000, seed
-        )
-    elif given:
-        raise InputError(f"--{next(iter(given))} is for static students", "leave it or --layers out")
+        _static(teacher, texts, output, options, steps=steps, seed=seed, **static, **common)
     else:
-        _layered(teacher, texts, output, options, text_column, layers, sentences, steps, seed, resume=resume)
+        _refuse_static(static, options)
+        run = {"resume": resume, "max_steps": steps, "seeds": (seed,)}
+        _layered(teacher, texts, output, options, layers, **run, **common)
     data = given_options({"--data-dir": (given_data_dir(options.data_dir), None)})
     next_step(shlex.join(["sentemb", "eval", "sts", str(output), teacher, *data]))
 
 
+def _refuse_static(static: Mapping[str, Any], options: EncoderOptions) -> None:
+    """Refuse options that only static students have."""
+    reduced = None if options.precision == "float32" else options.precision
+    loading = {"device": options.device, "cache_dir": options.cache_dir, "precision": reduced}
+    for name, value in {**static, **loading}.items():
+        if value is not None:
+            raise InputError(f"--{name.replace('_', '-')} is for static students", "leave it or --layers out")
+
+
 def _layered(
-    teacher: str,
-    texts: str,
-    output: Path,
-    options: EncoderOptions,
-    text_column: str | None,
-    layers: int,
-    sentences: int,
-    steps: int | None,
-    seed: int,
-    *,
-    resume: bool,
+    teacher: str, texts: str, output: Path, options: EncoderOptions, layers: int, **settings: Any
 ) -> None:
     """A transformer with fewer layers."""
-    for name in ("device", "cache_dir"):
-        if getattr(options, name) is not None:
-            raise InputError(f"--{name.replace('_', '-')} is for static students", "leave it or --layers out")
-    if options.precision != "float32":
-        raise InputError("--precision is for static students", "leave it or --layers out")
     from sentemb.compression import distill_layers
-    from sentemb.encoding import load_encoder
     from sentemb.training.outcome import Interrupted
     from sentemb.training.progress import ConsoleProgress
 
@@ -122,25 +121,19 @@ def _layered(
             texts,
             output,
             layers=layers,
-            resume=resume,
             progress=ConsoleProgress(),
             pooling=options.pooling,
             max_length=options.max_length,
-            sentences=sentences,
-            max_steps=steps,
-            text_column=text_column,
             data_dir=None if options.data_dir is None else str(options.data_dir),
-            seeds=(seed,),
+            **settings,
         )
     except Interrupted as stopped:
         typer.echo(f"{stopped.folder}: {stopped}", err=True)
         raise
-    whole = load_encoder(teacher, pooling=options.pooling)  # type: ignore[arg-type]
-    speeds = _speeds(load_encoder(output), whole, student.held_out[:_TIMED])
     kept = f"{layers} {'layer' if layers == 1 else 'layers'}"
     typer.echo(
-        f"{output}: {kept}, {speeds['student']:,.0f} texts a second here, "
-        f"{speeds['student'] / speeds['teacher']:.1f} times the teacher's {speeds['teacher']:,.0f}"
+        f"{output}: {kept}, {student.speed.student:,.0f} texts a second here, "
+        f"{student.speed.ratio:.1f} times the teacher's {student.speed.teacher:,.0f}"
     )
     typer.echo(
         f"on {len(student.held_out):,} held-out texts: cosine with the teacher {student.before:.3f} before "
@@ -149,121 +142,20 @@ def _layered(
     )
 
 
-def _static(
-    teacher: str,
-    texts: str,
-    output: Path,
-    options: EncoderOptions,
-    text_column: str | None,
-    given: dict[str, Any],
-    sentences: int,
-    steps: int,
-    seed: int,
-) -> None:
+def _static(teacher: str, texts: str, output: Path, options: EncoderOptions, **settings: Any) -> None:
     """Token vectors."""
-    from sentemb._files import check_new_folder, shareable
+    from sentemb.compression import distill_static
 
-    check_new_folder(output)
-    from sentemb.data.own_documents import read_own_documents
-    from sentemb.data.sources import describe_source
-
-    documents = read_own_documents(texts, text_column=text_column, data_dir=options.data_dir)
-    from sentemb.compression import StaticOptions, distill_static, draw_texts, save_student
-    from sentemb.compression.distillation import tokenizer_of
-    from sentemb.encoding import load_encoder
-    from sentemb.evaluation.environment import library_versions
-    from sentemb.modules.cards import base_terms, public_name
-
-    reading = _reading(options, text_column)
-    settings = {**given, "sentences": sentences, "steps": steps, "seed": seed, **reading}
-    drawn = draw_texts(documents, most=sentences, seed=seed)
-    wanted = StaticOptions(
-        dimension=given["dimension"],
-        vocabulary=given["vocabulary"],
-        storage=given["dtype"],
-        steps=steps,
-        seed=seed,
-    )
-    encoder = options.load(teacher)
-    tokenizer = tokenizer_of(encoder)
     with progress_bar() as bar:
-        student = distill_static(encoder, tokenizer, drawn, wanted, progress=bar)
-    record: dict[str, Any] = {
-        "teacher": public_name(teacher),
-        "teacher_fingerprint": encoder.fingerprint,
-        "data": {
-            **describe_source(texts, data_dir=options.data_dir),
-            "documents": len(documents),
-            "texts": len(drawn.training),
-        },
-        "held_out": len(drawn.held_out),
-        "tokens": len(student.table),
-        "dimension": student.table.shape[1],
-        "storage": given["dtype"],
-        "steps": steps,
-        "seed": seed,
-        **reading,
-        "agreement": student.agreement._asdict(),
-        "command": shlex.join(
-            [
-                "sentemb",
-                "distill",
-                public_name(teacher),
-                "--texts",
-                shareable(texts),
-                "-o",
-                output.name,
-                *(f"--{name.replace('_', '-')}={value}" for name, value in settings.items()),
-            ]
-        ),
-        "versions": library_versions(),
-    }
-    whole = _on_cpu(encoder, teacher, options)
-    record["speed"] = _speeds(load_encoder(student.model()), whole, drawn.held_out)
-    size = save_student(output, student, record, storage=given["dtype"], terms=base_terms(teacher))
-    _tell(output, size, record)
-
-
-def _reading(options: EncoderOptions, text_column: str | None) -> dict[str, Any]:
-    """The options that decide the texts and the teacher's vectors of them, where they are given."""
-    reduced = options.precision if options.precision != "float32" else None
-    named = {
-        "text_column": text_column,
-        "pooling": options.pooling,
-        "max_length": options.max_length,
-        "precision": reduced,
-    }
-    return {name: value for name, value in named.items() if value is not None}
-
-
-def _on_cpu(encoder: TextEncoder, teacher: str, options: EncoderOptions) -> TextEncoder:
-    """The teacher where a static student runs, without kept vectors."""
-    uncached: Any = getattr(encoder, "encoder", encoder)
-    if uncached.model.device.type == "cpu":
-        return uncached  # type: ignore[no-any-return]
-    return replace(options, device="cpu", cache_dir=None).load(teacher)
-
-
-def _speeds(student: TextEncoder, teacher: TextEncoder, texts: Sequence[str]) -> dict[str, float]:
-    """Texts a second of both, in turns."""
-    from sentemb.evaluation.timing import time_in_turns
-
-    few = list(texts[:_TIMED])
-    actions = {"student": lambda: student.encode(texts), "teacher": lambda: teacher.encode(few)}
-    took = time_in_turns(actions, rounds=3, warm_up=1)
-    return {"student": len(texts) / min(took["student"]), "teacher": len(few) / min(took["teacher"])}
-
-
-def _tell(output: Path, size: int, record: dict[str, Any]) -> None:
-    speed, agreement = record["speed"], record["agreement"]
+        student = distill_static(teacher, texts, output, progress=bar, **vars(options), **settings)
     typer.echo(
-        f"{output}: {size / 1e6:.1f} MB, {record['tokens']:,} tokens of {record['dimension']} dimensions"
+        f"{output}: {student.bytes / 1e6:.1f} MB, {student.tokens:,} tokens of {student.dimension} dimensions"
     )
     typer.echo(
-        f"speed on the CPU here: {speed['student']:,.0f} texts a second, "
-        f"{speed['student'] / speed['teacher']:.0f} times the teacher's {speed['teacher']:,.0f}"
+        f"speed on the CPU here: {student.speed.student:,.0f} texts a second, "
+        f"{student.speed.ratio:.0f} times the teacher's {student.speed.teacher:,.0f}"
     )
     typer.echo(
-        f"on {record['held_out']:,} held-out texts: cosine with the teacher {agreement['cosine']:.3f}, "
-        f"agreement on similarities {agreement['similarities']:.3f}"
+        f"on {len(student.held_out):,} held-out texts: cosine with the teacher "
+        f"{student.agreement.cosine:.3f}, agreement on similarities {student.agreement.similarities:.3f}"
     )

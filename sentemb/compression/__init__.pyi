@@ -1,14 +1,14 @@
 from .distillation import Agreement as Agreement
 from .distillation import StaticOptions as StaticOptions
-from .distillation import Student as Student
-from .distillation import distill_static as distill_static
-from .distillation_folder import save_student as save_student
 from .distillation_texts import draw_texts as draw_texts
 from .division import divide_documents as divide_documents
 from .layered import LayeredStudent as LayeredStudent
 from .layered import distill_layers as distill_layers
 from .price import Price as Price
 from .price import Prices as Prices
+from .speed import Speed as Speed
+from .static import StaticStudent as StaticStudent
+from .static import distill_static as distill_static
 from .static_files import write_static as write_static
 from .write import LossError as LossError
 from .write import compress as compress

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+from pydantic import Field
 from scipy.stats import spearmanr
 from sentence_transformers import SentenceTransformer
 from tokenizers import Tokenizer
 
 from sentemb._compat import Normalize, StaticEmbedding
-from sentemb.compression.distillation_texts import Texts
+from sentemb.compression.distillation_texts import MOST_TEXTS, Texts
 from sentemb.compression.static_bags import bags_of
 from sentemb.compression.static_files import Storage, stored
 from sentemb.compression.static_growth import grow
@@ -21,6 +21,7 @@ from sentemb.compression.static_vectors import evened, main_directions, settled,
 from sentemb.compression.static_vocabulary import base_tokenizer
 from sentemb.encoding.encoder import TextEncoder, Vectors
 from sentemb.errors import InputError
+from sentemb.training.config.base import CheckedModel
 
 Progress = Callable[[str, int, int], None]
 _NESTED = (64, 128)
@@ -29,23 +30,23 @@ _NEIGHBOURS = 10
 _TEXTS_PER_CALL = 4096
 
 
-@dataclass(frozen=True, kw_only=True)
-class StaticOptions:
+class StaticOptions(CheckedModel):
     """What a static student is to be.
 
-    Attributes:
-        dimension: Of its vectors; the teacher's own where that is smaller.
-        vocabulary: Most tokens.
-        storage: How the table is kept.
-        steps: Of refinement, half of them before words and pairs become tokens and half after.
-        seed: Of every draw.
+    Raises:
+        InputError: A field is unknown, or its value has the wrong type or lies outside its range.
     """
 
-    dimension: int = 256
-    vocabulary: int = 52_000
-    storage: Storage = "int8"
-    steps: int = 1000
-    seed: int = 0
+    dimension: int = Field(256, ge=2, description="Of its vectors; the teacher's where that is smaller.")
+    vocabulary: int = Field(52_000, ge=1000, description="Most tokens.")
+    dtype: Storage = Field("int8", description="How each number of the table is kept.")
+    sentences: int = Field(MOST_TEXTS, ge=1, description="Most texts that the teacher encodes.")
+    steps: int = Field(
+        1000,
+        ge=2,
+        description="Of refinement, 1,024 texts each: half before words and pairs become tokens, half after.",
+    )
+    seed: int = Field(0, ge=0, description="Of every draw.")
 
 
 class Agreement(NamedTuple):
@@ -60,12 +61,12 @@ class Agreement(NamedTuple):
     similarities: float
 
 
-class Student(NamedTuple):
+class TokenVectors(NamedTuple):
     """A static encoder.
 
     Attributes:
         tokenizer: Its tokenizer.
-        table: Token vectors as they will be read from the folder, (tokens, dimension).
+        table: The vectors as they will be read from the folder, (tokens, dimension).
         agreement: On the held-out texts.
     """
 
@@ -79,31 +80,28 @@ class Student(NamedTuple):
         return SentenceTransformer(modules=[embedding, Normalize()], device="cpu")
 
 
-def distill_static(
+def learn_token_vectors(
     teacher: TextEncoder,
-    tokenizer: Tokenizer,
     texts: Texts,
     options: StaticOptions,
     *,
     progress: Progress = lambda stage, done, total: None,
-) -> Student:
-    """Distill an encoder into token vectors.
-
-    The teacher's tokens start with its vectors of them, frequent ones short (as in model2vec). The mean of a
-    text's token vectors is turned towards the teacher's vector of the text; rare tokens, of which texts say
-    little, are turned less. Words and pairs whose texts stay farthest from the teacher become tokens, and all
-    are turned again.
+) -> TokenVectors:
+    """Learn token vectors whose mean agrees with a teacher; see `distill_static`.
 
     Args:
         teacher: Encodes the texts and the tokens.
-        tokenizer: The teacher's tokenizer.
         texts: What to learn and what to check.
         options: Size, storage and steps.
         progress: Told the stage and how much of it is done.
 
     Returns:
-        The student.
+        The tokens and their vectors.
+
+    Raises:
+        InputError: The teacher has no tokenizer that can be read.
     """
+    tokenizer = _tokenizer_of(teacher)
     vectors = unit(_encode(teacher, [*texts.training, *texts.held_out], progress))
     directions = main_directions(vectors, options.dimension)
     targets = unit(vectors @ directions)
@@ -131,9 +129,9 @@ def distill_static(
     table = refined(tokenizer, start, 1.0, "refining tokens")
     tokenizer, table = grow(tokenizer, table, texts.training, training, size=options.vocabulary)
     table = refined(tokenizer, table, _GROWN_RATE, "refining words and pairs")
-    numbers, factors = stored(evened(table), options.storage)
+    numbers, factors = stored(evened(table), options.dtype)
     table = numbers.astype(np.float32) * factors[:, None]
-    return Student(tokenizer, table, agreement(tokenizer, table, texts.held_out, held_out))
+    return TokenVectors(tokenizer, table, agreement(tokenizer, table, texts.held_out, held_out))
 
 
 def agreement(tokenizer: Tokenizer, table: Vectors, texts: Sequence[str], targets: Vectors) -> Agreement:
@@ -157,12 +155,8 @@ def agreement_of(vectors: Vectors, targets: Vectors) -> Agreement:
     )
 
 
-def tokenizer_of(encoder: object) -> Tokenizer:
-    """The teacher's tokenizer.
-
-    Raises:
-        InputError: It has none that can be read.
-    """
+def _tokenizer_of(encoder: TextEncoder) -> Tokenizer:
+    """The teacher's tokenizer."""
     model = getattr(getattr(encoder, "encoder", encoder), "model", None)
     tokenizer = None if model is None else getattr(model[0], "tokenizer", None)
     tokenizer = getattr(tokenizer, "backend_tokenizer", tokenizer)

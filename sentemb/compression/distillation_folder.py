@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from sentemb._files import new_folder, write_json, write_text
-from sentemb.compression.distillation import Student
+from sentemb.compression.distillation import TokenVectors
 from sentemb.compression.static_files import Storage, write_static
 from sentemb.data.sources import name_files
 from sentemb.modules.cards import ENCODER_TAGS, front_matter, table
@@ -18,7 +18,7 @@ _TAGS = (*ENCODER_TAGS, "static-embeddings", "model2vec")
 
 def save_student(
     folder: Path,
-    student: Student,
+    student: TokenVectors,
     record: Mapping[str, Any],
     *,
     storage: Storage,

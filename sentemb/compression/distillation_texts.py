@@ -15,6 +15,8 @@ logger = logging.getLogger(__name__)
 
 SHORTEST, LONGEST = 20, 150
 """Characters of a sentence: of short texts, whose vectors have few words, there is most to learn."""
+MOST_TEXTS = 200_000
+"""Texts that a teacher encodes, at most, where no other number is given."""
 LEAST_TEXTS = 500
 _HELD_OUT = 0.05
 _MOST_HELD_OUT = 2000

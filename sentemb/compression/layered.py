@@ -8,7 +8,9 @@ from typing import Any, NamedTuple
 
 from sentemb.compression.distillation import Agreement
 from sentemb.compression.layered_session import LayeredConfig, LayeredSession
+from sentemb.compression.speed import TIMED, Speed, speed_of
 from sentemb.data.own_documents import read_own_documents
+from sentemb.encoding import load_encoder
 from sentemb.pretraining.throughput import faster_precision
 from sentemb.training.folder import RunFolder
 from sentemb.training.progress import ConsoleProgress, without_upstream_bars
@@ -23,12 +25,14 @@ class LayeredStudent(NamedTuple):
         agreement: On the held-out texts.
         before: Mean cosine with the teacher on them before the first step.
         held_out: These texts.
+        speed: Of student and teacher, each on the best device there is.
     """
 
     output: Path
     agreement: Agreement
     before: float
     held_out: list[str]
+    speed: Speed
 
 
 def distill_layers(
@@ -71,10 +75,19 @@ def distill_layers(
     config = LayeredConfig(base=teacher, texts=str(texts), output=str(output), layers=layers, **values)
     config.check_single_seed("distill")
     RunFolder(Path(config.output)).check(config, resume=resume)
-    documents = read_own_documents(texts, text_column=config.text_column, data_dir=config.data_dir)
+    documents = read_own_documents(
+        texts,
+        text_column=config.text_column,
+        # As given: to the configuration "none", which takes no titles, is the same as nothing given.
+        title_column=given.get("title_column"),
+        data_dir=config.data_dir,
+    )
     with without_upstream_bars():
         session = LayeredSession(config, documents, progress=progress)
         session.run(resume=resume)
-    shutil.rmtree(session.kept_vectors, ignore_errors=True)
+        shutil.rmtree(session.kept_vectors, ignore_errors=True)
+        folder, held_out = session.folder.path, session.texts.held_out
+        whole = load_encoder(teacher, pooling=config.pooling)  # type: ignore[arg-type]
+        speed = speed_of(load_encoder(folder), whole, held_out[:TIMED])
     assert session.agreement is not None  # the run is over
-    return LayeredStudent(session.folder.path, session.agreement, session.scores[0], session.texts.held_out)
+    return LayeredStudent(folder, session.agreement, session.scores[0], held_out, speed)

@@ -16,7 +16,7 @@ from torch import nn
 
 from sentemb._compat import BaseEvaluator
 from sentemb.compression.distillation import Agreement, agreement_of
-from sentemb.compression.distillation_texts import draw_texts
+from sentemb.compression.distillation_texts import MOST_TEXTS, draw_texts
 from sentemb.compression.prune import pruned
 from sentemb.compression.static_vectors import unit
 from sentemb.data.own_documents import OwnDocument
@@ -46,8 +46,9 @@ class LayeredConfig(EncoderConfig):
     base: str = Field(description="The teacher: a folder, a hub id or a bundled model.")
     texts: str = Field(description="The documents: a file, or a folder of files.")
     layers: int = Field(ge=1, description="Layers that the student keeps.")
-    sentences: int = Field(200_000, ge=1, description="Most texts that the teacher encodes.")
+    sentences: int = Field(MOST_TEXTS, ge=1, description="Most texts that the teacher encodes.")
     text_column: str | None = Field(None, description="Column of the documents' text.")
+    title_column: str | None = Field(None, description="Column of their titles; `title` where there is one.")
     data_dir: str | None = Field(None, description="Folder of local data sets; SENTEMB_DATA by default.")
     pooling: str | None = Field(None, description="For raw transformers; a finished encoder keeps its own.")
     loss: str = Field("CosineDistillationLoss", description="Regression to the teacher's vectors.")

@@ -55,6 +55,7 @@ class StaticForm(NamedTuple):
     def write(self, folder: Path) -> None:
         """Write the model into an existing folder."""
         self.model.save_pretrained(str(folder), create_model_card=False)
+        self.model[0].tokenizer.save(str(folder / "tokenizer.json"), pretty=False)  # indents would double it
         self.keep_table(folder)
 
 

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
-import torch
+import pytest
 
 from sentemb import load
-from sentemb.cli.distill import _on_cpu
-from sentemb.cli.options import EncoderOptions
+from sentemb.compression import StaticOptions
+from sentemb.compression.distillation_texts import MOST_TEXTS
+from sentemb.compression.layered_session import LayeredConfig
 from sentemb.data.bundled_text import bundled_sentences, bundled_sentences_file
 from tests.cli.conftest import Command
 from tests.training.training_helpers import make_sentences
@@ -56,14 +55,39 @@ def test_what_decides_the_texts_and_the_vectors_is_recorded(
         assert "'--text-column=my text' --pooling=cls --max-length=12" in text
 
 
-def test_a_teacher_is_timed_where_its_student_runs(tmp_path: Path) -> None:
-    options = EncoderOptions(cache_dir=tmp_path)
-    here = options.load("sg-bert-mini")
-    assert _on_cpu(here, "sg-bert-mini", options) is here.encoder  # type: ignore[attr-defined]
-    elsewhere: Any = SimpleNamespace(model=SimpleNamespace(device=torch.device("meta")))
-    timed: Any = _on_cpu(elsewhere, "sg-bert-mini", options)
-    assert timed.model.device.type == "cpu"
-    assert timed.fingerprint == here.fingerprint
+@pytest.mark.parametrize(
+    ("kind", "file"),
+    [
+        (["--dimension", 8, "--vocabulary", 1000], "distillation.json"),
+        (["--layers", 1, "--pooling", "mean"], "run/record.json"),
+    ],
+)
+def test_titles_are_of_the_column_that_is_named(
+    kind: list[object], file: str, tmp_path: Path, tiny_bert: Path, sentemb: Command
+) -> None:
+    sentences = make_sentences(600, seed=3) * 2
+    rows = [{"text": text, "head": f"number {number}"} for number, text in enumerate(sentences)]
+    texts = tmp_path / "texts.jsonl"
+    texts.write_text("\n".join(map(json.dumps, rows)))
+    given = ["--texts", texts, "-o", tmp_path / "student", "--steps", 2, *kind]
+    code, _, err = sentemb("distill", tiny_bert, *given, "--title-column", "head")
+    assert code == 0, err
+    # Without their titles half of the documents would repeat others.
+    record = json.loads((tmp_path / "student" / file).read_text())
+    assert record["data"]["documents"] == len(rows)
+    if file == "distillation.json":
+        assert record["title_column"] == "head" and "--title-column=head" in record["command"]
+
+
+def test_help_shows_the_defaults_that_hold(sentemb: Command) -> None:
+    code, out, _ = sentemb("distill", "--help")
+    told = "".join(out.split())
+    static = StaticOptions()
+    assert code == 0 and static.sentences == LayeredConfig.model_fields["sentences"].default == MOST_TEXTS
+    # The command says defaults by itself, since it starts without what knows them.
+    assert f"[default:({static.dimension});" in told and f"[default:({static.vocabulary});" in told
+    assert f"[default:({static.dtype})]" in told and f"[default:({MOST_TEXTS});" in told
+    assert f"[default:({static.steps};alltextsonce);" in told
 
 
 def test_layers_are_distilled_by_the_same_verb(tmp_path: Path, tiny_bert: Path, sentemb: Command) -> None:

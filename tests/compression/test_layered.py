@@ -49,6 +49,7 @@ def student(teacher: str, texts: Path, tmp_path_factory: pytest.TempPathFactory)
 
 def test_training_brings_it_nearer_to_the_teacher(student: LayeredStudent) -> None:
     assert student.agreement.cosine > student.before
+    assert student.speed.ratio == student.speed.student / student.speed.teacher > 0
     record = json.loads((student.output / "run" / "record.json").read_text())
     assert record["status"] == "finished"
     assert record["agreement"]["cosine"] == student.agreement.cosine
@@ -84,6 +85,18 @@ def test_an_interrupted_run_is_resumed_with_the_same_weights(
     assert resumed.agreement == student.agreement
     name = "model.safetensors"
     assert (again / name).read_bytes() == (student.output / name).read_bytes()
+
+
+def test_no_titles_are_read_where_none_are_wanted(teacher: str, tmp_path: Path) -> None:
+    sentences = [*dict.fromkeys(make_sentences(900, seed=3))]
+    rows = [{"text": text, "title": f"{number}"} for number, text in enumerate(sentences * 2)]
+    path = tmp_path / "texts.jsonl"
+    path.write_text("\n".join(map(json.dumps, rows)))
+    short = {**SHORT, "max_steps": 2}
+    student = distill_layers(teacher, path, tmp_path / "out", title_column="none", **short)
+    record = json.loads((student.output / "run" / "record.json").read_text())
+    assert record["data"]["documents"] == len(sentences)
+    assert {*student.held_out} <= {*sentences}
 
 
 @pytest.mark.parametrize(
