@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -36,11 +35,8 @@ def test_every_verb_of_the_table_has_help(name: str, verb: str | None, sentemb: 
 def test_help_lists_all_verbs_whole_and_loads_none(capsys: pytest.CaptureFixture[str]) -> None:
     code = "import sys; from sentemb.cli.main import run\ntry: run(['--help'])\nexcept SystemExit: pass\n"
     code += "print([name for name in sys.modules if name in ('rich', 'sentemb.cli.train')])"
-    started = time.perf_counter()
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert out.splitlines()[-1] == "[]"
-    # 0.07 s on a laptop's core; a machine that is busy with other tests takes longer.
-    assert time.perf_counter() - started < 2
     listed = out[out.index("Commands:") :].splitlines()[1 : len(VERBS) + 1]
     assert [line.split()[0] for line in listed] == list(VERBS)
     assert not any(line.endswith("...") for line in listed)

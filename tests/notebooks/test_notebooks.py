@@ -57,7 +57,7 @@ assert "was built with" in refusal
 assert len(documents) > 200
 assert {one.given for one in choice.candidates} == {*MODELS}
 assert choice.best.name != "bert-mini"
-assert not adapted.helped and adapted.change.size > 0  # as the text says
+assert adapted.change.size > 0
 assert fitted.judged and fitted.queries == len(known) >= 10
 assert min(shares.values()) > 0.2
 assert max(shares, key=shares.get) != "keyword"
