@@ -114,8 +114,8 @@ def line(name: str, one: Mapping[str, Any]) -> str:
     )
     end = f"{seven['mean']:.2f}"
     if seven["difference"] is not None:
-        low, high = told["sts"]["interval"]
-        side = "inside" if low <= seven["difference"] <= high else "OUTSIDE"
+        low, high = (round(bound, 2) for bound in told["sts"]["interval"])  # as people see them
+        side = "inside" if low <= round(seven["difference"], 2) <= high else "OUTSIDE"
         end += f" ({seven['difference']:+.2f}, {side})"
     size = f"{told['bytes'] / 1e6:.1f} MB, {told['texts_per_second']:,.0f} texts/s"
     return f"{name}: {size}, {costs or 'what the others are compared with'}; seven sets {end}"

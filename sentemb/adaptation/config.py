@@ -40,7 +40,7 @@ class AdaptConfig(EncoderConfig):
     layers: int | None = Field(None, ge=1, description="Train only so many of the last layers.")
     whitening: bool = Field(True, description="Try soft whitening of the base before training.")
     also_general: bool = Field(
-        False, description="Keep weights that lose at most 1 point on general sentence pairs."
+        False, description="Keep weights that lose at most 1 point on sentence pairs and other questions."
     )
     pooling: str | None = Field(None, description="For raw transformers; a finished encoder keeps its own.")
     loss: str = Field("SimCSELoss", description="Contrast of pairs, negatives within the batch.")

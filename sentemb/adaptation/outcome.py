@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from sentemb.adaptation.general import LOSS
 from sentemb.data.retrieval import RetrievalSet
 from sentemb.evaluation.comparison import Comparison, Difference, compare
 from sentemb.evaluation.schema import Record
@@ -101,9 +102,9 @@ class Adapted:
         step: The step whose weights were taken.
         share: How much of what was learned was kept: 1 is the trained weights, 0 those before training.
         ridge: Of the soft whitening before training; None where the base was not whitened.
-        general: Spearman's correlation x 100 on general pairs, before and after; None where not watched, and
-            where nothing has changed.
-        lost_general: Whether something gained on the dev queries that lost too much on general pairs.
+        general: By task, what is not of the documents before and after; None where not watched, and where
+            nothing has changed.
+        lost_general: Whether something gained on the dev queries that lost too much there.
     """
 
     output: Path
@@ -113,7 +114,7 @@ class Adapted:
     step: int
     share: float
     ridge: float | None = None
-    general: tuple[float, float] | None = None
+    general: Mapping[str, tuple[float, float]] | None = None
     lost_general: bool = False
 
     @property
@@ -129,7 +130,7 @@ class Adapted:
             told = f"better by {self.change.size:.1f} NDCG@10 on held-out passages {interval}"
             told += "" if self.share else ", by whitening alone"
         elif self.share == 0 and self.ridge is None:
-            cost = " without losing more than 1 point on general pairs" if self.lost_general else ""
+            cost = f" without losing more than {LOSS:g} point on other tasks" if self.lost_general else ""
             told = f"does not help here: nothing beats {self.base} on the dev queries{cost}; it is returned"
         else:
             word = "cannot be told to help" if high > 0 else "does not help"
@@ -139,8 +140,8 @@ class Adapted:
             )
         if self.general is None:
             return told
-        before, after = self.general
-        return f"{told}; general pairs {before:.1f} -> {after:.1f}"
+        others = (f"{name} {before:.1f} -> {after:.1f}" for name, (before, after) in self.general.items())
+        return f"{told}; {', '.join(others)}"
 
     def _doubt(self) -> str:
         """What speaks against a gain: its p-value, or the kinds of queries whose gain may be chance."""

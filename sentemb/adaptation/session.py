@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import hashlib
-import logging
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
 from datasets import Dataset
-from sentence_transformers import SentenceTransformer
 from transformers import TrainerCallback
 
 from sentemb.adaptation.blending import Weights, blend, weights_of
 from sentemb.adaptation.card import adapted_card
 from sentemb.adaptation.config import AdaptConfig
+from sentemb.adaptation.general import General
 from sentemb.adaptation.held_out import DevQueries, Parts, RememberingSearcher, hold_out, ranks_of
 from sentemb.adaptation.layers import train_last_layers
 from sentemb.adaptation.limit import MinutesCallback, in_order
@@ -25,14 +24,11 @@ from sentemb.adaptation.teaching import taught
 from sentemb.adaptation.whitening import Whitening, whiten, whitenings
 from sentemb.compression.copies import write_copy
 from sentemb.compression.static_form import static_form
-from sentemb.data.bundled_text import bundled_pairs
 from sentemb.data.language import language_of
 from sentemb.data.own_documents import OwnDocument
-from sentemb.data.sts import stsb_dev
 from sentemb.encoding import load_encoder
 from sentemb.encoding.cache import CachedEncoder
 from sentemb.errors import InputError
-from sentemb.evaluation.evaluator import STSEvaluator
 from sentemb.evaluation.retrieval.evaluate import evaluate_retrieval
 from sentemb.limits import refuse_above
 from sentemb.modules import is_finished_encoder, load
@@ -45,12 +41,9 @@ from sentemb.training.objective import build_loss, negatives_per_anchor
 from sentemb.training.outcome import Run
 from sentemb.training.progress import ConsoleProgress
 
-logger = logging.getLogger(__name__)
-
 SHARES = (0.5, 0.75)
 """Of the change, tried on the dev queries beside the whole of it."""
 _ENOUGH = 0.9  # of the best gain: the smallest such share is taken, since the rest costs other knowledge
-_GENERAL_LOSS = 1.0  # points that general pairs may lose
 
 
 class AdaptSession(EncoderSession):
@@ -86,7 +79,7 @@ class AdaptSession(EncoderSession):
                 "no document has six words or more, so that a pair could be cut out of it",
                 "give longer documents",
             )
-        self.general_evaluator = _general_evaluator(config.data_dir) if config.also_general else None
+        self.general = General(config.data_dir) if config.also_general else None
         self.teacher = load_encoder(config.teacher, precision="reduced") if config.teacher else None
         self.evaluator = DevQueries(self.parts.dev)
         self.eval_steps = config.eval_steps
@@ -99,7 +92,7 @@ class AdaptSession(EncoderSession):
         negatives_per_anchor(self.loss, batch_size=config.batch_size, columns=self.text_columns)  # or refuses
         self.limit = MinutesCallback(config.minutes)
         self.whitening: Whitening | None = None
-        self.lost_general = False  # whether something gained on the dev queries, at the cost of general pairs
+        self.lost_general = False  # whether something gained on the dev queries, at the cost of other tasks
         self.outcome: Adapted | None = None
         queries = sum(map(len, self.parts.test))
         self.remarks = (
@@ -109,7 +102,7 @@ class AdaptSession(EncoderSession):
 
     def prepare(self) -> None:
         """Whiten the base, if that helps, and let the teacher, if there is one, encode the pairs."""
-        self.general = self._correlation(self.model) if self.config.also_general else None
+        self.known = {} if self.general is None else self.general.scores(self.model)
         if self.config.whitening:
             self._whiten()
         self.source = find_source(self.config.base)
@@ -194,7 +187,7 @@ class AdaptSession(EncoderSession):
         base = RememberingSearcher(self.model, name="base")
         for one in whitenings(base, self.parts.train, self.parts.dev, seed=self.seed):
             model = whiten(self.model, one.layer)
-            if self.general is None or self._correlation(model) >= self.general - _GENERAL_LOSS:
+            if self.general is None or self.general.is_kept(model, self.known):
                 self.whitening, self.model = one, model
                 self.loss = build_loss(self.config, bucketed_by_length(model))
                 self.announce(
@@ -229,7 +222,8 @@ class AdaptSession(EncoderSession):
             self.model = shipped
         general = None
         if self.general is not None and choice.helped:
-            general = self.general, self._correlation(self.model)
+            after_all = self.general.scores(self.model)
+            general = {name: (score, after_all[name]) for name, score in self.known.items()}
         return Adapted(
             output=Path(self.config.output),
             base=public_name(self.config.base),
@@ -248,26 +242,12 @@ class AdaptSession(EncoderSession):
         if self.static is not None:
             self.static.round_table()
 
-    def _correlation(self, model: SentenceTransformer) -> float:
-        """Spearman's correlation x 100 on general pairs."""
-        evaluator = self.general_evaluator
-        assert evaluator is not None  # general pairs are watched
-        return 100 * float(evaluator(model)[evaluator.primary_metric])
-
     def _is_general(self, trained: Weights, share: float) -> bool:
-        """Whether a share of the change keeps what the base knows of general pairs, where that is wanted."""
+        """Whether a share of the change keeps what the base knows of other tasks, where that is wanted."""
         if self.general is None or share == 0:  # whitening was checked
             return True
         self._take(trained, share)
-        return self._correlation(self.model) >= self.general - _GENERAL_LOSS
-
-
-def _general_evaluator(data_dir: str | None) -> STSEvaluator:
-    """What STS-B's dev pairs say of a model, or those of the package where it is not here."""
-    pairs = stsb_dev(data_dir)
-    if pairs is None:
-        logger.warning("STS-B's dev set is not here: the pairs of the package stand in for it")
-    return STSEvaluator(pairs=[pairs or bundled_pairs()], name="general", write_csv=False)
+        return self.general.is_kept(self.model, self.known)
 
 
 def _smallest_enough(shares: dict[float, float]) -> float:

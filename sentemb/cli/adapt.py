@@ -55,7 +55,8 @@ def adapt(
     also_general: Annotated[
         bool,
         typer.Option(
-            "--also-general", help="Keep weights that lose at most 1 point on general pairs (STS-B dev)."
+            "--also-general",
+            help="Keep weights that lose at most 1 point on general pairs, and on questions on Python.",
         ),
     ] = False,
     text_column: TextColumn = None,

@@ -16,7 +16,7 @@ from sentence_transformers.sentence_transformer.modules import Normalize, Static
 from tokenizers import Tokenizer
 from transformers import TrainerControl, TrainerState
 
-from sentemb.adaptation import Adapted, adapt
+from sentemb.adaptation import Adapted, adapt, general
 from sentemb.adaptation.layers import train_last_layers
 from sentemb.adaptation.limit import MinutesCallback
 from sentemb.adaptation.whitening import RIDGES
@@ -198,13 +198,14 @@ def test_last_layers_alone_are_trained(calm_bert: Path) -> None:
 def test_general_pairs_are_watched(
     documents: list[OwnDocument], calm_bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sentemb.adaptation.session._GENERAL_LOSS", 20.0)
+    monkeypatch.setattr(general, "LOSS", 20.0)
     nowhere = str(tmp_path)  # no STS-B there: the package's own pairs
     found = adapt(documents, str(calm_bert), tmp_path / "both", also_general=True, data_dir=nowhere, **SHORT)
     assert found.helped and found.general is not None
-    before, after = found.general
-    assert after >= before - 20.0
-    assert found.verdict().endswith(f"general pairs {before:.1f} -> {after:.1f}")
+    told = [f"{name} {before:.1f} -> {after:.1f}" for name, (before, after) in found.general.items()]
+    assert [*found.general] == ["general pairs", "questions on Python"]
+    assert all(before > 0 and before - 20.0 <= after for before, after in found.general.values())
+    assert found.verdict().endswith("; " + ", ".join(told))
 
 
 def test_a_data_folder_that_is_not_there_is_not_passed_over(
@@ -218,13 +219,13 @@ def test_a_data_folder_that_is_not_there_is_not_passed_over(
 def test_what_costs_general_pairs_too_much_is_not_called_no_better(
     documents: list[OwnDocument], adapted: Adapted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sentemb.adaptation.session._GENERAL_LOSS", -100.0)  # whatever changes loses too much
+    monkeypatch.setattr(general, "LOSS", -100.0)  # whatever changes loses too much
     settings = SHORT | {"max_steps": 2, "also_general": True, "data_dir": str(tmp_path)}
     found = adapt(documents, str(adapted.output), tmp_path / "same", **settings)
     assert not found.helped and found.general is None
     assert found.verdict() == (
         "does not help here: nothing beats mine on the dev queries without losing more than 1 point on "
-        "general pairs; it is returned"
+        "other tasks; it is returned"
     )
 
 
