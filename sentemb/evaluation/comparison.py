@@ -177,11 +177,7 @@ def compare_all(
     Raises:
         InputError: As in `compare`.
     """
-    if draws < 100:
-        raise InputError(f"{draws} draws say nothing about a p-value of 0.05", "give 100 or more")
-    refuse_above("draws", draws, f"draws={draws:,}")
-    if not 0 < confidence < 1:
-        raise InputError(f"confidence is {confidence:g}", "give a number between 0 and 1, such as 0.95")
+    check_draws(draws, confidence)
     shared = [_shared(first, other) for other in others]
     settings = (draws, confidence, seed, intervals)
     kept = [
@@ -200,6 +196,23 @@ def compare_all(
             write_bytes(path, TypeAdapter(Comparison).dump_json(comparison))
         found[index] = comparison
     return [one for one in found if one is not None]
+
+
+def check_draws(draws: int, confidence: float) -> None:
+    """Refuse numbers by which nothing can be compared.
+
+    Args:
+        draws: As in `compare`.
+        confidence: As in `compare`.
+
+    Raises:
+        InputError: One is out of its range.
+    """
+    if draws < 100:
+        raise InputError(f"{draws} draws say nothing about a p-value of 0.05", "give 100 or more")
+    refuse_above("draws", draws, f"draws={draws:,}")
+    if not 0 < confidence < 1:
+        raise InputError(f"confidence is {confidence:g}", "give a number between 0 and 1, such as 0.95")
 
 
 def _shared(first: System, second: System) -> list[str]:

@@ -9,12 +9,9 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sentemb.errors import InputError
-
-if TYPE_CHECKING:
-    pass
 
 _ID, _TEXT = "_id", "text"  # of a corpus in BEIR's layout
 _HALF = re.compile("[\ud800-\udfff]")  # of a surrogate pair

@@ -17,9 +17,9 @@ from sentemb.evaluation.choosing.choice import Candidate, Choice
 from sentemb.evaluation.choosing.costs import costs_of
 from sentemb.evaluation.choosing.leaks import SETS, find_leaks, known_sets
 from sentemb.evaluation.choosing.questions import Questions, cut_from, graded_pairs, judged_queries
-from sentemb.evaluation.choosing.ranking import check_numbers, rank
+from sentemb.evaluation.choosing.ranking import rank
 from sentemb.evaluation.choosing.trust import measured_trust
-from sentemb.evaluation.comparison import DRAWS
+from sentemb.evaluation.comparison import DRAWS, check_draws
 from sentemb.evaluation.environment import environment
 from sentemb.evaluation.retrieval.hybrid import PREFIXES, HybridSearcher
 from sentemb.evaluation.retrieval.named import is_run, searcher_of
@@ -96,7 +96,7 @@ def choose(
     began = time.perf_counter()
     # A slip must not cost minutes of encoding.
     known_sets(leaks)
-    check_numbers(draws=draws, confidence=confidence)
+    check_draws(draws, confidence)
     if texts is not None:
         _refuse_fitted(models)
         questions = cut_from(

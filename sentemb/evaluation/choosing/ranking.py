@@ -122,11 +122,6 @@ def rank(
     )
 
 
-def check_numbers(*, draws: int, confidence: float) -> None:
-    """Refuse the numbers that a comparison refuses, before there is anything to compare."""
-    compare_all(System("", "", (), {}), [], draws=draws, confidence=confidence)
-
-
 def _says_so(one: Difference) -> bool:
     """Whether a kind of query prefers the first; that of few queries has little to say by itself."""
     return one.size <= 0 and (one.items < _TELLING or one.p_items < LEVEL)
