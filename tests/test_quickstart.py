@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import StaticEmbedding
-from transformers import AutoTokenizer
+from tokenizers import Tokenizer
 
 from sentemb.cli.main import run
 from sentemb.cli.quickstart import MARKER, _clear, _side_by_side
 from sentemb.data.docstrings import stdlib_documents
+from sentemb.modules.source import find_source
 from sentemb.quickstart_search import Answers, ask_everything
 from sentemb.search import SearchIndex
 
@@ -32,9 +33,9 @@ def interrupted(folder: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def static(tiny_bert: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An encoder whose token vectors are random."""
-    tokenizer = AutoTokenizer.from_pretrained(tiny_bert).backend_tokenizer
+def static(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An encoder of many words whose vectors are random: adapting it helps beyond doubt."""
+    tokenizer = Tokenizer.from_file(f"{find_source('bert-mini').address}/tokenizer.json")
     weights = np.random.default_rng(0).normal(size=(tokenizer.get_vocab_size(), 16)).astype(np.float32)
     folder = tmp_path_factory.mktemp("static") / "random"
     SentenceTransformer(modules=[StaticEmbedding(tokenizer, embedding_weights=weights)]).save_pretrained(
