@@ -43,7 +43,8 @@ def main() -> None:
     ways: dict[str, tuple[list[str], Callable[[], Any]]] = {
         "sentemb": (texts, lambda: student.encode(texts)),
         "sentence-transformers": (texts, lambda: plain.encode(texts)),
-        "model2vec": (texts, lambda: own.encode(texts)),
+        "model2vec": (texts, lambda: own.encode(texts, use_multiprocessing=False)),
+        "model2vec, processes": (texts, lambda: own.encode(texts)),  # its default from 10,000 texts on
         "teacher": (few, lambda: teacher.encode(few)),
     }
     taken = time_in_turns({name: run for name, (_, run) in ways.items()}, rounds=options.rounds, warm_up=1)
