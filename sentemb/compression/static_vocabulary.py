@@ -13,9 +13,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, pairwise
 
 import regex
-from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
+from tokenizers import Tokenizer, models, normalizers
 
-BLANK = "▁"  # stands before every word
+from sentemb.encoding.static_tokens import BLANK, CLAUSES
+
 UNKNOWN = "[UNK]"
 _UNKNOWN_SCORE = -100.0  # a logarithm far below that of any piece
 _BLANK_SCORE = -20.0  # it is needed between two signs alone
@@ -126,7 +127,5 @@ def _unigram(scores: Mapping[str, float], normaliser: normalizers.Normalizer) ->
     pieces = {BLANK: _BLANK_SCORE, **scores}
     tokenizer = Tokenizer(models.Unigram([(UNKNOWN, _UNKNOWN_SCORE), *pieces.items()], unk_id=0))
     tokenizer.normalizer = normaliser
-    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
-        [pre_tokenizers.Punctuation("isolated"), pre_tokenizers.Metaspace(BLANK, "always", split=False)]
-    )
+    tokenizer.pre_tokenizer = CLAUSES
     return tokenizer

@@ -13,6 +13,7 @@ from torch.nn.functional import embedding_bag, normalize
 
 from sentemb._compat import Normalize, StaticEmbedding
 from sentemb.encoding.encoder import Vectors
+from sentemb.encoding.static_tokens import StaticTokens
 
 # Upstream's batches of 32 spend as long on each batch as on its texts.
 _TEXTS_PER_BATCH = 2048
@@ -48,9 +49,10 @@ def encode_and_count(
 ) -> tuple[Vectors, NDArray[np.int64]]:
     """As `encode_static`, with the number of tokens of each text, (len(texts),), its prompt included."""
     module, parts, counts = model[0], [], []
+    tokenise = StaticTokens(module.tokenizer)
     for first in range(0, len(texts), _TEXTS_PER_BATCH):
         batch = [prompt + text for text in texts[first : first + _TEXTS_PER_BATCH]]
-        tokens = [one.ids for one in module.tokenizer.encode_batch_fast(batch, add_special_tokens=False)]
+        tokens = tokenise(batch)
         lengths = np.fromiter(map(len, tokens), dtype=np.int64, count=len(tokens))
         joined = np.fromiter(chain.from_iterable(tokens), dtype=np.int64, count=int(lengths.sum()))
         starts = torch.from_numpy(np.cumsum(lengths) - lengths)
