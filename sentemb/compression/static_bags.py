@@ -12,6 +12,7 @@ from tokenizers import Tokenizer
 from torch.nn.functional import embedding_bag
 
 from sentemb.encoding.encoder import Vectors
+from sentemb.encoding.static_tokens import StaticTokens
 
 _TEXTS_PER_CALL = 10_000
 
@@ -60,10 +61,9 @@ def bags_of(tokenizer: Tokenizer, texts: Sequence[str]) -> Bags:
     """Tokenise texts."""
     parts: list[NDArray[np.int64]] = []
     lengths: list[int] = []
+    tokenise = StaticTokens(tokenizer)
     for first in range(0, len(texts), _TEXTS_PER_CALL):
-        for encoding in tokenizer.encode_batch_fast(
-            list(texts[first : first + _TEXTS_PER_CALL]), add_special_tokens=False
-        ):
-            parts.append(np.array(encoding.ids, dtype=np.int64))
-            lengths.append(len(encoding.ids))
+        for tokens in tokenise(texts[first : first + _TEXTS_PER_CALL]):
+            parts.append(np.array(tokens, dtype=np.int64))
+            lengths.append(len(tokens))
     return Bags(np.concatenate([np.empty(0, np.int64), *parts]), np.concatenate([[0], np.cumsum(lengths)]))
