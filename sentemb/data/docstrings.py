@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import functools
 import importlib
 import inspect
 import re
@@ -15,7 +16,7 @@ from typing import Any, Literal, NamedTuple
 
 from sentemb.data.bundled_text import bundled_uses
 
-Kind = Literal["module", "class", "function", "method"]
+Kind = Literal["module", "class", "function", "method", "data"]
 _Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 MAX_WORDS = 40
@@ -57,14 +58,22 @@ def stdlib_documents() -> Iterator[LibraryDocument]:
     """What the running Python's standard library says of itself, about five thousand documents.
 
     A document is a qualified name in words, the first sentence of its documentation, that of its module,
-    which says what it is all about, and what people use it for, where the package has that. Modules written
-    in C are imported, from a list of those whose import has no visible effect; all others are parsed only.
-    Private names and tests are left out; of repeated documentation the first is kept.
+    which says what it is all about, and what people use it for, where the package has that. Names without
+    documentation that people use, such as `csv.DictReader`, come last. Modules written in C are imported,
+    from a list of those whose import has no visible effect; all others are parsed only. Private names and
+    tests are left out; of repeated documentation the first is kept.
     """
     identifiers: set[str] = set()
     texts: set[tuple[str, str, str]] = set()
     about: dict[str, str] = {}
     uses = bundled_uses()
+
+    def document(identifier: str, text: str, module: str, kind: Kind) -> LibraryDocument:
+        of_module = about.get(module, "") if identifier.startswith(f"{module}.") else ""
+        whole = _joined(text, of_module, uses.get(identifier, ""))
+        named = f"{name_in_words(identifier)}: {whole}"
+        return LibraryDocument(identifier, named, {"module": module, "kind": kind})
+
     for module, path, kind, documentation in _everything():
         text = clean_documentation(documentation)
         identifier = path if module == "builtins" and path else ".".join(filter(None, (module, path)))
@@ -76,17 +85,29 @@ def stdlib_documents() -> Iterator[LibraryDocument]:
         texts.add(repeated)
         if not path:
             about[module] = text
-        whole = f"{name_in_words(identifier)}: {text}"
-        if identifier.startswith(f"{module}.") and module in about:
-            whole = f"{_ended(whole)} {about[module]}"
-        if identifier in uses:
-            whole = f"{_ended(whole)} {uses[identifier]}"
-        yield LibraryDocument(identifier, whole, {"module": module, "kind": kind})
+        yield document(identifier, text, module, kind)
+    for identifier in sorted(uses.keys() - identifiers):
+        found = _resolved(identifier)
+        if found is not None:
+            yield document(identifier, "", *found)
 
 
-def _ended(text: str) -> str:
-    """A text to which another can be added."""
-    return text if text.endswith(".") else f"{text}."
+def _joined(*texts: str) -> str:
+    """Those of the texts that are not empty, each ended before the next."""
+    *before, last = filter(None, texts)
+    return " ".join([*(text if text.endswith(".") else f"{text}." for text in before), last])
+
+
+def _resolved(identifier: str) -> tuple[str, Kind] | None:
+    """The module of a public name and what it is; None where this Python has no such name."""
+    parts = identifier.split(".")
+    for cut in range(len(parts) - 1, -1, -1):
+        with contextlib.suppress(ImportError, AttributeError):
+            module, path = ".".join(parts[:cut]) or "builtins", parts[cut:]
+            value = functools.reduce(getattr, path, importlib.import_module(module))
+            kind = _kind(".".join(path), is_class=inspect.isclass(value))
+            return module, kind if callable(value) or kind == "method" else "data"
+    return None
 
 
 def name_in_words(name: str) -> str:

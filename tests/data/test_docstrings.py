@@ -168,6 +168,36 @@ def test_a_document_ends_with_what_it_is_used_for(documents: dict[str, LibraryDo
 
 
 @pytest.mark.parametrize(
+    ("name", "module", "kind"),
+    [
+        ("csv.DictReader", "csv", "class"),
+        ("os.environ", "os", "data"),
+        ("getpass.getpass", "getpass", "function"),
+        ("argparse.ArgumentParser.add_argument", "argparse", "method"),
+        ("concurrent.futures.ThreadPoolExecutor", "concurrent.futures", "class"),
+        ("Ellipsis", "builtins", "data"),
+    ],
+)
+def test_names_without_documentation_are_there_for_their_uses(
+    documents: dict[str, LibraryDocument], name: str, module: str, kind: str
+) -> None:
+    document = documents[name]
+    assert document.text.endswith(bundled_uses()[name])
+    assert "Built-in functions" not in document.text
+    assert document.metadata == {"module": module, "kind": kind}
+
+
+def test_uses_of_a_name_that_this_python_lacks_are_no_document(monkeypatch: pytest.MonkeyPatch) -> None:
+    some = {
+        "os.no_such_name": "Do the impossible.",
+        "nosuchmodule.run": "Run it.",
+        "os.environ": "Read a setting.",
+    }
+    monkeypatch.setattr("sentemb.data.docstrings.bundled_uses", lambda: some)
+    assert [document.id for document in stdlib_documents() if document.id in some] == ["os.environ"]
+
+
+@pytest.mark.parametrize(
     ("name", "words"),
     [
         ("collections.OrderedDict.move_to_end", "collections Ordered Dict move to end"),
