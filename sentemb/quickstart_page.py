@@ -22,7 +22,7 @@ from sentemb.report.table import ABSENT, Table
 # Pairs that mean the same are joined by a line on the map.
 _SAME_MEANING = 4.0
 _SHOWN = 6  # questions, the first that were written
-_HALVES = {TEST: "held out", DEV: "dev"}
+_SPLITS = {TEST: "held out", DEV: "dev"}
 _MEANING = (
     "hit@10: questions with a right answer among the first ten; recall@10: share of all right answers that "
     "are there; MRR@10: mean of 1 / rank of the first one; all x 100, with 95 % intervals over the questions."
@@ -37,7 +37,7 @@ def write_search(page: Page, answers: Answers, adapted: Adapted) -> None:
         f"{answers.documents:,} functions, classes and modules of this Python: what their documentation "
         f"says first, and what {len(bundled_uses()):,} of them are used for; {len(answers.questions)} "
         "questions in a user's words. Whoever wrote the uses had not seen the questions, and no sentence of "
-        "theirs shares more than half of its words with one."
+        "theirs is one of them."
     )
     page.text(f"{adapted.base}, adapted to these documents without labels: {adapted.verdict()}.")
     page.charts(
@@ -70,14 +70,14 @@ def write_all_questions(page: Page, answers: Answers) -> None:
     rows = tuple(
         (
             question.text,
-            _HALVES[question.split],
+            _SPLITS[question.split],
             ", ".join(question.answers),
             *(str(answers.ranks[way][place] or ABSENT) for way in answers.ways),
         )
         for place, question in enumerate(answers.questions)
     )
     page.heading("All questions")
-    header = ("question", "half", "right answers", *answers.ways)
+    header = ("question", "split", "right answers", *answers.ways)
     note = f"The rank of the first right answer; {ABSENT} where the first ten have none."
     page.table(
         Table("", header, rows, notes=(note,), names=3),
@@ -88,12 +88,12 @@ def write_all_questions(page: Page, answers: Answers) -> None:
 def search_table(answers: Answers, *, splits: Sequence[str] = (TEST, DEV)) -> Table:
     """The scores of each way to search."""
     rows = tuple(
-        (way, _HALVES[split], *(str(answers.scores[way, split, metric]) for metric in METRICS))
+        (way, _SPLITS[split], *(str(answers.scores[way, split, metric]) for metric in METRICS))
         for split in splits
         for way in answers.ways
     )
     header = ("search", "questions", *(metric.replace("mrr", "MRR") for metric in METRICS))
-    fitted = "The text of the documents and the weights of hybrid search were chosen on the dev half."
+    fitted = "The text of the documents and the weights of hybrid search were chosen on the dev questions."
     return Table("", header, rows, notes=(_MEANING, fitted), names=2)
 
 

@@ -133,7 +133,7 @@ def ask_everything(
         What was found, and how much of it is right.
     """
     questions = _answerable(documents)
-    halves = {split: [one for one in questions if one.split == split] for split in (DEV, TEST)}
+    splits = {split: [one for one in questions if one.split == split] for split in (DEV, TEST)}
     ways = [
         IndexSearcher(KEYWORD, index, "keyword"),
         IndexSearcher(index.manifest.encoder.name, index, "dense"),
@@ -142,8 +142,8 @@ def ask_everything(
     ]
     for one in (index, adapted):
         if one is not None:
-            one.fit([asked.text for asked in halves[DEV]], [asked.answers for asked in halves[DEV]])
-    sets = {split: _judged(split, some, documents) for split, some in halves.items()}
+            one.fit([asked.text for asked in splits[DEV]], [asked.answers for asked in splits[DEV]])
+    sets = {split: _judged(split, some, documents) for split, some in splits.items()}
     records = {
         way.name: {split: evaluate_retrieval(way, [one]) for split, one in sets.items()} for way in ways
     }
