@@ -27,6 +27,7 @@ _SIGNS = r"!-/:-@\[-`{-~"  # ASCII's punctuation, as a range of a regular expres
 _WORD = re.compile(rf"[^ {_SIGNS}]+|[{_SIGNS}]")
 _SIGN = re.compile(rf"([{_SIGNS}])")
 
+_MOST_BYTES = 1.1  # a character, of a text that is worth cutting
 _MOST_KEPT = 1 << 20  # tokens of parts that came before: some forty megabytes
 
 
@@ -74,7 +75,10 @@ class StaticTokens:
         if self._cut is None:
             return _ids(self._tokenizer, texts)
         special, cut = self._special.search, self._cut.parts
-        parts = [[text] if special(text) else cut(text.replace("\n", " ")) for text in texts]
+        parts = [
+            cut(text.replace("\n", " ")) if _is_mostly_ascii(text) and not special(text) else [text]
+            for text in texts
+        ]
         if sum(map(len, self._known.values())) > _MOST_KEPT:
             self._known.clear()
         self._learn(set(chain.from_iterable(parts)).difference(self._known), self._cut.looked_up)
@@ -107,6 +111,11 @@ def _cut_of(tokenizer: Tokenizer) -> _Cut | None:
     ):
         return None
     return _CUTS.get(tokenizer.pre_tokenizer.__getstate__())
+
+
+def _is_mostly_ascii(text: str) -> bool:
+    """Whether cutting a text is worth it: a part beyond ASCII costs as much as a text."""
+    return text.isascii() or len(text.encode("utf-8", "replace")) < _MOST_BYTES * len(text)
 
 
 def _ids(tokenizer: Tokenizer, texts: Sequence[str]) -> list[list[int]]:
