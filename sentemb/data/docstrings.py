@@ -59,9 +59,9 @@ def stdlib_documents() -> Iterator[LibraryDocument]:
 
     A document is a qualified name in words, the first sentence of its documentation, that of its module,
     which says what it is all about, and what people use it for, where the package has that. Names without
-    documentation that people use, such as `csv.DictReader`, come last. Modules written in C are imported,
-    from a list of those whose import has no visible effect; all others are parsed only. Private names and
-    tests are left out; of repeated documentation the first is kept.
+    documentation that people use, such as `csv.DictReader`, come last. Modules written in C, from a list of
+    those whose import has no visible effect, and modules of such names are imported; all others are parsed
+    only. Private names and tests are left out; of repeated documentation the first is kept.
     """
     identifiers: set[str] = set()
     texts: set[tuple[str, str, str]] = set()
