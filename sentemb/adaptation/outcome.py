@@ -77,7 +77,7 @@ def choose(
 
 
 def _goes_on(start: Record, trained: Record, tasks: Sequence[RetrievalSet], *, raw: bool) -> bool:
-    """Whether training gains on the mean over the kinds; but for a raw base surely, and with none lost."""
+    """Whether training has the higher mean; unless the base is raw, significantly and with no kind lost."""
     found = _compared(start, trained, tasks)
     if raw:
         return found.headline.size > 0

@@ -27,7 +27,7 @@ _SIGNS = r"!-/:-@\[-`{-~"  # ASCII's punctuation, as a range of a regular expres
 _WORD = re.compile(rf"[^ {_SIGNS}]+|[{_SIGNS}]")
 _SIGN = re.compile(rf"([{_SIGNS}])")
 
-_MOST_BYTES = 1.1  # a character, of a text that is worth cutting
+_MOST_BYTES = 1.1  # per character, of a text that is worth cutting
 _MOST_KEPT = 1 << 20  # tokens of parts that came before: some forty megabytes
 
 

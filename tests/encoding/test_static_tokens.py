@@ -16,24 +16,7 @@ from sentemb.encoding.static_tokens import BLANK, CLAUSES, StaticTokens
 _LETTERS = [*string.ascii_letters[:10], *string.digits[:3], *string.punctuation, "é", "中", "ß"]
 _WORDS = ["abc", "bad", "face", "cab", "dad"]
 _ODD = ["\n", "\r\n", "\t", "\x00", "\x1c", "\x85", "\u00a0", "\u2028", "\u200b", "e\u0301", "\u0301"]
-_ODD += [
-    "É",
-    "İ",
-    "ΑΣ Β",
-    "ſ",
-    "ﬁ",
-    "½",
-    "“",
-    "’",
-    "…",
-    "😀",
-    "\ufffd",
-    BLANK,
-    "##ab",
-    "[SEP]",
-    "[sep]",
-    "ab" * 80,
-]
+_ODD += [*"ÉİΑΣſﬁ½“’…😀\ufffd", BLANK, "##ab", "[SEP]", "[sep]", "ab" * 80]
 
 
 def unigram(pre_tokenizer: PreTokenizer = CLAUSES, *, lowercase: bool = True) -> Tokenizer:
