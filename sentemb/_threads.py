@@ -1,4 +1,4 @@
-"""Threads that share nothing, with a core each."""
+"""Threads: how many compute what, so that bits do not depend on it and two commands can share the cores."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 import torch
+from threadpoolctl import threadpool_limits
 
 
 @contextmanager
@@ -37,3 +38,13 @@ def one_thread() -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(threads)
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Compute NumPy's products and decompositions on one thread; also a decorator.
+
+    With several, OpenBLAS divides a sum among them, so that its last bits depend on their number.
+    """
+    with threadpool_limits(1, user_api="blas"):
+        yield

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from sentemb._fusion import FUSED, Ranking
 from sentemb._fusion_weights import Judged
+from sentemb._threads import one_blas_thread
 from sentemb.data.bm25 import bm25_scores, bm25_weights, count_terms
 from sentemb.data.cutting import word_spans
 
@@ -91,9 +92,20 @@ def rank_both(
     counts, terms = count_terms(cut.documents, language)
     wanted, _ = count_terms(cut.queries, language, terms)
     by_words = (row for rows in bm25_scores(bm25_weights(counts), wanted, _AT_ONCE) for row in rows)
-    for place, (query, words) in enumerate(zip(queries, by_words, strict=True)):
-        both = _best(documents @ query), _best(words, above=0.0)
+    by_meaning = _inner_products(queries, documents)
+    for place, (meaning, words) in enumerate(zip(by_meaning, by_words, strict=True)):
+        both = _best(meaning), _best(words, above=0.0)
         yield Judged(*both, total=len(documents), grades={place: 1.0})
+
+
+def _inner_products(
+    queries: npt.NDArray[np.float32], documents: npt.NDArray[np.float32]
+) -> Iterator[npt.NDArray[np.float32]]:
+    """Yield each query's inner products with all documents."""
+    for start in range(0, len(queries), _AT_ONCE):
+        with one_blas_thread():
+            block = queries[start : start + _AT_ONCE] @ documents.T
+        yield from block
 
 
 def _best(scores: npt.NDArray[np.floating], above: float = -np.inf) -> Ranking:

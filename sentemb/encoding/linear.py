@@ -1,23 +1,29 @@
-"""Linear layers in the form that is fastest on this processor.
+"""Linear layers in the form that is fastest on this processor, with the same bits for any number of rows.
 
-Behind `nn.Linear` is MKL, which uses AVX-512 on Intel's own processors only: on others that have it, oneDNN
-with weights packed beforehand is 2.1 to 2.4 times as fast from a width of 128 on, and 2.6 to 4.4 times in
-bfloat16 (AMD Zen 5). The choice follows from processor and layers alone, so that vectors repeat.
+Behind `nn.Linear` is MKL, which uses AVX-512 on Intel's own processors only. oneDNN with weights packed
+beforehand uses it on all: from a width of 128 on it is 2.1 to 2.4 times as fast as MKL on AMD Zen 5, equally
+fast on Intel, and 2.6 to 4.4 times as fast in bfloat16.
 
-A row of a product must not depend on how many rows there are. With one thread it does not from 4 rows on, in
-any of the kernels, with AVX-512 or AVX2 (measured for 1 to 2,048 rows of twelve shapes); fewer are computed
-by others, of one row MKL and oneDNN make a product of a matrix and a vector. So there are never fewer.
+A row of a product must not depend on how many rows there are, or a text's vector would change with its batch.
+Libraries do not promise this: the kernel they take depends on processor, shape and number of rows. Therefore
+each shape is tried on the processor at hand (`row_plan`), and a layer is called only with numbers of rows
+that gave the same bits there.
 """
 
 from __future__ import annotations
 
-from functools import lru_cache
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cache, partial
 from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from sentemb._compat import pack_linear_weight, packed_linear, packed_linear_dtypes
+from sentemb._threads import one_thread, one_thread_each
 from sentemb.encoding.encoder import Precision
 
 LinearKernel = Literal["stock", "packed", "packed-bfloat16"]
@@ -26,47 +32,97 @@ with inputs, weights and outputs in bfloat16 and everything between the linear l
 
 # Below, a call to oneDNN costs more than it gains.
 _NARROWEST = 128
-# Twice as many as it takes: they cost nothing.
-_FEWEST_ROWS = 8
+# Numbers of rows that are tried for each shape, odd and even: close together where kernels switch, up to
+# where they no longer do. Fewer rows than the first are padded.
+_TRIED = (
+    8,
+    9,
+    13,
+    16,
+    17,
+    24,
+    31,
+    32,
+    47,
+    48,
+    64,
+    65,
+    95,
+    96,
+    128,
+    129,
+    192,
+    255,
+    256,
+    383,
+    512,
+    767,
+    1024,
+    2048,
+)
+# A block starts at a multiple of this, so that its memory is aligned as that of a whole batch.
+_ALIGNED = 16
+# Padding a few texts to so many rows costs nothing that can be measured.
+_FEW = 32
 
 
 class Processor(NamedTuple):
     """What decides which kernel is fast."""
 
-    packs: bool  # packed layers are faster than `nn.Linear` in float32
+    packs: bool  # packed layers are at least as fast as `nn.Linear` in float32
     bfloat16: bool  # and there are instructions for bfloat16
 
 
-@lru_cache(maxsize=1)
+class Shape(NamedTuple):
+    """The shape of a linear layer."""
+
+    inputs: int
+    outputs: int
+    bias: bool
+
+
+@dataclass(frozen=True)
+class RowPlan:
+    """How to call a kernel so that each row of the output has the same bits for any number of rows.
+
+    Attributes:
+        steady: The tried numbers of rows that gave the same bits, ascending; empty if no two agree.
+    """
+
+    steady: tuple[int, ...]
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the kernel can be called with any number of rows after padding a few of them."""
+        return bool(self.steady) and self.steady[0] <= _FEW and self.steady == _TRIED[-len(self.steady) :]
+
+    def blocks(self, rows: int) -> list[int]:
+        """Split a number of rows into calls; the last one may be longer than what is left, and is padded."""
+        if not self.steady or self._is_steady(rows):
+            return [rows]
+        aligned = [size for size in self.steady if size % _ALIGNED == 0]
+        blocks = []
+        while rows > 0:
+            blocks.append(max((size for size in aligned if size <= rows), default=aligned[0]))
+            rows -= blocks[-1]
+        return blocks
+
+    def _is_steady(self, rows: int) -> bool:
+        """Whether the tried numbers on both sides of this one are steady."""
+        place = bisect_left(_TRIED, rows)
+        around = [*_TRIED[max(0, place - 1) : place], *_TRIED[place : place + 1]]
+        return rows >= _TRIED[0] and set(around if rows not in _TRIED else [rows]) <= set(self.steady)
+
+
+@cache
 def this_processor() -> Processor:
-    """The features of this machine's processor; an older torch that cannot tell them has none."""
+    """Return the features of this machine's processor; an older torch that cannot tell them has none."""
     features: dict[str, Any] = getattr(torch.cpu, "get_capabilities", dict)()
     dtypes = packed_linear_dtypes()
-    intel = "Intel" in str(features.get("cpu_name", "Intel"))
-    instructions = features.get("avx512_bf16") or features.get("amx_bf16")
     return Processor(
-        packs=torch.float32 in dtypes and bool(features.get("avx512_f")) and not intel,
-        bfloat16=torch.bfloat16 in dtypes and bool(instructions),
+        packs=torch.float32 in dtypes and bool(features.get("avx512_f")),
+        bfloat16=torch.bfloat16 in dtypes and bool(features.get("avx512_bf16") or features.get("amx_bf16")),
     )
-
-
-class SteadyLinear(nn.Module):
-    """A linear layer of which a row of the output does not depend on how many there are."""
-
-    def __init__(self, linear: nn.Module) -> None:
-        super().__init__()
-        self._linear = linear
-
-    def forward(self, inputs: Tensor) -> Tensor:
-        """Apply the layer, to rows of zeros besides where there are few."""
-        rows = inputs.numel() // max(1, inputs.shape[-1])
-        if not 0 < rows < _FEWEST_ROWS:
-            outputs: Tensor = self._linear(inputs)
-            return outputs
-        flat = inputs.reshape(rows, inputs.shape[-1])
-        padded = torch.nn.functional.pad(flat, (0, 0, 0, _FEWEST_ROWS - rows))
-        few: Tensor = self._linear(padded)[:rows]
-        return few.reshape(*inputs.shape[:-1], few.shape[-1])
 
 
 class PackedLinear(nn.Module):
@@ -83,47 +139,149 @@ class PackedLinear(nn.Module):
         return packed_linear(inputs.to(self._dtype), self._weight, self._bias).to(inputs.dtype)
 
 
-def choose_kernel(processor: Processor, narrowest: int, *, precision: Precision) -> LinearKernel:
-    """Decide from the processor and the narrowest side of a model's layers which kernel to use."""
-    if narrowest < _NARROWEST:
+class SteadyLinear(nn.Linear):
+    """A view of a linear layer in which a row of the output does not depend on how many rows there are.
+
+    Args:
+        linear: The layer, whose parameters are shared.
+        kernel: What computes it.
+    """
+
+    def __init__(self, linear: nn.Linear, kernel: LinearKernel) -> None:
+        nn.Module.__init__(self)
+        self.in_features, self.out_features = linear.in_features, linear.out_features
+        self._parameters = linear._parameters
+        self._product = _product_by(kernel, linear)
+        self._plan = row_plan(kernel, _shape_of(linear))
+        self.training = linear.training
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Apply the layer in blocks of steady numbers of rows."""
+        rows = inputs.numel() // max(1, inputs.shape[-1])
+        blocks = self._plan.blocks(rows)
+        if rows == 0 or blocks == [rows]:
+            return self._product(inputs)
+        flat = inputs.reshape(rows, inputs.shape[-1])
+        outputs = torch.cat([self._product(block) for block in _cut(flat, blocks)])[:rows]
+        return outputs.reshape(*inputs.shape[:-1], self.out_features)
+
+
+@cache
+def row_plan(kernel: LinearKernel, shape: Shape) -> RowPlan:
+    """Find out on this processor with which numbers of rows a kernel gives the same bits.
+
+    All rows are equal, so that their outputs must be too, and the terms of each sum cancel out: what is left
+    is the rounding error, which any other order of summation changes, in bfloat16 as well.
+
+    Args:
+        kernel: The kernel.
+        shape: Of the layer.
+
+    Returns:
+        The plan with the largest set of tried numbers that agree.
+    """
+    linear, row = _cancelling(shape)
+    product = _product_by(kernel, linear)
+    groups: defaultdict[bytes, list[int]] = defaultdict(list)
+    with one_thread(), torch.inference_mode():
+        for rows in _TRIED:
+            outputs = product(row.expand(rows, -1).contiguous())
+            if bool((outputs == outputs[0]).all()):
+                groups[outputs[0].numpy().tobytes()].append(rows)
+    usable = [rows for rows in groups.values() if any(number % _ALIGNED == 0 for number in rows)]
+    # Of groups of one size the one with more rows, which needs fewer calls.
+    best: list[int] = max(usable, key=lambda rows: (len(rows), rows[-1]), default=[])
+    return RowPlan(tuple(best))
+
+
+def _cancelling(shape: Shape) -> tuple[nn.Linear, Tensor]:
+    """Make a layer and an input (inputs,) whose products are exact in float32 and add up to zero."""
+    generator = torch.Generator().manual_seed(0)
+    half = shape.inputs // 2
+    linear = nn.Linear(shape.inputs, shape.outputs, bias=shape.bias, dtype=torch.float32, device="cpu")
+    order = torch.randperm(half, generator=generator)
+    with torch.no_grad():
+        values, weights = (
+            torch.randn(count, half, generator=generator).bfloat16().float() for count in (1, shape.outputs)
+        )
+        rest = torch.zeros(shape.outputs, shape.inputs - 2 * half)
+        linear.weight.copy_(torch.cat([weights, -weights[:, order], rest], dim=1))
+        if shape.bias:
+            linear.bias.zero_()
+        return linear, torch.cat([values, values[:, order], rest[:1]], dim=1)[0]
+
+
+def choose_kernel(
+    processor: Processor,
+    shapes: Iterable[Shape],
+    *,
+    precision: Precision,
+    plan: Callable[[LinearKernel, Shape], RowPlan] = row_plan,
+) -> LinearKernel:
+    """Choose the fastest kernel for a model whose layers can be called with any number of rows.
+
+    Args:
+        processor: What it can do.
+        shapes: Of the layers.
+        precision: The precision that was asked for.
+        plan: Gives the plan of a kernel and a shape.
+
+    Returns:
+        The kernel. In float32 a slower one is taken where the faster one would need blocks; `reduced` takes
+        bfloat16 in any case.
+    """
+    shapes = set(shapes)
+    if not shapes or min(min(shape.inputs, shape.outputs) for shape in shapes) < _NARROWEST:
         return "stock"
     if precision == "reduced" and processor.bfloat16:
         return "packed-bfloat16"
-    return "packed" if processor.packs else "stock"
+    kernels: list[LinearKernel] = ["packed", "stock"] if processor.packs else ["stock"]
+    with one_thread_each() as pool:
+        for kernel in kernels:
+            if all(found.is_plain for found in pool.map(partial(plan, kernel), shapes)):
+                return kernel
+    return kernels[0]
 
 
 def kernel_for(model: nn.Module, *, precision: Precision) -> LinearKernel:
     """Choose the kernel for a model on this machine."""
-    return choose_kernel(this_processor(), narrowest_layer(model), precision=precision)
+    return choose_kernel(this_processor(), linear_shapes(model), precision=precision)
 
 
-def narrowest_layer(model: nn.Module) -> int:
-    """The narrowest side of the linear layers that could be replaced; 0 where there are none."""
-    sides = [
-        min(module.in_features, module.out_features)
-        for module in model.modules()
-        if isinstance(module, nn.Linear) and _is_replaceable(module)
-    ]
-    return min(sides, default=0)
+def linear_shapes(model: nn.Module) -> set[Shape]:
+    """Return the shapes of the linear layers that can be replaced."""
+    return {_shape_of(module) for module in model.modules() if _is_replaceable(module)}  # type: ignore[arg-type]
 
 
 def replace_linears(view: nn.Module, kernel: LinearKernel) -> None:
-    """Put steady layers in the place of a view's linear layers, packed ones if the kernel says so."""
+    """Replace the linear layers of a view by steady ones that use a kernel."""
     for parent in list(view.modules()):
         for name, child in parent.named_children():
             if _is_replaceable(child):
-                parent._modules[name] = SteadyLinear(_by(kernel, child))  # type: ignore[arg-type]
+                parent._modules[name] = SteadyLinear(child, kernel)  # type: ignore[arg-type]
 
 
-def _by(kernel: LinearKernel, linear: nn.Linear) -> nn.Module:
+def _product_by(kernel: LinearKernel, linear: nn.Linear) -> Callable[[Tensor], Tensor]:
     if kernel == "stock":
         return linear
     return PackedLinear(linear, dtype=torch.float32 if kernel == "packed" else torch.bfloat16)
 
 
+def _cut(rows: Tensor, blocks: list[int]) -> Iterable[Tensor]:
+    start = 0
+    for size in blocks:
+        block = rows[start : start + size]
+        start += size
+        yield block if len(block) == size else nn.functional.pad(block, (0, 0, 0, size - len(block)))
+
+
+def _shape_of(linear: nn.Linear) -> Shape:
+    return Shape(linear.in_features, linear.out_features, linear.bias is not None)
+
+
 def _is_replaceable(module: nn.Module) -> bool:
     return (
-        type(module) is nn.Linear  # a subclass (LoRA, quantised) computes something else
+        type(module) is nn.Linear  # a subclass (LoRA, quantized) computes something else
         and module.weight.device.type == "cpu"
         and module.weight.dtype == torch.float32
         and not module._forward_hooks

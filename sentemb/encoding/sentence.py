@@ -20,7 +20,7 @@ from sentemb.encoding.batching import TokenisedTexts, batches, same_length_batch
 from sentemb.encoding.branches import Branches
 from sentemb.encoding.encoder import BAGS, Precision, Role, Vectors, check_finite, unique_texts
 from sentemb.encoding.fingerprint import fingerprint_of
-from sentemb.encoding.linear import kernel_for, narrowest_layer, replace_linears, this_processor
+from sentemb.encoding.linear import kernel_for, replace_linears, this_processor
 from sentemb.encoding.static import encode_static, is_static_model
 from sentemb.encoding.tokens import Tokens
 from sentemb.encoding.view import inference_view
@@ -130,10 +130,7 @@ class SentenceEncoder:
             "encoder": "sentence-transformers",
             "backend": _backend(self.model, plain=plain),
             "linear_kernel": kernel,
-            "linear_kernel_for": {
-                "narrowest_layer": narrowest_layer(self.model),
-                **this_processor()._asdict(),
-            },
+            "linear_kernel_for": this_processor()._asdict(),
             "precision": "bfloat16 linear layers" if kernel == "packed-bfloat16" else _dtype_of(self.model),
             "precision_asked": self._precision,
             "device": str(self.model.device),

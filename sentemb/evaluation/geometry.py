@@ -22,8 +22,8 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from threadpoolctl import threadpool_limits
 
+from sentemb._threads import one_blas_thread
 from sentemb.errors import InputError
 from sentemb.evaluation.sts import EncodedSets, Rows
 
@@ -118,6 +118,7 @@ def alignment(first: Floats, second: Floats, *, alpha: float = 2.0) -> float:
     return total / len(first)
 
 
+@one_blas_thread()
 def uniformity(vectors: Floats, *, t: float = 2.0) -> float:
     """Logarithm of the mean Gaussian kernel over all unordered pairs of different rows.
 
@@ -140,6 +141,7 @@ def uniformity(vectors: Floats, *, t: float = 2.0) -> float:
     return log_gaussian_sum(unit, unit, t, same=True) - math.log(count * (count - 1) / 2)
 
 
+@one_blas_thread()
 def anisotropy(vectors: Floats) -> float:
     """Mean cosine over all unordered pairs of different rows (Ethayarajh, 2019, section 3.3).
 
@@ -164,6 +166,7 @@ def anisotropy(vectors: Floats) -> float:
     return (float(total @ total) - own) / (count * (count - 1))
 
 
+@one_blas_thread()
 def spectrum(vectors: Floats) -> Double:
     """Eigenvalues of the covariance of the unit vectors: the variance along each principal direction.
 
@@ -193,10 +196,7 @@ def spectrum(vectors: Floats) -> Double:
 
 def spectra_of(covariances: Iterable[Double]) -> list[Double]:
     """Eigenvalues of covariances of unit vectors, each made when its turn comes."""
-    # With several threads the last bits depend on their number, and threads that wait for a busy core cost
-    # seconds. The limit itself costs milliseconds.
-    with threadpool_limits(1):
-        found = [np.linalg.eigvalsh(covariance).astype(np.float64)[::-1] for covariance in covariances]
+    found = [np.linalg.eigvalsh(covariance).astype(np.float64)[::-1] for covariance in covariances]
     # Of unit vectors, so that rounding has a known size.
     return [np.where(values > len(values) * np.finfo(np.float64).eps, values, 0.0) for values in found]
 

@@ -28,6 +28,7 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 from scipy.stats import t as student
 
+from sentemb._threads import one_blas_thread
 from sentemb.data.sts import ScoredPairs
 from sentemb.encoding import TextEncoder
 from sentemb.errors import InputError
@@ -77,6 +78,7 @@ class GeometryEstimate:
     independent: int
 
 
+@one_blas_thread()
 def estimate_geometry(encoded: EncodedSets, *, confidence: float = 0.95) -> GeometryEstimate:
     """Measure alignment, uniformity, anisotropy and effective rank with an interval each.
 

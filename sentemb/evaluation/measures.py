@@ -14,6 +14,7 @@ import numpy.typing as npt
 from scipy import stats
 
 from sentemb.data.sts import Subset
+from sentemb.evaluation.correlation import correlation_of
 from sentemb.evaluation.retrieval.metrics import METRICS as RETRIEVAL_METRICS
 
 Protocol = Literal["all", "mean", "wmean"]
@@ -76,9 +77,7 @@ def confusion(predictions: Array, gold: Array, classes: int = 0) -> Double:
 
 
 def _pearson(predictions: Array, gold: Array, classes: int = 0) -> float:
-    first, second = (side - side.mean() for side in (predictions.astype(np.float64), gold))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return float((first @ second) / np.sqrt((first @ first) * (second @ second)))
+    return correlation_of(predictions.astype(np.float64), gold)
 
 
 def _spearman(predictions: Array, gold: Array, classes: int = 0) -> float:

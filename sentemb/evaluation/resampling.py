@@ -17,6 +17,7 @@ import numpy.typing as npt
 from scipy import stats
 from scipy.sparse import csr_array
 
+from sentemb._threads import one_blas_thread
 from sentemb.evaluation.measures import scores_of_counts
 from sentemb.evaluation.retrieval.metrics import METRICS as RETRIEVAL_METRICS
 
@@ -46,6 +47,7 @@ _BLOCK = 1 << 21
 _RANKED = 32
 
 
+@one_blas_thread()
 def bootstrap(
     metric: str,
     predictions: Double,
@@ -70,6 +72,7 @@ def bootstrap(
     return np.concatenate([score(counts) for counts in blocks], axis=1)
 
 
+@one_blas_thread()
 def exchange(
     metric: str,
     predictions: Double,

@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 
+from sentemb._threads import one_blas_thread
 from sentemb.encoding.encoder import Vectors
 from sentemb.errors import InputError
 from sentemb.search.recall import K, share_found
@@ -96,8 +96,7 @@ def learn(new: Vectors, old: Vectors) -> Learned:
     order = np.random.default_rng(3).permutation(len(new))
     held, rest = np.split(order, [min(_MOST_HELD_OUT, len(new) // 5)])
     choosing, measuring = np.arange(len(held)) % 2 == 0, np.arange(len(held)) % 2 == 1
-    # The last bits of products and decompositions depend on the number of threads.
-    with threadpool_limits(1, user_api="blas"):
+    with one_blas_thread():
         exact, before = _nearest(new[held], new[held]), _nearest(old[held], old[held])
         best: tuple[float, str, Adapter, Numbers] | None = None
         for method, adapter in _candidates(new[rest].astype(np.float64), old[rest].astype(np.float64)):

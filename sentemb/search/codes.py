@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 
+from sentemb._threads import one_blas_thread
 from sentemb.encoding.encoder import Vectors
 
 Numbers = NDArray[np.int64]
@@ -139,7 +139,7 @@ class Codes:
 
     def train(self, sample: Vectors) -> None:
         """Learn axes, lists and codes from a sample, (n, dim)."""
-        with threadpool_limits(1):  # the same bits with any number of threads
+        with one_blas_thread():
             variances, axes = np.linalg.eigh(_moments(sample) / len(sample))
         variances = np.maximum(variances, _SMALLEST * variances[-1])
         wide = self._turn.d_out

@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 from sentemb._compat import Dense
+from sentemb._threads import one_blas_thread
 from sentemb.errors import InputError
 
 logger = logging.getLogger(__name__)
@@ -17,6 +18,7 @@ logger = logging.getLogger(__name__)
 Double = npt.NDArray[np.float64]
 
 
+@one_blas_thread()
 def fit_whitening(vectors: npt.ArrayLike, dimensions: int | None = None) -> Dense:
     """Fit BERT-whitening.
 
@@ -73,6 +75,7 @@ def fit_whitening(vectors: npt.ArrayLike, dimensions: int | None = None) -> Dens
     return _dense(weight, -mean @ weight)
 
 
+@one_blas_thread()
 def fit_soft_whitening(vectors: npt.ArrayLike, ridge: float) -> Dense:
     """Fit whitening that stops short: what all vectors share counts for less, and noise is not blown up.
 

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -49,6 +46,7 @@ def three_threads() -> Iterator[None]:
     torch.set_num_threads(threads)
 
 
+@pytest.mark.numeric
 def test_any_company_and_none_gives_the_same_bits(encoder: TextEncoder) -> None:
     together = encoder.encode(TEXTS)
     alone = np.concatenate([encoder.encode([text]) for text in TEXTS])
@@ -62,6 +60,7 @@ def test_any_company_and_none_gives_the_same_bits(encoder: TextEncoder) -> None:
     any_company()
 
 
+@pytest.mark.numeric
 def test_the_same_bits_by_any_number_of_threads(encoder: TextEncoder, three_threads: None) -> None:
     by_three, alone = encoder.encode(TEXTS), encoder.encode(TEXTS[:1])
     torch.set_num_threads(1)
@@ -69,6 +68,7 @@ def test_the_same_bits_by_any_number_of_threads(encoder: TextEncoder, three_thre
     np.testing.assert_array_equal(alone, by_three[:1])
 
 
+@pytest.mark.numeric
 def test_rows_of_several_requests_in_one_batch_have_the_same_bits(encoder: TextEncoder) -> None:
     rows = row_encoder(encoder)
     parts = [rows.prepare(TEXTS[:40]), rows.prepare(TEXTS[40:])]
@@ -104,20 +104,3 @@ def test_an_encoder_of_an_unknown_kind_encodes_each_text_alone() -> None:
     assert not rows.by_length and ready.lengths.tolist() == [2, 1]
     assert rows.compute([(ready, np.array([0, 1]))]).tolist() == [[7, 1], [5, 1]]
     assert calls == [["one two"], ["three"]]
-
-
-PROGRAM = """
-import numpy as np
-from sentemb.encoding import load_encoder
-from tests.encoding.test_company import TEXTS
-encoder = load_encoder("sg-bert-mini", device="cpu")
-alone = [encoder.encode([text]) for text in TEXTS]
-assert (encoder.encode(TEXTS) == np.concatenate(alone)).all()
-"""
-
-
-def test_a_processor_without_avx512_keeps_the_promise() -> None:
-    older = {"ONEDNN_MAX_CPU_ISA": "AVX2", "MKL_ENABLE_INSTRUCTIONS": "AVX2", "ATEN_CPU_CAPABILITY": "avx2"}
-    command = [sys.executable, "-c", PROGRAM]
-    ran = subprocess.run(command, env={**os.environ, **older}, capture_output=True, text=True)
-    assert ran.returncode == 0, ran.stderr

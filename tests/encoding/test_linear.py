@@ -1,12 +1,15 @@
-"""The linear kernel follows from processor and layers, and every kernel computes the same layer."""
+"""The linear kernel follows from processor and layers; every kernel computes the same layer, row by row."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import functools
+from collections.abc import Callable, Iterable
 
 import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from sentence_transformers import SentenceTransformer
 from torch import nn
 
@@ -18,6 +21,8 @@ from sentemb.encoding.linear import (
     LinearKernel,
     PackedLinear,
     Processor,
+    RowPlan,
+    Shape,
     SteadyLinear,
     choose_kernel,
     kernel_for,
@@ -32,23 +37,39 @@ needs_bfloat16 = pytest.mark.skipif(
 )
 
 
+ALL_ROWS = RowPlan(linear._TRIED)
+FROM_16 = RowPlan(tuple(rows for rows in linear._TRIED if rows >= 16))
+IN_BLOCKS = RowPlan(tuple(rows for rows in linear._TRIED if not 96 <= rows <= 300))
+NEVER = RowPlan(())
+
+
 @pytest.mark.parametrize(
-    ("processor", "narrowest", "precision", "expected"),
+    ("processor", "narrowest", "precision", "packed", "expected"),
     [
-        (Processor(packs=True, bfloat16=True), 256, "float32", "packed"),
-        (Processor(packs=True, bfloat16=True), 256, "reduced", "packed-bfloat16"),
-        (Processor(packs=True, bfloat16=False), 256, "reduced", "packed"),
-        (Processor(packs=False, bfloat16=True), 256, "float32", "stock"),
-        (Processor(packs=False, bfloat16=True), 256, "reduced", "packed-bfloat16"),
-        (Processor(packs=False, bfloat16=False), 256, "reduced", "stock"),
-        (Processor(packs=True, bfloat16=True), 127, "reduced", "stock"),
-        (Processor(packs=True, bfloat16=True), 0, "float32", "stock"),
+        (Processor(packs=True, bfloat16=True), 256, "float32", FROM_16, "packed"),
+        (Processor(packs=True, bfloat16=True), 256, "float32", IN_BLOCKS, "stock"),
+        (Processor(packs=True, bfloat16=True), 256, "float32", NEVER, "stock"),
+        (Processor(packs=True, bfloat16=True), 256, "reduced", IN_BLOCKS, "packed-bfloat16"),
+        (Processor(packs=True, bfloat16=False), 256, "reduced", ALL_ROWS, "packed"),
+        (Processor(packs=False, bfloat16=True), 256, "float32", ALL_ROWS, "stock"),
+        (Processor(packs=False, bfloat16=True), 256, "reduced", ALL_ROWS, "packed-bfloat16"),
+        (Processor(packs=False, bfloat16=False), 256, "reduced", ALL_ROWS, "stock"),
+        (Processor(packs=True, bfloat16=True), 127, "reduced", ALL_ROWS, "stock"),
     ],
 )
-def test_the_processor_and_the_widths_decide(
-    processor: Processor, narrowest: int, precision: Precision, expected: LinearKernel
+def test_processor_widths_and_plans_decide(
+    processor: Processor, narrowest: int, precision: Precision, packed: RowPlan, expected: LinearKernel
 ) -> None:
-    assert choose_kernel(processor, narrowest, precision=precision) == expected
+    def plan(kernel: LinearKernel, shape: Shape) -> RowPlan:
+        return FROM_16 if kernel == "stock" else packed
+
+    shapes = {Shape(narrowest, 512, bias=True), Shape(512, 512, bias=False)}
+    assert choose_kernel(processor, shapes, precision=precision, plan=plan) == expected
+
+
+def test_where_no_kernel_is_plain_the_fastest_one_is_used_in_blocks() -> None:
+    processor, shapes = Processor(packs=True, bfloat16=False), {Shape(256, 256, bias=True)}
+    assert choose_kernel(processor, shapes, precision="float32", plan=lambda *_: IN_BLOCKS) == "packed"
 
 
 @pytest.mark.parametrize(
@@ -59,7 +80,7 @@ def test_the_processor_and_the_widths_decide(
         ({"cpu_name": "AMD EPYC", "avx512_f": False}, Processor(packs=False, bfloat16=False)),
         (
             {"cpu_name": "Intel(R) Xeon(R)", "avx512_f": True, "amx_bf16": True},
-            Processor(packs=False, bfloat16=True),
+            Processor(packs=True, bfloat16=True),
         ),
     ],
 )
@@ -73,9 +94,66 @@ def test_features_that_make_a_kernel_fast(
 
 def test_models_without_layers_to_replace_keep_theirs() -> None:
     for model in (nn.LayerNorm(256), nn.Linear(256, 256).bfloat16(), nn.Linear(256, 256, device="meta")):
-        assert linear.narrowest_layer(model) == 0
+        assert linear.linear_shapes(model) == set()
         assert kernel_for(model, precision="float32") == "stock"
-    assert linear.narrowest_layer(nn.Sequential(nn.Linear(256, 512), nn.Linear(512, 128))) == 128
+    layers = nn.Sequential(nn.Linear(256, 512), nn.Linear(512, 128, bias=False))
+    assert linear.linear_shapes(layers) == {Shape(256, 512, bias=True), Shape(512, 128, bias=False)}
+
+
+@pytest.mark.parametrize("plan", [ALL_ROWS, FROM_16, IN_BLOCKS], ids=["all", "from-16", "blocks"])
+@given(rows=st.integers(1, 5000))
+def test_a_kernel_is_called_only_with_steady_numbers_of_rows(plan: RowPlan, rows: int) -> None:
+    blocks = plan.blocks(rows)
+    assert sum(blocks[:-1]) < rows <= sum(blocks)
+    for size in blocks:
+        below = max((tried for tried in linear._TRIED if tried <= size), default=None)
+        above = min((tried for tried in linear._TRIED if tried >= size), default=below)
+        assert {below, above} <= {*plan.steady}
+    starts = np.cumsum([0, *blocks[:-1]])
+    assert len(blocks) == 1 or not (starts % 16).any()
+    assert NEVER.blocks(rows) == [rows]
+
+
+def unsteady(kernel: LinearKernel, layer: nn.Linear) -> Callable[[torch.Tensor], torch.Tensor]:
+    """Make a product that adds up in reverse for 96 to 300 rows, and in float64 for one to 15."""
+
+    def product(inputs: torch.Tensor) -> torch.Tensor:
+        rows, kind = inputs.numel() // inputs.shape[-1], torch.float32
+        given = inputs.double() if rows < 16 else inputs
+        weight = layer.weight.to(given.dtype)
+        if 96 <= rows <= 300:
+            given, weight = given.flip(-1), weight.flip(-1)
+        parts = [given[..., at : at + 16] @ weight[:, at : at + 16].T for at in range(0, given.shape[-1], 16)]
+        total = functools.reduce(torch.add, parts)
+        return (
+            (total.to(kind) + layer.bias).to(torch.bfloat16 if kernel == "packed-bfloat16" else kind).float()
+        )
+
+    return product
+
+
+@pytest.mark.parametrize("kernel", ["stock", "packed-bfloat16"])
+def test_a_kernel_that_depends_on_the_rows_is_found_out_and_tamed(
+    kernel: LinearKernel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(linear, "_product_by", unsteady)
+    monkeypatch.setattr(linear, "row_plan", linear.row_plan.__wrapped__)
+    plan = linear.row_plan(kernel, Shape(80, 48, bias=True))
+    assert plan.steady == tuple(rows for rows in linear._TRIED if rows >= 16 and not 96 <= rows <= 300)
+    layer = nn.Sequential(nn.Linear(80, 48))
+    replace_linears(layer, kernel)
+    check_rows(layer, 80, [1, 7, 15, 16, 95, 96, 128, 200, 300, 301, 700])
+
+
+def check_rows(layer: nn.Module, inputs: int, counts: Iterable[int]) -> None:
+    """Assert that every row of a layer's output has the same bits for any number of rows, in any order."""
+    rows = torch.randn(3000, inputs, generator=torch.Generator().manual_seed(1))
+    with torch.inference_mode():
+        together = layer(rows)
+        for count in counts:
+            assert torch.equal(layer(rows[:count]), together[:count]), count
+            chosen = torch.randperm(3000, generator=torch.Generator().manual_seed(count))[:count]
+            assert torch.equal(layer(rows[chosen]), together[chosen]), count
 
 
 @needs_packing
@@ -155,20 +233,47 @@ def test_view_sees_the_original_weights_and_leaves_its_modes() -> None:
     assert not model[1]._forward_hooks
 
 
-@pytest.mark.parametrize("kernel", ["stock", "packed", "packed-bfloat16"])
-@pytest.mark.parametrize(("inputs", "outputs"), [(384, 384), (1536, 384), (312, 1200), (16, 32)])
-def test_a_row_does_not_depend_on_how_many_there_are(kernel: LinearKernel, inputs: int, outputs: int) -> None:
+KERNELS: list[LinearKernel] = ["stock", "packed", "packed-bfloat16"]
+
+
+def skip_without(kernel: LinearKernel) -> None:
     needed = {"packed": torch.float32, "packed-bfloat16": torch.bfloat16}.get(kernel)
     if needed is not None and needed not in packed_linear_dtypes():
         pytest.skip(f"this machine has no kernel {kernel}")
-    torch.manual_seed(0)
+
+
+@pytest.mark.numeric
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize(("inputs", "outputs"), [(384, 384), (1536, 384), (1024, 256), (312, 1200), (16, 32)])
+def test_a_row_does_not_depend_on_how_many_there_are(kernel: LinearKernel, inputs: int, outputs: int) -> None:
+    skip_without(kernel)
     model = nn.Sequential(nn.Linear(inputs, outputs))
     replace_linears(model, kernel)
+    check_rows(model, inputs, [*range(1, 20), 47, 63, 64, 65, 96, 200, 257, 300, 1000])
     rows = torch.randn(300, inputs)
     with torch.inference_mode():
         together = model(rows)
-        for count in (*range(1, 20), 63, 64, 65, 200):
-            assert torch.equal(model(rows[:count]), together[:count]), count
-            assert torch.equal(model(rows[50 : 50 + count]), together[50 : 50 + count]), count
+        assert torch.equal(model(rows[50:150]), together[50:150])
         assert torch.equal(model(rows[:3].reshape(1, 3, inputs)), together[:3].reshape(1, 3, outputs))
+        assert torch.equal(model(rows[:300:7]), together[::7])
         assert model(rows[:0]).shape == (0, outputs)
+
+
+@pytest.mark.numeric
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_no_shape_and_no_number_of_rows_changes_a_row(kernel: LinearKernel) -> None:
+    skip_without(kernel)
+    # A larger layer takes seconds.
+    shapes = st.integers(64, 4096).flatmap(
+        lambda one: st.tuples(st.just(one), st.integers(64, min(4096, 2**20 // one))).flatmap(st.permutations)
+    )
+
+    @settings(max_examples=8, deadline=None)
+    @given(shapes, st.booleans(), st.lists(st.integers(1, 3000), min_size=6, max_size=8))
+    def drawn(shape: list[int], bias: bool, counts: list[int]) -> None:
+        inputs, outputs = shape
+        model = nn.Sequential(nn.Linear(inputs, outputs, bias=bias))
+        replace_linears(model, kernel)
+        check_rows(model, inputs, counts)
+
+    drawn()

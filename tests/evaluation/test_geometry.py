@@ -6,7 +6,6 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 import torch
-from threadpoolctl import threadpool_limits
 
 from sentemb.data.sts import ScoredPairs
 from sentemb.errors import InputError
@@ -204,12 +203,3 @@ def test_several_sets_count_as_one_each_on_its_own_scale() -> None:
     )
     expected = alignment_in_loops(both.vectors[first], both.vectors[second], 2.0)
     assert measure_geometry(both).alignment == pytest.approx(expected, rel=1e-12)
-
-
-def test_the_number_of_threads_does_not_reach_the_last_bit() -> None:
-    vectors = np.random.default_rng(0).standard_normal((600, 300))
-    found = []
-    for threads in (1, 2):
-        with threadpool_limits(threads):
-            found.append(spectrum(vectors))
-    assert np.array_equal(*found)

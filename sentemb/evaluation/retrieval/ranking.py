@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import numpy.typing as npt
 
+from sentemb._threads import one_blas_thread
 from sentemb.data.retrieval import RetrievalSet
 from sentemb.data.stored_texts import Places, descending, places_of
 from sentemb.encoding.nearest import NOTHING, Numbers, Single, merged, ranked, rows_of_block
@@ -25,6 +26,7 @@ def id_places(data: RetrievalSet) -> Numbers:
     return places
 
 
+@one_blas_thread()
 def nearest(
     queries: Single,
     blocks: Iterable[tuple[Places, Single]],
