@@ -19,6 +19,7 @@ BASE = {
     "_files",
     "_fusion",
     "_fusion_weights",
+    "_machine",
     "_threads",
     "_uris",
     "_vectors",

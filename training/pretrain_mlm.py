@@ -4,7 +4,7 @@
     python training/pretrain_mlm.py --corpus my.txt --output domain --base bert-base-uncased --max-steps 900
 
 The result is a plain transformers folder; SentenceTransformer("domain") loads it. The same command with
---resume resumes an interrupted run. It is `sentemb train mlm`, with threads that suit a shared machine.
+--resume resumes an interrupted run. It is `sentemb train mlm`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,4 @@ from sentemb.cli.main import run
 
 if __name__ == "__main__":
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
-    # Before torch is imported. Threads that wait for each other by spinning burn the time slices of a shared
-    # machine: with 2 threads on 2 busy cores a step took 3 times as long as with this.
-    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     run(["train", "mlm", *sys.argv[1:]])

@@ -71,6 +71,7 @@ VERBS: dict[str, Verb | Group] = {
             ),
         },
     ),
+    "doctor": Verb("doctor:doctor", "Show versions and kernels; check that vectors keep their bits."),
     "data": Group(
         "Find, check and make data sets.",
         {

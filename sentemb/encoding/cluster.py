@@ -22,6 +22,7 @@ from typing import Any
 
 import ray
 
+from sentemb._threads import share_cores
 from sentemb.encoding.tasks import Answer, Make, Pool, Task, Tasks, Work, attempt
 from sentemb.errors import InputError
 
@@ -42,6 +43,7 @@ class _Actor:
     _work: Work
 
     def start(self, make: Make, threads: int, versions: dict[str, str]) -> Answer:
+        share_cores()
         os.environ["CUDA_VISIBLE_DEVICES"] = (
             ""  # vectors of a mixture of devices would differ in their last bits
         )

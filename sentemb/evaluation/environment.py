@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import platform
 import re
 import sys
@@ -10,10 +9,10 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cache
 from importlib import metadata
-from pathlib import Path
 from typing import Any
 
 from sentemb._files import shareable
+from sentemb._machine import cores, memory_gib, processor_name
 from sentemb._uris import without_listed_secrets
 from sentemb.evaluation.schema import Environment
 
@@ -65,16 +64,11 @@ def hardware() -> dict[str, Any]:
     accelerators = [torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())]
     return {
         "system": platform.platform(),
-        "processor": _processor(),
+        "processor": processor_name(),
         "cores": cores(),
-        "memory_gib": _memory_gib(),
+        "memory_gib": memory_gib(),
         "accelerators": accelerators,
     }
-
-
-def cores() -> int:
-    """How many cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @cache  # a record is made at every look at the dev queries, and each version is in a file
@@ -82,20 +76,4 @@ def _version(name: str) -> str | None:
     try:
         return metadata.version(name)
     except metadata.PackageNotFoundError:
-        return None
-
-
-def _processor() -> str:
-    # platform.processor() is empty or just "x86_64" on Linux.
-    try:
-        found = re.search(r"model name\s*:\s*(.+)", Path("/proc/cpuinfo").read_text(encoding="utf-8"))
-    except OSError:
-        found = None
-    return found.group(1).strip() if found else platform.processor() or platform.machine()
-
-
-def _memory_gib() -> float | None:
-    try:
-        return round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1)
-    except (ValueError, OSError, AttributeError):
         return None

@@ -14,8 +14,8 @@ from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from typing import TypeVar
 
+from sentemb._machine import cores
 from sentemb.errors import InputError
-from sentemb.evaluation.environment import cores
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")

@@ -1,0 +1,101 @@
+"""`sentemb doctor`: what this machine computes with, and whether that keeps sentemb's promises."""
+
+from __future__ import annotations
+
+import os
+import platform
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from sentemb.cli.console import next_step, say, show
+from sentemb.cli.options import Markdown, bundled_models
+
+if TYPE_CHECKING:
+    from sentemb.report.table import Table
+
+# What decides how the libraries compute, and how their threads wait.
+_SETTINGS = (
+    *("GOMP_SPINCOUNT", "OMP_WAIT_POLICY", "OMP_NUM_THREADS", "OPENBLAS_CORETYPE"),
+    *("MKL_ENABLE_INSTRUCTIONS", "ONEDNN_MAX_CPU_ISA", "ATEN_CPU_CAPABILITY"),
+)
+_MODELS = ("static-mini", "sg-bert-mini")
+
+
+def doctor(
+    models: Annotated[
+        list[str] | None,
+        typer.Argument(
+            help="Models to check: bundled names, folders or hub ids.",
+            autocompletion=bundled_models,
+            show_default=" ".join(_MODELS),
+        ),
+    ] = None,
+    markdown: Markdown = False,
+) -> None:
+    """Show versions, processor and kernels, and check that vectors do not depend on their batch.
+
+    A text must have the same vector, to the last bit, alone and in any batch, by any number of threads:
+    otherwise what is served, cached and indexed would disagree. Whether a kernel keeps that depends on the
+    processor, so it is tried here. Exits with 1 if it does not hold.
+    """
+    from sentemb._machine import arithmetic, cores, memory_gib, processor_name
+    from sentemb.evaluation.environment import library_versions
+
+    memory = memory_gib()
+    size = "" if memory is None else f", {memory:g} GiB of memory"
+    typer.echo(f"system: {platform.platform()}, {cores()} cores{size}")
+    typer.echo(f"processor: {processor_name()}, arithmetic {arithmetic()}")
+    typer.echo(f"versions: {', '.join(f'{name} {version}' for name, version in library_versions().items())}")
+    show(_kernels(), markdown=markdown)
+    table, holds = _checked(models or list(_MODELS))
+    show(table, markdown=markdown)
+    if not holds:
+        say("a text's vector can change in its last bits with the batch: results agree to rounding")
+        raise typer.Exit(1)
+    next_step("sentemb quickstart")
+
+
+def _kernels() -> Table:
+    """What computes: the libraries of products with the instructions that they chose."""
+    import torch
+    from threadpoolctl import threadpool_info
+
+    from sentemb.encoding.linear import this_processor
+    from sentemb.report.table import Table
+
+    processor = this_processor()
+    rows = [("torch", torch.backends.cpu.get_cpu_capability(), str(torch.get_num_threads()))]
+    for library in threadpool_info():
+        kind = str(library.get("architecture") or library["internal_api"])
+        rows.append((f"{Path(library['filepath']).name}", kind, str(library["num_threads"])))
+    waiting = ", ".join(f"{name}={os.environ[name]}" for name in _SETTINGS if name in os.environ)
+    notes = (
+        f"packed linear layers (oneDNN): {'yes' if processor.packs else 'no'}; "
+        f"in bfloat16 with --precision reduced: {'yes' if processor.bfloat16 else 'no'}",
+        f"environment: {waiting or 'nothing set'}",
+    )
+    return Table("Kernels", ("library", "instructions", "threads"), tuple(rows), notes, names=2)
+
+
+def _checked(models: list[str]) -> tuple[Table, bool]:
+    """Compare vectors alone and in batches for each model in each precision."""
+    from sentemb.data.bundled_text import bundled_sentences
+    from sentemb.encoding import load_encoder
+    from sentemb.encoding.company import compare_batches
+    from sentemb.report.table import Table
+
+    sentences = bundled_sentences()
+    texts = [*sentences[:48], *(" ".join(sentences[start : start + 4]) for start in range(0, 48, 4)), "", "a"]
+    rows, holds = [], True
+    for model in models:
+        for precision in ("float32", "reduced"):
+            encoder = load_encoder(model, precision=precision)
+            found = compare_batches(encoder, texts)
+            holds = holds and not found.changed
+            kernel = str(encoder.describe().get("linear_kernel", "–"))
+            rows.append((encoder.name, precision, kernel, found.verdict))
+    return Table(
+        "Alone and in a batch", ("model", "precision", "kernel", "vectors"), tuple(rows), names=4
+    ), holds
