@@ -21,9 +21,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
+
+# Time says how busy the machine is; and the examples of a test share its fixtures, which it is written for.
+settings.register_profile(
+    "sentemb", deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
+)
+settings.load_profile("sentemb")
 
 # A shell that starts the tests in the background has interrupts ignored, here and in every process begun
 # here; what the tests send is a Ctrl-C at a terminal.

@@ -79,7 +79,7 @@ long_texts = st.lists(pieces, min_size=1, max_size=40).map("".join) | st.text(
     overlap=st.sampled_from([0.0, 0.2, 0.5]),
     fast=st.booleans(),
 )
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_passages_fit_and_hold_everything(
     tokens: Tokens, text: str, room: int, overlap: float, fast: bool
 ) -> None:
