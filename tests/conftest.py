@@ -26,10 +26,9 @@ from hypothesis import HealthCheck, settings
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
-# Time says how busy the machine is; and the examples of a test share its fixtures, which it is written for.
-settings.register_profile(
-    "sentemb", deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
-)
+# How long an example takes depends on what else the machine does. Examples share the fixtures of their test.
+_UNHELPFUL = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
+settings.register_profile("sentemb", deadline=None, suppress_health_check=_UNHELPFUL)
 settings.load_profile("sentemb")
 
 # A shell that starts the tests in the background has interrupts ignored, here and in every process begun

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import signal
 import time
 from collections.abc import Callable
-from typing import TypeVar
+from typing import NoReturn, TypeVar
 
 Value = TypeVar("Value")
 
@@ -17,7 +18,8 @@ def wait_for(
 ) -> Value:
     """Return the first true value of a condition.
 
-    There is no deadline, which a busy machine would miss: pytest ends a test that hangs (`faulthandler_timeout`).
+    There is no deadline, which a busy machine would miss. A test that hangs is ended by pytest, after its
+    `faulthandler_timeout`.
 
     Args:
         condition: What must come true.
@@ -33,3 +35,9 @@ def wait_for(
             return found
         assert running, "ended before what is waited for"
         pause(0.005)
+
+
+def stay() -> NoReturn:
+    """Wait to be killed."""
+    while True:
+        signal.pause()
