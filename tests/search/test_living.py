@@ -214,7 +214,7 @@ def test_another_writer_waits(index: SearchIndex, tmp_path: Path, caplog: pytest
     thread = threading.Thread(target=index.add, args=(["w30"],))
     with changing(tmp_path / "index"), caplog.at_level(logging.DEBUG, "filelock"):
         thread.start()
-        wait_for(lambda: ".lock not acquired" in caplog.text, alive=thread.is_alive)
+        wait_for(lambda: "not acquired on" in caplog.text, alive=thread.is_alive)
         assert index.count() == 20
     thread.join()
     assert index.count() == 21

@@ -168,4 +168,5 @@ def test_time_grows_with_the_text(tokens: Tokens, letter: str) -> None:
             parts(text, tokens)
         return time.process_time() - started
 
-    assert cost(80_000, 1) < 3 * cost(10_000, 8)
+    # What disturbs a measurement does not disturb each of three; eight times the cost would be found in all.
+    assert any(cost(60_000, 1) < 3 * cost(7_500, 8) for _ in range(3))
