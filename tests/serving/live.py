@@ -45,8 +45,13 @@ def running(log: Path, target: Callable[..., None], *arguments: Any, **environme
     """Run a function that serves, until it listens and answers."""
     log.unlink(missing_ok=True)
     process = processes.start(target, *arguments, log=log, **environment)
+
+    def is_alive() -> bool:
+        assert process.is_alive(), _read(log).decode(errors="replace")
+        return True
+
     try:
-        wait_for(lambda: b"startup complete" in _read(log), alive=process.is_alive)
+        wait_for(lambda: b"startup complete" in _read(log), alive=is_alive)
         found = re.search(rb"http://\S+:(\d+)", _read(log))
         assert found is not None
         yield Live(found[0].decode(), int(found[1]), process, log)
