@@ -5,12 +5,12 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser
+    from playwright.sync_api import Browser, Page
 
 
 @contextmanager
@@ -22,6 +22,13 @@ def chromium() -> Iterator[Browser]:
         pytest.skip("there is no Chromium; on Debian, apt-get install chromium brings one")
     with sync_api.sync_playwright() as playwright:
         # The sandbox of Chromium does not start for root, and the pages are our own.
-        started = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
+        started = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"], timeout=0)
         yield started
         started.close()
+
+
+def open_page(browser: Browser, **options: Any) -> Page:
+    """A blank page, of a context with these options, whose actions wait for as long as they must."""
+    page = browser.new_page(**options)
+    page.set_default_timeout(0)
+    return page

@@ -21,9 +21,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
+
+# How long an example takes depends on what else the machine does. Examples share the fixtures of their test.
+_UNHELPFUL = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
+settings.register_profile("sentemb", deadline=None, suppress_health_check=_UNHELPFUL)
+settings.load_profile("sentemb")
 
 # A shell that starts the tests in the background has interrupts ignored, here and in every process begun
 # here; what the tests send is a Ctrl-C at a terminal.

@@ -37,10 +37,17 @@ def number() -> Any:
 
 def command(arguments: list[str]) -> None:
     """What `sentemb ARGUMENTS` does."""
-    from sentemb.cli.main import run
+    from sentemb.cli import main
 
+    build = main.build
+
+    def begin() -> Any:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        return build()
+
+    main.build = begin  # it is called where an interrupt is handled, so that none comes before that
     try:
-        run(arguments)
+        main.run(arguments)
     finally:
         for number in (signal.SIGINT, signal.SIGTERM):  # what follows is no part of the command
             signal.signal(number, signal.SIG_IGN)
@@ -56,12 +63,11 @@ def _enter(target: Callable[..., None], arguments: Any, log: Path, environment: 
     os.environ.update(environment)
     # Only so can it have processes of its own; it is still ended with its parent.
     multiprocessing.current_process()._config["daemon"] = False  # type: ignore[attr-defined]
-    signal.signal(signal.SIGINT, signal.default_int_handler)
     target(*arguments)
 
 
 def warm_up(log: Path) -> None:
     """Wait until the server has imported everything."""
     process = start(print, log=log)
-    process.join(300)
+    process.join()
     assert process.exitcode == 0

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import signal
-import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.waiting import wait_for
 
 _NODE: dict[str, Any] = {"num_cpus": 1, "include_dashboard": False, "object_store_memory": 80 << 20}
 # Starting processes before anyone needs them takes seconds of the cores that the tests share.
@@ -48,7 +49,7 @@ class Nodes:
         return chosen
 
 
-@contextmanager
+@contextlib.contextmanager
 def nodes_of(count: int) -> Iterator[Nodes]:
     """Start a cluster of so many nodes with one CPU each."""
     with pytest.MonkeyPatch.context() as patch:
@@ -62,7 +63,7 @@ def nodes_of(count: int) -> Iterator[Nodes]:
             nodes = Nodes(cluster, session)
             for _ in range(count - 1):
                 nodes.add()
-            cluster.wait_for_nodes()
+            cluster.wait_for_nodes(timeout=3600)
             yield nodes
         finally:
             cluster.shutdown()
@@ -71,15 +72,15 @@ def nodes_of(count: int) -> Iterator[Nodes]:
 
 def _end(session: str) -> None:
     """Kill what a killed node left behind, and wait for it to be gone."""
-    deadline = time.monotonic() + 20
-    while left := _processes_of(session):
-        assert time.monotonic() < deadline, left
+
+    def is_gone() -> bool:
+        left = _processes_of(session)
         for number in left:
-            try:
+            with contextlib.suppress(ProcessLookupError):
                 os.kill(number, signal.SIGKILL)
-            except ProcessLookupError:
-                continue
-        time.sleep(0.1)
+        return not left
+
+    wait_for(is_gone)
 
 
 def _processes_of(session: str, title: str = "") -> list[int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sentemb._fusion import Ranking, fuse, fused_ranks
@@ -99,7 +99,6 @@ def test_equal_scores_go_by_number() -> None:
     assert fuse(same, of([]), 3).documents.tolist() == [2, 5, 9]
 
 
-@settings(deadline=None)
 @given(RUN, RUN)
 def test_fusion_of_ranks_adds_their_reciprocals(dense: list[int], keyword: list[int]) -> None:
     gains: dict[int, float] = {}

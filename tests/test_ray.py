@@ -7,7 +7,6 @@ import random
 import socket
 import subprocess
 import sys
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -24,6 +23,7 @@ from sentemb.errors import InputError
 from tests.encoding.test_sharding import MODEL, TEXTS, content, rows
 from tests.encoding.test_workers import squares
 from tests.ray_nodes import Nodes, nodes_of
+from tests.waiting import wait_for
 
 
 @pytest.fixture(scope="module")
@@ -41,8 +41,7 @@ def _held(folder: Path, threads: int) -> Callable[[int], int]:
             (folder / f"{number}.part").write_text(ray.get_runtime_context().get_node_id())
             (folder / f"{number}.part").rename(folder / str(number))
         wanted = {0: ["1", "2"], 1: ["go"], 2: ["go"]}.get(number, [])
-        while not all((folder / name).exists() for name in wanted):
-            time.sleep(0.01)
+        wait_for(lambda: all((folder / name).exists() for name in wanted))
         return number * number
 
     return work
@@ -133,9 +132,7 @@ def test_a_command_that_died_is_resumed_by_the_same_command(nodes: Nodes, tmp_pa
         return [sys.executable, "-m", "sentemb", "encode", str(tmp_path / "docs.txt"), *options]
 
     with subprocess.Popen(command(vectors, "--ray", nodes.address)) as first:
-        while len(list(vectors.glob("*.arrow"))) < 5:
-            assert first.poll() is None
-            time.sleep(0.005)
+        wait_for(lambda: len(list(vectors.glob("*.arrow"))) >= 5, alive=lambda: first.poll() is None)
         first.kill()
     done = {path.name: path.stat().st_mtime_ns for path in vectors.glob("*.arrow")}
     assert len(done) < 125
@@ -177,7 +174,7 @@ def test_served_vectors_are_those_of_the_library_and_keys_are_asked_for(nodes: N
     nodes.add()
     with (
         served(settings, address=nodes.address, replicas=2) as address,
-        httpx.Client(base_url=address) as client,
+        httpx.Client(base_url=address, timeout=None) as client,
     ):
         assert client.post("/v1/embeddings", json=body).status_code == 401
         client.headers["Authorization"] = f"Bearer {key}"

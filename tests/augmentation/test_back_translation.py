@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -13,6 +12,7 @@ import pytest
 from sentemb.augmentation import Decoding, Seq2SeqTranslator, back_translate, count_back_translations
 from sentemb.augmentation.store import TranslationStore
 from sentemb.errors import InputError
+from tests.waiting import wait_for
 
 SAMPLED = Decoding(temperature=0.9, max_new_tokens=6)
 
@@ -127,23 +127,24 @@ def test_a_kill_in_mid_line_loses_that_batch_alone(tmp_path: Path, caplog) -> No
 
 def test_a_killed_process_leaves_a_cache_that_goes_on(tmp_path: Path) -> None:
     program = """
-import sys, time
+import signal, sys
 from pathlib import Path
 from sentemb.augmentation import back_translate
-class Slow:
+class Stays:
     name, fingerprint = "there", "words there"
+    left = 20
     def __call__(self, texts, *, draw=0):
-        time.sleep(0.05)
+        self.left -= 1
+        while self.left < 0:
+            signal.pause()
         return [text for text in texts]
     def describe(self):
         return {"name": "there"}
-back_translate([f"cat {n}" for n in range(400)], Slow(), Slow(), cache=Path(sys.argv[1]), batch_size=2)
+back_translate([f"cat {n}" for n in range(400)], Stays(), Stays(), cache=Path(sys.argv[1]), batch_size=2)
 """
     process = subprocess.Popen([sys.executable, "-c", program, str(tmp_path)])
     path = TranslationStore(tmp_path, Words("there")).path
-    while not path.exists() or path.stat().st_size < 500:
-        assert process.poll() is None
-        time.sleep(0.01)
+    wait_for(lambda: path.exists() and path.stat().st_size > 500, alive=lambda: process.poll() is None)
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
     kept = len(path.read_bytes().splitlines()) - 1

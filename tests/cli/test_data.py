@@ -28,7 +28,6 @@ def process(*arguments: str, environment: dict[str, str] | None = None) -> subpr
         env=variables | (environment or {}),
         capture_output=True,
         text=True,
-        timeout=300,
         check=False,
     )
 

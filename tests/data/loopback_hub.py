@@ -239,7 +239,6 @@ def ask(client: str, environment: Mapping[str, str], *questions: list[Any]) -> l
         env=variables | dict(environment),
         capture_output=True,
         text=True,
-        timeout=300,
         check=False,
     )
     assert done.returncode == 0, done.stderr

@@ -16,7 +16,7 @@ from sentemb.errors import InputError
 @given(
     sizes=st.lists(st.integers(1, 30), min_size=2, max_size=9), half=st.integers(2, 8), seed=st.integers(0, 2)
 )
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 def test_batches_hold_what_they_promise(sizes: list[int], half: int, seed: int) -> None:
     labels = np.repeat(np.arange(len(sizes)), sizes)
     batches = ClassBalancedBatches(labels, 2 * half, seed=seed)

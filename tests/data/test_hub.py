@@ -168,7 +168,6 @@ def test_the_loopback_hub_serves_models_too(hub: LoopbackHub, tmp_path: Path, ti
         env=os.environ | hub.environment(tmp_path),
         capture_output=True,
         text=True,
-        timeout=300,
         check=False,
     )
     assert done.returncode == 0, done.stderr

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sentemb.data.label_values import score_classes
@@ -43,7 +43,6 @@ def test_classes_keep_their_shares(size: int, expected: list[int]) -> None:
     part=st.floats(0.01, 1),
     seed=st.integers(0, 3),
 )
-@settings(max_examples=100, deadline=None)
 def test_no_class_is_more_than_a_row_away_from_its_share(sizes: list[int], part: float, seed: int) -> None:
     labels = np.repeat(np.arange(len(sizes)), sizes)
     size = max(1, round(part * len(labels)))

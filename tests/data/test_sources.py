@@ -12,7 +12,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sentemb.data.sources import kind_of, read_rows
@@ -290,7 +290,7 @@ TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0\r
 ROWS = st.lists(st.tuples(TEXT, TEXT), min_size=1, max_size=8)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60)
 @given(rows=ROWS)
 def test_tables_come_back_as_they_were_written(tmp_path: Path, rows: list[tuple[str, str]]) -> None:
     table = tmp_path / "rows.csv"
@@ -306,7 +306,7 @@ def test_tables_come_back_as_they_were_written(tmp_path: Path, rows: list[tuple[
     assert [tuple(record.values.values()) for record in read_rows(lines)] == rows
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60)
 @given(lines=st.lists(TEXT.map(lambda text: text.replace("\n", " ")), min_size=1))
 def test_plain_lines_come_back_as_they_were_written(tmp_path: Path, lines: list[str]) -> None:
     path = tmp_path / "lines.txt"

@@ -52,7 +52,7 @@ def test_any_company_and_none_gives_the_same_bits(encoder: TextEncoder) -> None:
     alone = np.concatenate([encoder.encode([text]) for text in TEXTS])
     np.testing.assert_array_equal(together, alone)
 
-    @settings(max_examples=25, deadline=None)
+    @settings(max_examples=25)
     @given(st.lists(st.integers(0, len(TEXTS) - 1), min_size=1, max_size=40))
     def any_company(rows: list[int]) -> None:
         np.testing.assert_array_equal(encoder.encode([TEXTS[row] for row in rows]), together[rows])

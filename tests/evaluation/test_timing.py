@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import itertools
 import time
 
 import pytest
@@ -18,9 +19,11 @@ def test_every_round_has_every_action_and_begins_with_another() -> None:
     assert time_in_turns({}, rounds=1) == {}
 
 
-def test_seconds_are_those_of_the_clock() -> None:
-    seconds = time_in_turns({"slow": lambda: time.sleep(0.05), "fast": lambda: None}, rounds=1)
-    assert seconds["slow"][0] >= 0.05 > seconds["fast"][0]
+def test_seconds_are_those_of_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = itertools.count()
+    monkeypatch.setattr(time, "perf_counter", lambda: next(clock))
+    seconds = time_in_turns({"slow": time.perf_counter, "fast": lambda: None}, rounds=2, warm_up=1)
+    assert seconds == {"slow": [2, 2], "fast": [1, 1]}
 
 
 @pytest.mark.parametrize(("rounds", "warm_up"), [(0, 0), (1, -1)])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from sentemb.experiments.classification import ClassificationData, Classificatio
 from sentemb.experiments.experiment import Method, PlannedTrial
 from sentemb.experiments.runner import Outcome, Place, Prepared
 from sentemb.experiments.samplers import Splits
+from tests.waiting import stay, wait_for
 
 BASE = {"base": "none", "start_fingerprint": "0" * 64}
 METHODS: dict[str, dict[str, Any]] = {
@@ -56,14 +56,14 @@ def run_toy(trial: PlannedTrial, splits: Splits, fingerprint: str) -> Outcome:
     return outcome_of(trial, splits, fingerprint, found)
 
 
-def run_slowly(*arguments: Any) -> Outcome:
-    """The same, but long enough to be killed in the middle, and not before two processes are there."""
+def run_or_stay(trial: PlannedTrial, *data: Any) -> Outcome:
+    """Run a trial of the first two seeds once two processes are there; others wait to be killed."""
     started = Path(os.environ["STARTED"])
     (started / str(os.getpid())).touch()
-    while len(list(started.iterdir())) < 2:
-        time.sleep(0.02)
-    time.sleep(0.3)
-    return run_toy(*arguments)
+    wait_for(lambda: len(list(started.iterdir())) == 2)
+    if trial.seed not in (0, 1):
+        stay()
+    return run_toy(trial, *data)
 
 
 class ToyTrials(ClassificationTrials):

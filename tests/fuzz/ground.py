@@ -5,13 +5,14 @@ from __future__ import annotations
 import csv
 import gzip
 import io
+import itertools
 import json
-import os
 import shutil
 import signal
-import time
+import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -260,12 +261,20 @@ def _make_tasks(root: Path) -> None:
 
 
 def _stop(arguments: list[str], folder: Path) -> None:
-    """Interrupt a training once it has a checkpoint."""
+    """Run a training that is interrupted once it has a checkpoint."""
     log = folder.with_suffix(".log")
-    process = processes.start(processes.command, arguments, log=log)
-    while process.is_alive() and not any(folder.rglob("checkpoint-*/trainer_state.json")):
-        time.sleep(0.005)
-    assert process.pid is not None
-    os.kill(process.pid, signal.SIGINT)
+    process = processes.start(_interrupted, arguments, log=log)
     process.join()
     assert process.exitcode == 130, log.read_text()
+
+
+def _interrupted(arguments: list[str]) -> None:
+    checkpoints = itertools.count(1)
+
+    def interrupt(event: str, names: tuple[Any, ...]) -> None:
+        is_checkpoint = event == "os.rename" and Path(str(names[1])).name.startswith("checkpoint-")
+        if is_checkpoint and next(checkpoints) == 2:
+            signal.raise_signal(signal.SIGINT)
+
+    sys.addaudithook(interrupt)
+    processes.command(arguments)

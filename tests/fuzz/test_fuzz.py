@@ -28,7 +28,6 @@ quick = settings(
     max_examples=EXAMPLES,
     derandomize="SENTEMB_FUZZ" not in os.environ,
     database=None,
-    deadline=None,
     phases=[Phase.generate],
     suppress_health_check=list(HealthCheck),
 )

@@ -74,7 +74,7 @@ def test_savers_and_readers_are_not_in_each_others_way(
         processes.start(often, *work, log=tmp_path / f"{number}.log") for number, work in enumerate(crowd)
     ]
     for number, process in enumerate(started):
-        process.join(300)
+        process.join()
         assert process.exitcode == 0, (tmp_path / f"{number}.log").read_text()
     assert len([path for path in folder.rglob("*") if path.is_file()]) == left
     read(folder)

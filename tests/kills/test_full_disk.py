@@ -33,7 +33,7 @@ def test_one_line_and_the_same_command_resumes(
     job, output, log = JOBS[name], tmp_path / "output", tmp_path / "log"
     expected, _ = whole(name)
     process = processes.start(limited, job.command(inputs, output), size, log=log)
-    process.join(120)
+    process.join()
     said = log.read_text().splitlines()
     if process.exitcode != 0:
         assert process.exitcode == 2 and "Traceback" not in log.read_text(), said

@@ -51,7 +51,7 @@ def weights_of(folder: Path) -> dict[str, torch.Tensor]:
 def test_three_processes_train_what_one_does(small_bert: Path, tmp_path: Path) -> None:
     log = tmp_path / "log.txt"
     alone = processes.start(train_each, small_bert, tmp_path / "alone", log=log)
-    alone.join(300)
+    alone.join()
     assert alone.exitcode == 0, log.read_text()
     on_ranks(3, train_each, small_bert, tmp_path / "several", log=log)
     for row in KINDS:

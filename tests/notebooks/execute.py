@@ -47,7 +47,9 @@ def execute(
     client = NotebookClient(
         notebook,
         km=kernel,
-        timeout=600,
+        timeout=None,
+        startup_timeout=3600,
+        iopub_timeout=3600,
         kernel_name="python3",
         record_timing=False,
         store_widget_state=False,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 import torch
 
 from sentemb.errors import InputError
+from sentemb.pretraining import throughput
 from sentemb.pretraining.budget import Budget, learning_rate_factor
 from sentemb.pretraining.model import load_base
 from sentemb.pretraining.throughput import choose_dtype, matmul_rate, operations_per_token
@@ -40,14 +42,22 @@ def test_the_rate_rises_then_falls_to_zero() -> None:
     assert learning_rate_factor(0.0, 0.0) == 1.0
 
 
-def test_precision_is_what_was_asked_or_measured_faster() -> None:
+@pytest.mark.parametrize("fast", [torch.float32, torch.bfloat16])
+def test_precision_is_what_was_asked_or_measured_faster(
+    fast: torch.dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
     device = torch.device("cpu")
     assert choose_dtype("float32", device) is torch.float32
     assert choose_dtype("bfloat16", device) is torch.bfloat16
-    rates = {dtype: matmul_rate(dtype, device) for dtype in (torch.float32, torch.bfloat16)}
-    fast, slow = sorted(rates, key=lambda dtype: -rates[dtype])
-    if rates[fast] > 3 * rates[slow]:  # else noise may decide
-        assert choose_dtype("auto", device) is fast
+    monkeypatch.setattr(throughput, "matmul_rate", lambda dtype, device: 2.0 if dtype is fast else 1.0)
+    assert choose_dtype("auto", device) is fast
+
+
+def test_the_rate_of_products_is_counted_by_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = itertools.count(step=0.125)
+    monkeypatch.setattr(time, "perf_counter", lambda: next(clock))
+    # Products are multiplied until half a second has passed: three at an eighth of a second each.
+    assert matmul_rate(torch.float32, torch.device("cpu")) == 3 * 2 * 512**3 / 0.5
 
 
 def test_operations_are_six_for_every_weight_of_the_layers(tiny_bert: Path) -> None:

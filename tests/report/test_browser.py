@@ -13,7 +13,7 @@ from sentemb.report.figures import svg_of
 from sentemb.report.forest import Estimate, ForestPlot
 from sentemb.report.sections import Chart, Section, html_report
 from sentemb.report.table import Table
-from tests.browsers import chromium
+from tests.browsers import chromium, open_page
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -67,8 +67,7 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def page(browser: Browser, path: Path) -> Iterator[Page]:
     """The page, opened from a file; whatever it asks for or complains about fails the test."""
     complaints: list[str] = []
-    opened = browser.new_page()
-    opened.set_default_timeout(10_000)
+    opened = open_page(browser)
     opened.on("console", lambda message: complaints.append(message.text))
     opened.on("pageerror", lambda error: complaints.append(str(error)))
     opened.on("dialog", lambda dialog: complaints.append(dialog.message))
@@ -104,7 +103,7 @@ def test_the_verdict_is_the_first_thing_said(page: Page) -> None:
 def test_figures_are_drawn_in_the_colour_of_the_page(browser: Browser, path: Path) -> None:
     inks = {}
     for scheme in ("light", "dark"):
-        page = browser.new_page(color_scheme=scheme)
+        page = open_page(browser, color_scheme=scheme)
         page.goto(path.as_uri())
         figure = page.get_by_role("img", name=ODD)
         assert figure.bounding_box()["width"] > 300

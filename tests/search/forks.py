@@ -10,7 +10,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 import traceback
 from pathlib import Path
 from typing import Any
@@ -31,13 +30,7 @@ class Forks:
             cwd=Path(__file__).parents[2],
         )
         self._running: int | None = None
-        self.kill("nothing", Path(), [], 1)
-
-    def kill(self, how: str, folder: Path, what: list[Any], seconds: float) -> bool:
-        """Begin a change and kill it after some seconds; whether it was killed before its end."""
-        process = self.begin(how, folder, what)
-        time.sleep(seconds)
-        return self.end(process)
+        self.end(self.begin("nothing", Path(), []))  # from now on it has imported everything
 
     def begin(self, how: str, folder: Path, what: list[Any]) -> int:
         """Begin a change; one that a failed test has left is ended first."""
@@ -59,7 +52,7 @@ class Forks:
         """End the process."""
         assert self._process.stdin is not None and self._process.stdout is not None
         self._process.stdin.close()
-        self._process.wait(60)
+        self._process.wait()
         self._process.stdout.close()
 
     def _ask(self, line: str) -> str:

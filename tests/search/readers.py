@@ -52,7 +52,7 @@ class Reader:
         """End the process."""
         assert self._process.stdin is not None and self._process.stdout is not None
         self._process.stdin.close()
-        self._process.wait(60)
+        self._process.wait()
         self._process.stdout.close()
 
     def _ask(self, *question: Any) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+import itertools
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from sentemb.search.stored import index_shards
 from tests import processes
 from tests.search.bag_of_words import BagOfWords
 from tests.search.shard_folders import TEXTS, shards
+from tests.waiting import stay, wait_for
 
 pytest.importorskip("lancedb", reason="lancedb is not installed")
 
@@ -102,7 +103,16 @@ def test_what_ends_early_goes_on(tmp_path: Path, address: str, monkeypatch: pyte
 
 
 def fill_in_a_process(folder: Path, address: str) -> None:
+    """Fill until a kill, in the middle of the fourth shard."""
     EncoderSource.load = lambda self: BagOfWords(fingerprint=self.model)  # type: ignore[method-assign]
+    plain, number = module.fill, itertools.count()
+
+    def stays(place: str, facts: Any, batches: Iterator[Any]) -> None:
+        if next(number) == 3:
+            batches = (stay() for _ in batches)
+        plain(place, facts, batches)
+
+    module.fill = stays
     fill_lancedb(ShardFolder(folder), address)
 
 
@@ -111,9 +121,7 @@ def test_a_fill_that_is_killed_is_no_index(tmp_path: Path, address: str) -> None
     given = shards(tmp_path / "vectors", texts, size=10)
     lance = tmp_path / "lance"
     process = processes.start(fill_in_a_process, given.path, address, log=tmp_path / "log")
-    while len(list(lance.glob("sentemb.lance/data/*"))) < 6:
-        assert process.is_alive(), (tmp_path / "log").read_text()
-        time.sleep(0.002)
+    wait_for(lambda: len(list(lance.glob("sentemb.lance/data/*"))) >= 3, alive=process.is_alive)
     process.kill()
     process.join()
     with pytest.raises(InputError, match="is not finished"):

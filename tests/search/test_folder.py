@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sentemb.errors import InputError
@@ -46,7 +46,7 @@ def test_an_index_of_a_model_without_a_longest_input_is_saved(tmp_path: Path) ->
     assert hit.text == "birds fly"
 
 
-@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=120)
 @given(which=st.integers(0, 2), where=st.floats(0, 1, exclude_max=True), bits=st.integers(1, 255))
 def test_any_changed_byte_is_found(saved: Path, which: int, where: float, bits: int) -> None:
     path = sorted(saved.iterdir())[which]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import time
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -40,36 +39,29 @@ def change_of(rng: random.Random, how: str, model: Model, mark: int) -> tuple[li
     return rows, new
 
 
-def kill_changes(folder: Path, times: int, *, seed: int) -> Counter[str]:
-    """Kill changes at random moments; how often the old state was there, and the new one."""
+def kill_changes(folder: Path, times: int, *, seed: int) -> None:
+    """Begin changes and kill them at random moments, until so many were killed before their end."""
     rng, model, forks = random.Random(seed), Model(), Forks()
     first = rows_of(rng, list(range(DOCUMENTS)), 0)
     model.put(first)
     SearchIndex.build(first, FewWords()).save(folder)
     reader = SearchIndex.load(folder, FewWords())
-    seen: Counter[str] = Counter()
+    number = kills = 0
     try:
-        for number in range(1, times + 1):
+        while kills < times:
+            number += 1
             how = ("add", "update", "delete", "compact")[number % 4]
             what, new = change_of(rng, how, model, number)
-            started = time.monotonic()
             process = forks.begin(how, folder, what)
             time.sleep(rng.uniform(0, rng.choice([0.1, 0.6])))
-            killed = forks.end(process)
-            model, state = check(folder, model, new), "old"
-            if model is new:
-                state = "new"
-            seen["killed" if killed else "done"] += 1
-            seen[f"{how} {state}"] += how != "compact"
+            kills += forks.end(process)
+            model = check(folder, model, new)
             model.check(reader, f"w{number % 40} w3", 9, number)
-            if time.monotonic() - started > 60:
-                pytest.fail(f"{how} hangs")
     finally:
         forks.close()
     reader.compact()  # a writer after all of them
     assert len(list(folder.iterdir())) == 3
     assert model.is_that_of(SearchIndex.load(folder, FewWords()))
-    return seen
 
 
 def check(folder: Path, old: Model, new: Model) -> Model:
@@ -82,14 +74,9 @@ def check(folder: Path, old: Model, new: Model) -> Model:
 
 
 def test_changes_killed_at_random_moments(tmp_path: Path) -> None:
-    seen = kill_changes(tmp_path / "index", 8, seed=1)
-    assert seen["killed"] >= 1
+    kill_changes(tmp_path / "index", 4, seed=1)
 
 
 @pytest.mark.slow
 def test_changes_killed_at_fifty_random_moments(tmp_path: Path) -> None:
-    seen = kill_changes(tmp_path / "index", 50, seed=2)
-    print(dict(seen))  # noqa: T201
-    assert seen["killed"] >= 20
-    for how in ("add", "update", "delete"):
-        assert seen[f"{how} old"] and seen[f"{how} new"], seen
+    kill_changes(tmp_path / "index", 50, seed=2)

@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import logging
 import shutil
 import sqlite3
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -19,6 +19,7 @@ from sentemb.search.folder import changing
 from sentemb.search.manifest import Manifest
 from sentemb.search.writer import Changed
 from tests.search.bag_of_words import BagOfWords, FewWords, Table, clustered
+from tests.waiting import wait_for
 
 
 @pytest.fixture
@@ -209,12 +210,12 @@ def test_another_index_in_the_folder_is_not_changed(index: SearchIndex, tmp_path
     assert index.search("w1") == expected and not (tmp_path / "index").exists()
 
 
-def test_another_writer_waits(index: SearchIndex, tmp_path: Path) -> None:
+def test_another_writer_waits(index: SearchIndex, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     thread = threading.Thread(target=index.add, args=(["w30"],))
-    with changing(tmp_path / "index"):
+    with changing(tmp_path / "index"), caplog.at_level(logging.DEBUG, "filelock"):
         thread.start()
-        time.sleep(0.1)
-        assert thread.is_alive() and index.count() == 20
+        wait_for(lambda: "not acquired on" in caplog.text, alive=thread.is_alive)
+        assert index.count() == 20
     thread.join()
     assert index.count() == 21
 

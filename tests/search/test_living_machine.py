@@ -201,7 +201,6 @@ Living.TestCase.settings = settings(
     max_examples=SEQUENCES,
     derandomize="SENTEMB_SEQUENCES" not in os.environ,
     database=None,
-    deadline=None,
     stateful_step_count=20,
     phases=[Phase.generate],  # kills are not repeated at the same moment
     suppress_health_check=list(HealthCheck),

@@ -79,7 +79,7 @@ long_texts = st.lists(pieces, min_size=1, max_size=40).map("".join) | st.text(
     overlap=st.sampled_from([0.0, 0.2, 0.5]),
     fast=st.booleans(),
 )
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_passages_fit_and_hold_everything(
     tokens: Tokens, text: str, room: int, overlap: float, fast: bool
 ) -> None:
@@ -159,6 +159,14 @@ def test_a_character_too_long_for_the_model_is_refused() -> None:
 
 @pytest.mark.parametrize("letter", [" ", "\n", ".", "!", "。", ")", "a", "a ", ". ", "\n \n", "\u0301", "? "])
 def test_time_grows_with_the_text(tokens: Tokens, letter: str) -> None:
-    started = time.perf_counter()
-    parts(f"a{letter * (60_000 // len(letter))}b", tokens)
-    assert time.perf_counter() - started < 5
+    """Eight texts take about the processor time of one as long as all of them."""
+
+    def cost(length: int, times: int) -> float:
+        text = f"a{letter * (length // len(letter))}b"
+        started = time.process_time()
+        for _ in range(times):
+            parts(text, tokens)
+        return time.process_time() - started
+
+    # What disturbs a measurement does not disturb each of three; eight times the cost would be found in all.
+    assert any(cost(60_000, 1) < 3 * cost(7_500, 8) for _ in range(3))

@@ -22,6 +22,7 @@ from sentemb.search.recall import share_found
 from sentemb.search.vectors import normalised
 from tests import processes
 from tests.search.bag_of_words import BagOfWords, clustered
+from tests.waiting import stay, wait_for
 
 
 class Turned(BagOfWords):
@@ -271,16 +272,22 @@ def test_mapping_one_vector_or_many_gives_the_same_bits() -> None:
 
 
 class Slow(Turned):
-    """Takes its time, so that there is something to kill."""
+    """Takes its time, so that there is something to kill, and stops once so many texts are encoded."""
+
+    def __init__(self, stop: int) -> None:
+        super().__init__()
+        self.stop = stop
 
     def encode(self, texts: Sequence[str], *, progress: bool = False) -> np.ndarray:
+        if len(self.encoded) == self.stop:
+            stay()
         time.sleep(0.01)
         return super().encode(texts)
 
 
-def begin(folder: Path, adapter: bool, encoded: Any) -> None:
+def begin(folder: Path, adapter: bool, encoded: Any, stop: int = -1) -> None:
     shards.SHARD_TEXTS = 50
-    encoder = Slow()
+    encoder = Slow(stop)
     SearchIndex.upgrade(folder, encoder, adapter=adapter, work_dir=folder.with_suffix(".work"))
     encoded.value = len(encoder.encoded)
 
@@ -297,7 +304,7 @@ def test_killed_at_random_moments_the_index_is_the_old_or_the_new(folder: Path, 
     seconds = time.perf_counter() - started
     for _ in range(6):
         process = processes.start(begin, folder, adapter, encoded, log=log)
-        time.sleep(rng.uniform(0, seconds))
+        process.join(rng.uniform(0, seconds))
         process.kill()
         process.join()
         new = Manifest.read(folder).encoder.fingerprint == "turned"
@@ -317,12 +324,9 @@ def test_killed_at_random_moments_the_index_is_the_old_or_the_new(folder: Path, 
 def test_an_upgrade_resumes(folder: Path) -> None:
     work = folder.with_suffix(".work")
     encoded = processes.number()
-    process = processes.start(begin, folder, False, encoded, log=folder.with_suffix(".log"))
-    while len(list(work.glob("shard-*.npy"))) < 5:
-        assert process.is_alive()
-        time.sleep(0.002)
+    process = processes.start(begin, folder, False, encoded, 250, log=folder.with_suffix(".log"))
+    wait_for(lambda: len(list(work.glob("shard-*.npy"))) == 5, alive=process.is_alive)
     process.kill()
     process.join()
-    found = len(list(work.glob("shard-*.npy")))
     processes.start(begin, folder, False, encoded, log=folder.with_suffix(".log")).join()
-    assert encoded.value == 1_500 - 50 * found
+    assert encoded.value == 1_500 - 250

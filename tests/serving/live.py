@@ -5,14 +5,16 @@ from __future__ import annotations
 import os
 import re
 import signal
-import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import httpx
+
 from tests import processes
+from tests.waiting import wait_for
 
 
 class Live(NamedTuple):
@@ -28,7 +30,7 @@ class Live(NamedTuple):
         if self.process.is_alive():
             assert self.process.pid is not None
             os.kill(self.process.pid, number)
-        self.process.join(60)
+        self.process.join()
         return self.process.exitcode
 
 
@@ -43,18 +45,35 @@ def running(log: Path, target: Callable[..., None], *arguments: Any, **environme
     """Run a function that serves, until it listens and answers."""
     log.unlink(missing_ok=True)
     process = processes.start(target, *arguments, log=log, **environment)
-    deadline = time.monotonic() + 120
+
+    def is_alive() -> bool:
+        assert process.is_alive(), _read(log).decode(errors="replace")
+        return True
+
     try:
-        while (found := re.search(r"(http://\S+:(\d+))", _read(log))) is None or (
-            "startup complete" not in _read(log)
-        ):
-            assert process.is_alive() and time.monotonic() < deadline, _read(log)
-            time.sleep(0.02)
-        yield Live(found[1], int(found[2]), process, log)
+        wait_for(lambda: b"startup complete" in _read(log), alive=is_alive)
+        found = re.search(rb"http://\S+:(\d+)", _read(log))
+        assert found is not None
+        yield Live(found[0].decode(), int(found[1]), process, log)
     finally:
         process.kill()
-        process.join(60)
+        process.join()
 
 
-def _read(log: Path) -> str:
-    return log.read_text(errors="replace") if log.exists() else ""
+def _read(log: Path) -> bytes:
+    return log.read_bytes() if log.exists() else b""
+
+
+def serve_with(settings: dict[str, Any]) -> None:
+    """Serve on a free port with settings that the command has no options for."""
+    from sentemb.serving.logs import logger
+    from sentemb.serving.server import serve
+    from sentemb.serving.settings import Settings
+
+    serve(Settings(port=0, workers=1, **settings), announce=lambda address: logger.info("%s", address))
+
+
+def metric(server: Live, name: str) -> float:
+    """The value of one of the server's metrics."""
+    lines = httpx.get(f"{server.address}/metrics", timeout=None).text.splitlines()
+    return next(float(line.rpartition(" ")[2]) for line in lines if line.startswith(f"{name} "))

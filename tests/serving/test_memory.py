@@ -41,7 +41,7 @@ else:
 def test_products_of_other_shapes_do_not_stay(tmp_path: Path) -> None:
     log = tmp_path / "log"
     process = processes.start(processes.run_code, GROWTH, log=log)
-    process.join(60)
+    process.join()
     found = log.read_text().split()
     if found[:1] == ["no"]:
         pytest.skip("this processor computes no packed products")

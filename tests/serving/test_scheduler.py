@@ -15,6 +15,7 @@ from sentemb.encoding.encoder import Vectors
 from sentemb.encoding.rows import ReadyTexts, Rows
 from sentemb.serving.metrics import Metrics
 from sentemb.serving.scheduler import Scheduler
+from tests.waiting import wait_for
 
 
 class Lengths:
@@ -36,7 +37,7 @@ class Lengths:
         texts = [ready.texts[row] for ready, some in rows for row in some]
         if len(texts[0]) == self._slow:
             self.began.release()
-            assert self.may_end.wait(60)
+            self.may_end.wait()
         return np.array([[len(text)] for text in texts], dtype=np.float32)
 
 
@@ -50,9 +51,7 @@ def test_interactive_texts_are_computed_while_every_worker_computes_bulk() -> No
         waiting = [asyncio.ensure_future(scheduler.compute(source, one, "bulk")) for one in bulk]
         for _ in range(2):  # both workers have a batch
             await asyncio.to_thread(source.began.acquire)
-        few = await asyncio.wait_for(
-            scheduler.compute(source, source.prepare(["d", "eee"]), "interactive"), timeout=30
-        )
+        few = await scheduler.compute(source, source.prepare(["d", "eee"]), "interactive")
         assert not any(one.done() for one in waiting)
         source.may_end.set()
         return await asyncio.gather(*waiting), few
@@ -75,8 +74,10 @@ def test_what_is_queued_is_finished_before_the_end() -> None:
         scheduler.start()
         waiting = asyncio.ensure_future(scheduler.compute(source, source.prepare(["aa", "b"] * 600), "bulk"))
         await asyncio.to_thread(source.began.acquire)
-        threading.Timer(0.05, source.may_end.set).start()
-        await asyncio.to_thread(scheduler.close)
+        closing = asyncio.ensure_future(asyncio.to_thread(scheduler.close))
+        await asyncio.to_thread(wait_for, lambda: scheduler._closing)
+        source.may_end.set()
+        await closing
         return await waiting
 
     np.testing.assert_array_equal(asyncio.run(run()), [[2], [1]] * 600)

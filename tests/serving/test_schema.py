@@ -64,7 +64,6 @@ def check(operation: Any, kind: Any) -> None:
     @given(operation.as_strategy(generation_mode=kind))
     @settings(
         max_examples=REQUESTS,
-        deadline=None,
         derandomize=True,
         database=None,
         suppress_health_check=list(HealthCheck),

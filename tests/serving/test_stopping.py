@@ -5,16 +5,20 @@ It is killed `SENTEMB_KILLS` times in the middle of changes, once by default; `m
 
 from __future__ import annotations
 
+import base64
 import itertools
+import json
 import os
 import random
 import signal
 import threading
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing, contextmanager
+from http.client import HTTPConnection
 from pathlib import Path
 
-import httpx
 import numpy as np
 import pytest
 
@@ -25,8 +29,9 @@ from sentemb import Client
 from sentemb.encoding import load_encoder
 from sentemb.errors import InputError
 from sentemb.search import SearchIndex
-from tests.serving.live import Live, live
+from tests.serving.live import Live, live, metric, running, serve_with
 from tests.training.training_helpers import make_sentences
+from tests.waiting import wait_for
 
 KILLS = int(os.environ.get("SENTEMB_KILLS", "1"))
 WRITERS, TOGETHER = 4, 3
@@ -40,14 +45,15 @@ def test_an_answered_change_is_there_after_kills(tmp_path: Path) -> None:
     for kill in range(KILLS):
         with live(tmp_path / "log", "--index", folder) as server, ThreadPoolExecutor(WRITERS) as pool:
             stopping = threading.Event()
-            sent = [pool.submit(write, server, numbers, stopping) for _ in range(WRITERS)]
-            time.sleep(0.3 + random.Random(kill).random())
+            before = len(answered)
+            sent = [pool.submit(write, server, numbers, answered, stopping) for _ in range(WRITERS)]
+            wait_for(lambda: len(answered) > before, alive=server.process.is_alive)  # noqa: B023
+            time.sleep(random.Random(kill).random())
             server.stop(signal.SIGKILL)
             stopping.set()
-        for texts in sent:
-            answered |= texts.result()
+        for writer in sent:
+            writer.result()
     index = SearchIndex.load(folder)
-    assert len(answered) >= TOGETHER * KILLS
     found = index.get(list(answered))
     assert [one and one.text for one in found] == list(answered.values())
     # What nobody was told of is whole or not there.
@@ -64,9 +70,10 @@ def texts_of(number: int) -> list[str]:
     return [f"entry{number} part{part} of a text" for part in range(TOGETHER)]
 
 
-def write(server: Live, numbers: itertools.count[int], stopping: threading.Event) -> dict[str, str]:
-    """Add documents until the server is gone, and return those of which it was said that they are there."""
-    answered: dict[str, str] = {}
+def write(
+    server: Live, numbers: itertools.count[int], answered: dict[str, str], stopping: threading.Event
+) -> None:
+    """Add documents until the server is gone, and note those of which it was said that they are there."""
     with Client(server.address) as client:
         while not stopping.is_set():
             number = next(numbers)
@@ -76,8 +83,7 @@ def write(server: Live, numbers: itertools.count[int], stopping: threading.Event
             except InputError as error:
                 assert "no answer" in str(error), error
                 break
-            answered |= documents
-    return answered
+            answered.update(documents)
 
 
 def test_a_signal_lets_accepted_requests_finish(tmp_path: Path, tiny_bert: Path) -> None:
@@ -85,25 +91,45 @@ def test_a_signal_lets_accepted_requests_finish(tmp_path: Path, tiny_bert: Path)
     sentemb.load(tiny_bert, pooling="mean", device="cpu").save(str(folder))
     texts = [" ".join(make_sentences(3, seed=seed)) for seed in range(2000)]
     expected = load_encoder(folder).encode(texts)
-    with live(tmp_path / "log", folder, "--truncate", "truncate") as server, ThreadPoolExecutor(6) as pool:
-        sent = [pool.submit(encode, server, texts) for _ in range(6)]
-        while open_requests(server) < 7:  # the one that asks is the seventh
-            time.sleep(0.01)
+    body = json.dumps({"model": "tiny", "input": texts, "encoding_format": "base64"}).encode()
+    settings = {"models": (str(folder),), "truncate": "truncate", "body_seconds": 3600, "stop_seconds": 3600}
+    with running(tmp_path / "log", serve_with, settings) as server, ExitStack() as connections:
+        sent = [connections.enter_context(begin_request(server, body[:-1], len(body))) for _ in range(6)]
+        # They cannot end before the last byte; the one that asks is the seventh.
+        wait_for(lambda: metric(server, "sentemb_requests_open") == 7, alive=server.process.is_alive)
         assert server.process.pid is not None
+        for early in sent[:3]:
+            early.send(body[-1:])
         os.kill(server.process.pid, signal.SIGTERM)
-        for one in sent:
-            np.testing.assert_array_equal(one.result(), expected)
+        wait_for(lambda: "Shutting down" in server.log.read_text(), alive=server.process.is_alive)
+        for late in sent[3:]:
+            late.send(body[-1:])
+        for request in sent:
+            np.testing.assert_array_equal(vectors_of(request), expected)
         assert server.stop() in (0, -signal.SIGTERM, 143)
-        with pytest.raises(InputError, match="no answer"):
-            encode(server, ["late"])
+        with pytest.raises(InputError, match="no answer"), Client(server.address, retries=0) as client:
+            client.encode(["late"])
 
 
-def encode(server: Live, texts: list[str]) -> np.ndarray:
-    with Client(server.address, retries=0) as client:
-        return client.encode(texts)
+def test_a_signal_ends_the_command(tmp_path: Path) -> None:
+    with live(tmp_path / "log", "static-mini") as server:
+        assert server.stop() in (0, -signal.SIGTERM, 143)
 
 
-def open_requests(server: Live) -> float:
-    counters = httpx.get(f"{server.address}/metrics").text
-    (line,) = [line for line in counters.splitlines() if line.startswith("sentemb_requests_open ")]
-    return float(line.split()[1])
+@contextmanager
+def begin_request(server: Live, body: bytes, length: int) -> Iterator[HTTPConnection]:
+    """Send a request whose body has more bytes than are sent."""
+    with closing(HTTPConnection("127.0.0.1", server.port)) as connection:
+        connection.putrequest("POST", "/v1/embeddings")
+        connection.putheader("Content-Type", "application/json")
+        connection.putheader("Content-Length", str(length))
+        connection.endheaders(body)
+        yield connection
+
+
+def vectors_of(request: HTTPConnection) -> np.ndarray:
+    """The vectors of the answer."""
+    answer = request.getresponse()
+    assert answer.status == 200
+    rows = [base64.b64decode(one["embedding"]) for one in json.load(answer)["data"]]
+    return np.array([np.frombuffer(row, dtype="<f4") for row in rows])

@@ -94,7 +94,7 @@ def on_ranks(world: int, target: Callable[..., None], *arguments: Any, log: Path
         for rank in range(world)
     ]
     for process in ranks:
-        process.join(300)
+        process.join()
         assert process.exitcode == code, log.read_text()
 
 
@@ -142,7 +142,7 @@ def test_a_run_goes_on_with_another_number_of_processes(configure: Any, tmp_path
     several = configure("sg-opt", output=str(tmp_path / "several"), **settings)
     log = tmp_path / "log.txt"
     single = processes.start(train_until, 99, alone.values(), log=log)
-    single.join(300)
+    single.join()
     assert single.exitcode == 0, log.read_text()
     for world, stop in ((2, 5), (3, 99)):
         on_ranks(world, train_until, stop, several.values(), log=log)

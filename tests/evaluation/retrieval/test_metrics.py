@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import pytrec_eval
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sentemb.errors import InputError
@@ -49,7 +49,6 @@ def table(queries: list[tuple[dict[str, int], dict[str, float]]]) -> tuple[np.nd
     return np.array(ranks), np.array(gold)
 
 
-@settings(deadline=None)
 @given(QUERIES)
 def test_every_metric_is_trec_evals(queries: list[tuple[dict[str, int], dict[str, float]]]) -> None:
     judgements = {f"q{number}": grades for number, (grades, _) in enumerate(queries)}
@@ -61,7 +60,6 @@ def test_every_metric_is_trec_evals(queries: list[tuple[dict[str, int], dict[str
         assert query_scores(metric, ranks, gold) == pytest.approx(expected, abs=1e-9), metric
 
 
-@settings(deadline=None)
 @given(QUERIES)
 def test_the_cut_reciprocal_rank_is_that_of_the_first_documents(
     queries: list[tuple[dict[str, int], dict[str, float]]],
