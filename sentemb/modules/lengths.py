@@ -9,7 +9,6 @@ from sentence_transformers import SentenceTransformer
 from tokenizers import Tokenizer
 from torch import nn
 
-from sentemb._compat import Transformer
 from sentemb.errors import InputError
 
 logger = logging.getLogger(__name__)
@@ -39,7 +38,7 @@ def limit_length(model: SentenceTransformer, max_length: int | None, *, address:
             model.max_seq_length = rows
         return
     longest = own
-    positions = getattr(model[0].config, "max_position_embeddings", None)
+    positions = getattr(getattr(model[0], "config", None), "max_position_embeddings", None)
     if positions is not None and positions > 0:
         longest = max(longest or 0, _position_rows(model[0]) or positions)
     if max_length < shortest or (longest is not None and max_length > longest):
@@ -59,12 +58,12 @@ def shortest_input(model: SentenceTransformer, *, pairs: bool = False) -> int:
     return int(special) + (2 if pairs else 1)
 
 
-def _position_rows(transformer: Transformer) -> int | None:
+def _position_rows(first: nn.Module) -> int | None:
     """Rows of the position table that a token can use; None where positions are computed.
 
-    RoBERTa starts after its padding index.
+    RoBERTa starts after its padding index. Of a Router's networks the first counts that has a table.
     """
-    for module in transformer.model.modules():
+    for module in first.modules():
         table = getattr(module, "position_embeddings", None)
         if isinstance(table, nn.Embedding):
             return table.num_embeddings - (0 if table.padding_idx is None else table.padding_idx + 1)
