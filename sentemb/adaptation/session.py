@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
@@ -28,6 +28,7 @@ from sentemb.data.language import language_of
 from sentemb.data.own_documents import OwnDocument
 from sentemb.encoding import load_encoder
 from sentemb.encoding.cache import CachedEncoder
+from sentemb.encoding.encoder import Role
 from sentemb.errors import InputError
 from sentemb.evaluation.retrieval.evaluate import evaluate_retrieval
 from sentemb.limits import refuse_above
@@ -55,6 +56,7 @@ class AdaptSession(EncoderSession):
 
     config: AdaptConfig
     eval_on_start: ClassVar[bool] = True
+    roles: ClassVar[Mapping[str, Role]] = {"query": "query", "document": "document"}
 
     def __init__(
         self, config: AdaptConfig, documents: Sequence[OwnDocument], *, progress: ConsoleProgress | None

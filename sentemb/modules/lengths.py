@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import logging
+import math
 from typing import Any
 
 from sentence_transformers import SentenceTransformer
 from tokenizers import Tokenizer
 from torch import nn
 
+from sentemb._compat import Router
 from sentemb.errors import InputError
 
 logger = logging.getLogger(__name__)
@@ -47,6 +49,14 @@ def limit_length(model: SentenceTransformer, max_length: int | None, *, address:
             "choose a length in that range",
         )
     model.max_seq_length = max_length
+
+
+def longest_input(model: SentenceTransformer) -> int | None:
+    """Tokens of the longest input; the least of a Router's networks, and None without a limit."""
+    first = model[0]
+    modules = [route[0] for route in first.sub_modules.values()] if isinstance(first, Router) else [first]
+    found = [getattr(module, "max_seq_length", None) for module in modules]
+    return min((int(one) for one in found if one is not None and math.isfinite(one)), default=None)
 
 
 def shortest_input(model: SentenceTransformer, *, pairs: bool = False) -> int:

@@ -16,7 +16,7 @@ from sentemb.encoding.roles import for_role
 from sentemb.encoding.shards import ShardFolder, is_shard_folder
 from sentemb.errors import InputError
 from sentemb.search.documents import Document
-from sentemb.search.encoders import is_of_role
+from sentemb.search.encoders import is_of_role, loaded_encoder
 from sentemb.search.manifest import NAME
 from sentemb.search.stored import stored_documents
 from sentemb.search.view import View, open_view
@@ -132,11 +132,10 @@ class _Index:
 
     def blocks(self, encoder: TextEncoder, wanted: NDArray[np.bool_]) -> Blocks:
         facts = self._view.manifest.documents_encoder
-        if not is_of_role(encoder, facts):
+        if not is_of_role(loaded_encoder(encoder, facts, self._path), facts):
             raise InputError(
-                f"{self._path} does not hold the document vectors of {encoder.name}: it was built with "
-                f"{facts.name} ({facts.fingerprint[:12]}), or without its document prompt or route",
-                "mine with the encoder of the build, or build the index again",
+                f"{self._path} was built without the document prompt or route of {encoder.name}",
+                "build the index again",
             )
         return _chosen(self._vectors(), wanted)
 
