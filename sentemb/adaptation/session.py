@@ -29,6 +29,7 @@ from sentemb.data.own_documents import OwnDocument
 from sentemb.encoding import load_encoder
 from sentemb.encoding.cache import CachedEncoder
 from sentemb.encoding.encoder import Role
+from sentemb.encoding.sentence import prompt_of
 from sentemb.errors import InputError
 from sentemb.evaluation.retrieval.evaluate import evaluate_retrieval
 from sentemb.limits import refuse_above
@@ -173,6 +174,8 @@ class AdaptSession(EncoderSession):
         for parameter in self.model.parameters():
             parameter.requires_grad_(True)
         folder.mkdir()
+        # sentence-transformers does not look for the prompt of documents under any other name.
+        self.model.prompts["document"] = prompt_of(self.model, "document")
         if not outcome.helped and self.config.pooling is None:
             write_copy(self.source, self.model, folder)
         elif outcome.helped and self.static is not None:

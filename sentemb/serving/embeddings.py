@@ -32,7 +32,10 @@ Tokens = Annotated[list[Annotated[StrictInt, Field(ge=0, lt=2**31), AS_INTEGER]]
 _BY_KIND: dict[str, Any] = {
     "if": {"properties": {"input": {"type": "array", "items": {"type": ["integer", "array"]}}}},
     "then": {
-        "properties": {"token_ids": {"const": "model"}, "role": {"type": "null"}},
+        "properties": {
+            "token_ids": {"const": "model"},
+            **{name: {"type": "null"} for name in ("role", "input_type", "prompt_name")},
+        },
         "required": ["token_ids"],
     },
     "else": {"properties": {"token_ids": {"type": "null"}}},
