@@ -20,6 +20,7 @@ from sentence_transformers.base.losses.gradcache import CachedLossMixin, RandCon
 from sentence_transformers.base.losses.gradcache import _create_minibatch as slice_minibatch
 from sentence_transformers.base.losses.merged_forward import embed_columns, merge_feature_batches
 from sentence_transformers.base.modules.module import Module
+from sentence_transformers.base.modules.router import Router
 from sentence_transformers.sentence_transformer.modules import (
     Dense,
     Normalize,
@@ -31,6 +32,8 @@ from sentence_transformers.sentence_transformer.modules.weighted_layer_pooling i
 from sentence_transformers.util.distributed import all_gather_with_grad, get_rank, get_world_size
 from transformers import modeling_utils
 
+from sentemb.errors import InputError
+
 __all__ = [
     "BaseEvaluator",
     "CachedLossMixin",
@@ -39,6 +42,7 @@ __all__ = [
     "Normalize",
     "Pooling",
     "RandContext",
+    "Router",
     "StaticEmbedding",
     "Transformer",
     "WeightedLayerPooling",
@@ -47,6 +51,7 @@ __all__ = [
     "fused_adam",
     "get_rank",
     "get_world_size",
+    "input_of_route",
     "load_reports_through",
     "load_with_module_classes",
     "merge_feature_batches",
@@ -66,6 +71,19 @@ def load_with_module_classes(
 ) -> SentenceTransformer:
     """Load a model whose `modules.json` may name the given classes beside upstream's own."""
     return SentenceTransformer._load_with_module_classes(address, classes, **options)
+
+
+def input_of_route(router: Router, task: str | None) -> torch.nn.Module:
+    """Return the module that reads the texts of a task.
+
+    Raises:
+        InputError: The router does not have a route for the task.
+    """
+    try:
+        module: torch.nn.Module = router.sub_modules[router._resolve_route(task=task, modality="text")][0]
+        return module
+    except ValueError as error:
+        raise InputError(f"the model's Router: {error}", "give the Router a default_route") from None
 
 
 @contextmanager

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
@@ -28,6 +28,8 @@ from sentemb.data.language import language_of
 from sentemb.data.own_documents import OwnDocument
 from sentemb.encoding import load_encoder
 from sentemb.encoding.cache import CachedEncoder
+from sentemb.encoding.encoder import Role
+from sentemb.encoding.sentence import prompt_of
 from sentemb.errors import InputError
 from sentemb.evaluation.retrieval.evaluate import evaluate_retrieval
 from sentemb.limits import refuse_above
@@ -55,6 +57,7 @@ class AdaptSession(EncoderSession):
 
     config: AdaptConfig
     eval_on_start: ClassVar[bool] = True
+    roles: ClassVar[Mapping[str, Role]] = {"query": "query", "document": "document"}
 
     def __init__(
         self, config: AdaptConfig, documents: Sequence[OwnDocument], *, progress: ConsoleProgress | None
@@ -171,6 +174,8 @@ class AdaptSession(EncoderSession):
         for parameter in self.model.parameters():
             parameter.requires_grad_(True)
         folder.mkdir()
+        # sentence-transformers does not look for the prompt of documents under any other name.
+        self.model.prompts["document"] = prompt_of(self.model, "document")
         if not outcome.helped and self.config.pooling is None:
             write_copy(self.source, self.model, folder)
         elif outcome.helped and self.static is not None:

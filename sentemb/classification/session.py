@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from datasets import Dataset
@@ -39,6 +39,7 @@ class ClassifierSession(EncoderSession):
     """
 
     config: ClassifierConfig
+    uses_prompts: ClassVar[bool] = False
 
     def __init__(
         self,

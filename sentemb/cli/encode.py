@@ -55,6 +55,10 @@ def encode(
         str | None,
         typer.Option(help="Encode on a Ray cluster: local, auto, host:6379 or ray://host:10001."),
     ] = None,
+    role: Annotated[
+        Literal["document", "query"],
+        typer.Option(help="What the texts are in a search: decides the model's prompt and route."),
+    ] = "document",
     dtype: Annotated[
         Literal["float32", "float16"], typer.Option(help="How vectors are stored; float16 takes half.")
     ] = "float32",
@@ -91,6 +95,7 @@ def encode(
             options.arguments(model),
             source=public_name(data),
             pool=pool,
+            role=role,
             dtype=dtype,
             shard_size=shard_size or SHARD_SIZE,
             progress=lambda done: bar("encoding", done, max(total, done) if total else 0),
@@ -104,7 +109,8 @@ def encode(
         f"{output}: {len(folder):,} vectors of {folder.dimension} numbers ({dtype}), {size:,.1f} MB, "
         f"{found.encoded:,} of them encoded now, {speed:,.0f} a second{aside}"
     )
-    next_step(f"sentemb index build {output} --output index")
+    if role == "document":
+        next_step(f"sentemb index build {output} --output index")
 
 
 def _pool(workers: int | None, ray: str | None, options: EncoderOptions) -> Pool | None:

@@ -21,6 +21,7 @@ from sentemb.errors import InputError
 if TYPE_CHECKING:
     from sentemb.search import Hit, Manifest
     from sentemb.search.calibration import Calibration
+    from sentemb.search.manifest import EncoderFacts
     from sentemb.search.view import View
 
 IndexFolder = Annotated[Path, typer.Argument(help="Index folder.")]
@@ -49,6 +50,7 @@ _FATES = {
     "warn": "of new ones the beginning is indexed, with a warning",
     "error": "new ones are refused",
 }
+BUILT_WITHOUT_ROLE = "built without the model's document prompt or route; build it again"
 _COUNTS = ("documents", "vectors", "left_out", "split", "cut")
 _EFFORT = {"flat": "", "hnsw": ", efSearch {}", "ivfpq": ", nprobe {}"}
 
@@ -213,6 +215,7 @@ def show_facts(folder: Path, manifest: Manifest, *, written: int = 0, tombstones
         "long texts": _long_texts(manifest),
         "vectors": f"{manifest.vectors:,} of {manifest.dimension} dimensions, one for each unique text",
         "encoder": f"{encoder.name} ({encoder.fingerprint[:12]}), {manifest.metric}{mapped}",
+        "prompts": describe_roles(manifest.documents_encoder),
         "kind": f"{manifest.factory}{_EFFORT[manifest.kind].format(manifest.effort)}{_ranking(manifest)}",
         "chosen": manifest.reason,
         "recall@10": found,
@@ -223,6 +226,18 @@ def show_facts(folder: Path, manifest: Manifest, *, written: int = 0, tombstones
         "built": ", ".join((manifest.created, *map(" ".join, manifest.versions.items()))),
     }
     show(Table("", ("index", str(folder)), tuple(facts.items()), names=2))
+
+
+def describe_roles(facts: EncoderFacts) -> str:
+    """Say in a line how an index treats queries and documents."""
+    from sentemb.search.encoders import lacks_role
+
+    if lacks_role(facts):
+        return BUILT_WITHOUT_ROLE
+    prompts = facts.details.get("prompts", {})
+    given = [f"{role} {prompts[role]!r}" for role in ("query", "document") if prompts.get(role)]
+    routes = ["routes of the model for queries and documents"] if facts.details.get("routes") else []
+    return ", ".join(given + routes) or "none"
 
 
 def _long_texts(manifest: Manifest) -> str:

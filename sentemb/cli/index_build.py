@@ -51,7 +51,10 @@ def build(
     kind: Annotated[
         Literal["auto", "flat", "hnsw", "ivfpq"], typer.Option(help="By size by default.")
     ] = "auto",
-    metric: Annotated[Literal["cosine", "dot"], typer.Option(help="How vectors are compared.")] = "cosine",
+    metric: Annotated[
+        Literal["cosine", "dot"] | None,
+        typer.Option(help="How vectors are compared.", show_default="as the model was trained for"),
+    ] = None,
     memory_budget: Annotated[
         str | None, typer.Option(help="Memory the index may take, such as 500MB; auto keeps within 2GiB.")
     ] = None,
@@ -166,7 +169,12 @@ def _of_vectors(data: str, moved: str | None) -> _Make:
 
 
 def _fill(
-    data: str, address: str, moved: str | None, metric: Literal["cosine", "dot"], language: str, workers: int
+    data: str,
+    address: str,
+    moved: str | None,
+    metric: Literal["cosine", "dot"] | None,
+    language: str,
+    workers: int,
 ) -> None:
     """Write what was encoded before to LanceDB."""
     from sentemb.encoding.shards import ShardFolder

@@ -9,6 +9,7 @@ import typer
 
 from sentemb._files import refuse_unusable_output
 from sentemb.cli.console import next_step, progress_bar, show
+from sentemb.cli.index import describe_roles
 
 _STAGES = {
     "read": "reading documents",
@@ -50,6 +51,7 @@ def show_table(address: str, *, as_json: bool) -> None:
         "vectors": manifest.vectors,
         "dimension": manifest.dimension,
         "encoder": f"{manifest.encoder.name} ({manifest.encoder.fingerprint[:12]}), {manifest.metric}",
+        "prompts": describe_roles(manifest.encoder),
         "language": manifest.language,
         **stats,
     }

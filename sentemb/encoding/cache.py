@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from sentemb.encoding.encoder import TextEncoder, Vectors, unique_texts
+from sentemb.encoding.encoder import Role, TextEncoder, Vectors, unique_texts
+from sentemb.encoding.roles import for_role
 from sentemb.encoding.tokens import Tokens, tokens_of
 from sentemb.errors import InputError
 
@@ -105,9 +106,10 @@ class CachedEncoder:
         self._folder = folder
         self._measured: set[int] = set()  # texts of which it is known whether the model reads them whole
 
-    def around(self, encoder: TextEncoder) -> CachedEncoder:
-        """The same folder for another encoder."""
-        return self if encoder is self.encoder else CachedEncoder(encoder, self._folder)
+    def for_role(self, role: Role) -> CachedEncoder:
+        """Return the encoder of queries or documents, with its vectors in the same folder."""
+        own = for_role(self.encoder, role)
+        return self if own is self.encoder else CachedEncoder(own, self._folder)
 
     @property
     def fingerprint(self) -> str:
@@ -118,6 +120,11 @@ class CachedEncoder:
     def dimension(self) -> int:
         """Length of a vector."""
         return self.encoder.dimension
+
+    @property
+    def similarity(self) -> str:
+        """Name of the encoder's similarity."""
+        return str(getattr(self.encoder, "similarity", "cosine"))
 
     @property
     def tokens(self) -> Tokens | None:

@@ -29,7 +29,11 @@ class NonFiniteError(InputError):
 
 
 class TextEncoder(Protocol):
-    """Anything that turns texts into vectors."""
+    """Anything that turns texts into vectors.
+
+    An encoder may have more: `for_role(role)`, which returns the encoder of queries or documents where these
+    are encoded in different ways, and `similarity`, the name of the similarity of its vectors.
+    """
 
     @property
     def name(self) -> str:

@@ -14,13 +14,23 @@ from numpy.typing import NDArray
 from sentence_transformers import SentenceTransformer
 from torch import nn
 
-from sentemb._compat import Dense, Normalize, Pooling, Transformer, WeightedLayerPooling, get_world_size
+from sentemb._compat import (
+    Dense,
+    Normalize,
+    Pooling,
+    Router,
+    Transformer,
+    WeightedLayerPooling,
+    get_world_size,
+    input_of_route,
+)
 from sentemb._threads import one_thread, one_thread_each
 from sentemb.encoding.batching import TokenisedTexts, batches, same_length_batches, tokenise
 from sentemb.encoding.branches import Branches
 from sentemb.encoding.encoder import BAGS, Precision, Role, Vectors, check_finite, unique_texts
 from sentemb.encoding.fingerprint import fingerprint_of
 from sentemb.encoding.linear import kernel_for, replace_linears, this_processor
+from sentemb.encoding.roles import select_prompt
 from sentemb.encoding.static import encode_static, is_static_model
 from sentemb.encoding.tokens import Tokens
 from sentemb.encoding.view import inference_view
@@ -30,12 +40,6 @@ from sentemb.modules.custom_modules import CUSTOM_MODULES
 # wants more.
 TOKEN_BUDGET_CPU = 4096
 TOKEN_BUDGET_ACCELERATOR = 32768
-# The prompts of `encode_query` and `encode_document`: the first that a model has.
-_PROMPTS: dict[Role | None, tuple[str, ...]] = {
-    None: (),
-    "query": ("query",),
-    "document": ("document", "passage", "corpus"),
-}
 _PLAIN_MODULES = (Transformer, Pooling, WeightedLayerPooling, Dense, Normalize, Branches, *CUSTOM_MODULES)
 
 
@@ -55,11 +59,13 @@ class SentenceEncoder:
         name: str,
         precision: Precision = "float32",
         frozen: bool = False,
-        role: Role | None = None,
     ) -> None:
         self.model = model
         self.name = name
-        self.role = role  # of the texts, which decides their prompt; None is the model's default
+        self.role: Role | None = None  # of the texts; None takes the model's default prompt and route
+        # Encoders of the roles share the layers and the fingerprint of this one.
+        self._base = self
+        self._of_role: dict[Role, SentenceEncoder] = {}
         # Nobody trains the model meanwhile: its fingerprint is taken and its layers are packed once.
         self._frozen = frozen
         self._view: SentenceTransformer | None = None
@@ -69,10 +75,17 @@ class SentenceEncoder:
 
     @property
     def fingerprint(self) -> str:
-        """Hash of weights, tokenizer and modules."""
+        """Hash of weights, tokenizer and modules, and the role where it makes a difference."""
+        if self.role is not None:
+            return f"{self._base.fingerprint}-{self.role}"
         if self._fingerprint is None or not self._frozen:
-            self._fingerprint = fingerprint_of(self.model) + ("" if self.role is None else f"-{self.role}")
+            self._fingerprint = fingerprint_of(self.model)
         return self._fingerprint
+
+    @property
+    def similarity(self) -> str:
+        """Name of the similarity that the model was trained for."""
+        return str(self.model.similarity_fn_name)
 
     @property
     def dimension(self) -> int:
@@ -83,8 +96,9 @@ class SentenceEncoder:
     @property
     def tokens(self) -> Tokens | None:
         """How many tokens of a text the model reads; None where it reads all of them."""
-        tokenizer: Any = getattr(self.model[0], "tokenizer", None)
-        longest = _longest(self.model)
+        module: Any = _input_module(self.model, self.role)
+        tokenizer: Any = getattr(module, "tokenizer", None)
+        longest = _longest(module)
         if longest is None or not hasattr(tokenizer, "num_special_tokens_to_add"):
             return None
         room = longest - int(tokenizer.num_special_tokens_to_add())
@@ -105,22 +119,29 @@ class SentenceEncoder:
         else:
             if self.tokens is not None:
                 self.tokens.note(unique)
-            encode = self.model.encode if self.role is None else getattr(self.model, f"encode_{self.role}")
             with training_flags_kept(self.model):
-                vectors = encode(unique, show_progress_bar=progress, convert_to_numpy=True)
+                vectors = self.model.encode(
+                    unique,
+                    prompt=prompt_of(self.model, self.role),
+                    task=self.role,
+                    show_progress_bar=progress,
+                    convert_to_numpy=True,
+                )
             vectors = np.asarray(vectors, dtype=np.float32)
         vectors = vectors[positions]
         check_finite(vectors, texts, name=self.name)
         return vectors
 
     def for_role(self, role: Role) -> SentenceEncoder:
-        """The encoder of queries or documents: this one, where the model makes no difference."""
-        routed = any(type(module).__name__ == "Router" for module in self.model)
-        if not routed and prompt_of(self.model, role) == prompt_of(self.model, None):
-            return self
-        return SentenceEncoder(
-            self.model, name=self.name, precision=self._precision, frozen=self._frozen, role=role
-        )
+        """Return the encoder of queries or documents, which is one and the same where they do not differ."""
+        base = self._base
+        if not has_routes(self.model) and prompt_of(self.model, role) == prompt_of(self.model, None):
+            return base
+        if role not in base._of_role:
+            own = SentenceEncoder(self.model, name=self.name, precision=self._precision, frozen=self._frozen)
+            own.role, own._base = role, base
+            base._of_role[role] = own
+        return base._of_role[role]
 
     def describe(self) -> dict[str, Any]:
         """Say how vectors are made; see `TextEncoder.describe`."""
@@ -135,7 +156,14 @@ class SentenceEncoder:
             "precision_asked": self._precision,
             "device": str(self.model.device),
             "threads": torch.get_num_threads(),
-            "max_length": _longest(self.model),
+            "max_length": _longest(_input_module(self.model, self.role)),
+            "prompts": {
+                "default": prompt_of(self.model, None),
+                "query": prompt_of(self.model, "query"),
+                "document": prompt_of(self.model, "document"),
+            },
+            "routes": has_routes(self.model),
+            "similarity": self.similarity,
             "versions": {
                 "sentence-transformers": sentence_transformers.__version__,
                 "transformers": transformers.__version__,
@@ -153,6 +181,8 @@ class SentenceEncoder:
 
     def ready_view(self) -> SentenceTransformer:
         """The model of a plain text pipeline in eval mode, with the linear layers that are fastest here."""
+        if self._base is not self:
+            return self._base.ready_view()
         if self._view is not None:
             return self._view
         view = inference_view(self.model)
@@ -256,16 +286,26 @@ def _dtype_of(model: nn.Module) -> str:
     return "float32" if parameter is None else str(parameter.dtype).removeprefix("torch.")
 
 
-def _longest(model: SentenceTransformer) -> int | None:
+def _longest(module: nn.Module) -> int | None:
     """The longest input in tokens; None without a limit, where upstream has infinity or 10 to the 30."""
-    longest = model.max_seq_length
+    longest: Any = getattr(module, "max_seq_length", None)
     return None if longest is None or longest > 2**31 else int(longest)
 
 
+def _input_module(model: SentenceTransformer, role: Role | None) -> nn.Module:
+    """The module that tokenizes texts of a role."""
+    first: nn.Module = model[0]
+    return input_of_route(first, role) if isinstance(first, Router) else first
+
+
+def has_routes(model: SentenceTransformer) -> bool:
+    """Whether a model may have a network of its own for queries and for documents."""
+    return any(isinstance(module, Router) for module in model)
+
+
 def prompt_of(model: SentenceTransformer, role: Role | None) -> str:
-    """What a model wants before each text of a role."""
-    own = next((name for name in _PROMPTS[role] if name in model.prompts), model.default_prompt_name)
-    return (model.prompts.get(own) or "") if own is not None else ""
+    """Return the prompt that stands before each text of a role."""
+    return select_prompt(model.prompts, model.default_prompt_name, role)
 
 
 def _token_budget(device: torch.device) -> int:

@@ -21,8 +21,9 @@ import numpy as np
 
 from sentemb._files import held, read_json, write_json, write_text
 from sentemb._uris import refuse_uri
-from sentemb.encoding.encoder import TextEncoder
+from sentemb.encoding.encoder import Role, TextEncoder
 from sentemb.encoding.resolve import load_encoder
+from sentemb.encoding.roles import for_role
 from sentemb.encoding.shards import (
     BEGUN,
     MANIFEST,
@@ -80,6 +81,7 @@ def encode_shards(
     *,
     source: str,
     pool: Pool | None = None,
+    role: Role = "document",
     dtype: DType = "float32",
     shard_size: int = SHARD_SIZE,
     progress: Callable[[int], None] | None = None,
@@ -96,6 +98,7 @@ def encode_shards(
         model: Arguments of `load_encoder`.
         source: What the rows are, for the manifest.
         pool: What starts workers, such as `local_pool`; None encodes in this process.
+        role: What the texts are in a search, which decides their prompt and route.
         dtype: How vectors are stored.
         shard_size: Rows of a shard.
         progress: Called with the number of rows that are done.
@@ -111,7 +114,7 @@ def encode_shards(
     """
     folder = Path(output)
     _check_output(folder)
-    encoder = load_encoder(**model)
+    encoder = for_role(load_encoder(**model), role)
     settings = Settings(
         name=encoder.name,
         fingerprint=encoder.fingerprint,
@@ -120,6 +123,7 @@ def encode_shards(
         shard_size=shard_size,
         model={name: model.get(name, usual) for name, usual in _DECISIVE.items()}
         | {"model": _seen_from(folder, model["model"])},
+        role=role,
     )
     made = not folder.exists()
     folder.mkdir(parents=True, exist_ok=True)
@@ -224,7 +228,8 @@ def _load(model: dict[str, Any], folder: Path, settings: Settings, run: str, thr
 
     _check_seen(folder, run)
     torch.set_num_threads(threads)
-    encoder = load_encoder(**model)
+    assert settings.role is not None  # only folders of earlier versions do not have one
+    encoder = for_role(load_encoder(**model), settings.role)
     if encoder.fingerprint != settings.fingerprint:
         raise InputError(
             f"{settings.name} is another model where a worker loads it",

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 import pyarrow as pa
@@ -21,7 +21,8 @@ import pyarrow.ipc
 
 from sentemb._files import new_file, read_json, sha256_of, write_json
 from sentemb._uris import local_path
-from sentemb.encoding.encoder import TextEncoder, Vectors
+from sentemb.encoding.encoder import Role, TextEncoder, Vectors
+from sentemb.encoding.roles import for_role
 from sentemb.errors import InputError
 
 MANIFEST, BEGUN, SET_ASIDE, SHARDS = "shards.json", "begun.json", "set-aside.jsonl", "shard-*.arrow"
@@ -91,6 +92,8 @@ class Settings:
         dtype: How vectors are stored.
         shard_size: Rows of the source in a shard.
         model: What `load_encoder` loads the encoder by: `model` and its options.
+        role: What the texts are in a search; None in folders of earlier versions, which did not use prompts
+            and routes of a role.
     """
 
     name: str
@@ -99,6 +102,7 @@ class Settings:
     dtype: DType
     shard_size: int
     model: Mapping[str, Any]
+    role: Role | None = None
 
     def file_name(self, rows: Sequence[Row]) -> str:
         """What the shard of some rows is called: other rows or settings give it another name."""
@@ -143,6 +147,7 @@ class ShardFolder:
             sound = (
                 isinstance(self.settings.dimension, int)
                 and self.settings.dtype in _FLOATS
+                and self.settings.role in (None, *get_args(Role))
                 and isinstance(model["model"], str)
                 and isinstance(model.get("max_length"), int | None)
             )
@@ -187,17 +192,29 @@ class ShardFolder:
                 raise InputError(f"{path} is missing or does not match its checksum", "encode again")
 
     def check_encoder(self, encoder: TextEncoder) -> None:
-        """Refuse an encoder that did not make the vectors.
+        """Refuse vectors that are not those which an encoder gives documents.
+
+        Args:
+            encoder: The encoder, without a role.
 
         Raises:
-            InputError: It is another.
+            InputError: Another encoder made them, or they are not those of documents.
         """
-        if encoder.fingerprint != self.settings.fingerprint:
+        made, documents = self.settings.fingerprint, for_role(encoder, "document").fingerprint
+        again = "encode the documents again: sentemb encode --role document"
+        if self.settings.role == "query":
+            raise InputError(f"{self.path} holds vectors of queries, not of documents", again)
+        if made == documents:
+            return
+        if made == encoder.fingerprint:
             raise InputError(
-                f"{self.path} was encoded with {self.settings.name} ({self.settings.fingerprint[:12]}), "
-                f"the encoder given is {encoder.name} ({encoder.fingerprint[:12]})",
-                "give the encoder of the vectors, with its pooling and length",
+                f"{self.path} was encoded without the document prompt or route of {encoder.name}", again
             )
+        raise InputError(
+            f"{self.path} was encoded with {self.settings.name} ({made[:12]}), "
+            f"the encoder given is {encoder.name} ({documents[:12]})",
+            "give the encoder of the vectors, with its pooling and length",
+        )
 
     def batches(self, size: int = _AT_ONCE, *, shard: int | None = None) -> Iterator[Batch]:
         """Read the rows in their order; memory holds no more than one batch.

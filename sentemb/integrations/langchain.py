@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from sentemb.encoding.encoder import TextEncoder, Vectors, normalised
+from sentemb.encoding.roles import for_role
 from sentemb.errors import InputError
 from sentemb.integrations._own import check_plain, ids_of, own_ids
 from sentemb.integrations.embeddings import EmbeddingsEncoder
@@ -40,27 +41,23 @@ class SentembEmbeddings(Embeddings):
     """Embeddings by an encoder of sentemb, for any vector store of LangChain.
 
     Args:
-        model: Anything `sentemb.encoding.load_encoder` takes. A model that was trained with a prompt for
-            queries gets it.
+        model: Anything `sentemb.encoding.load_encoder` takes. Queries and documents get the prompts and
+            routes that it was trained with.
     """
 
     def __init__(self, model: Any) -> None:
-        from sentemb.encoding import for_role
-
-        encoder = resolve(model)
-        self.documents: TextEncoder = for_role(encoder, "document")
-        self._queries = for_role(encoder, "query")
-        named = isinstance(model, (str, Path)) and self.documents is encoder
-        self.source = EncoderSource(str(model)) if named else None
+        self.encoder: TextEncoder = resolve(model)
+        self.source = EncoderSource(str(model)) if isinstance(model, (str, Path)) else None
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
         """The vectors of documents."""
-        vectors: list[list[float]] = self.documents.encode(texts).tolist() if texts else []
+        documents = for_role(self.encoder, "document")
+        vectors: list[list[float]] = documents.encode(texts).tolist() if texts else []
         return vectors
 
     def embed_query(self, text: str) -> list[float]:
         """The vector of a query."""
-        vector: list[float] = self._queries.encode([text])[0].tolist()
+        vector: list[float] = for_role(self.encoder, "query").encode([text])[0].tolist()
         return vector
 
 
@@ -73,7 +70,7 @@ class SentembVectorStore(VectorStore):
             store.
         name: What the embeddings are called; a folder opens only with embeddings of the same name. By default
             their class and what it calls its model.
-        metric: `cosine` or `dot`, of a new index.
+        metric: `cosine` or `dot`, of a new index; by default the similarity that the model was trained for.
         language: Code of the language by whose rules a new index finds words; `auto` has no document to tell
             it from, so that words are found as they are written.
 
@@ -87,12 +84,12 @@ class SentembVectorStore(VectorStore):
         path: str | Path | None = None,
         *,
         name: str | None = None,
-        metric: Metric = "cosine",
+        metric: Metric | None = None,
         language: str = "auto",
     ) -> None:
         self._embedding = embedding
         ours = isinstance(embedding, SentembEmbeddings)
-        encoder = embedding.documents if ours else EmbeddingsEncoder(embedding, name)
+        encoder = embedding.encoder if ours else EmbeddingsEncoder(embedding, name)
         if path is None or not (Path(path) / NAME).exists():
             source = embedding.source if ours else None
             index = SearchIndex.build(

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
+import math
 from typing import Any
 
 from sentence_transformers import SentenceTransformer
 from tokenizers import Tokenizer
 from torch import nn
 
-from sentemb._compat import Transformer
+from sentemb._compat import Router
 from sentemb.errors import InputError
 
 logger = logging.getLogger(__name__)
@@ -39,7 +40,7 @@ def limit_length(model: SentenceTransformer, max_length: int | None, *, address:
             model.max_seq_length = rows
         return
     longest = own
-    positions = getattr(model[0].config, "max_position_embeddings", None)
+    positions = getattr(getattr(model[0], "config", None), "max_position_embeddings", None)
     if positions is not None and positions > 0:
         longest = max(longest or 0, _position_rows(model[0]) or positions)
     if max_length < shortest or (longest is not None and max_length > longest):
@@ -48,6 +49,14 @@ def limit_length(model: SentenceTransformer, max_length: int | None, *, address:
             "choose a length in that range",
         )
     model.max_seq_length = max_length
+
+
+def longest_input(model: SentenceTransformer) -> int | None:
+    """Tokens of the longest input; the least of a Router's networks, and None without a limit."""
+    first = model[0]
+    modules = [route[0] for route in first.sub_modules.values()] if isinstance(first, Router) else [first]
+    found = [getattr(module, "max_seq_length", None) for module in modules]
+    return min((int(one) for one in found if one is not None and math.isfinite(one)), default=None)
 
 
 def shortest_input(model: SentenceTransformer, *, pairs: bool = False) -> int:
@@ -59,12 +68,12 @@ def shortest_input(model: SentenceTransformer, *, pairs: bool = False) -> int:
     return int(special) + (2 if pairs else 1)
 
 
-def _position_rows(transformer: Transformer) -> int | None:
+def _position_rows(first: nn.Module) -> int | None:
     """Rows of the position table that a token can use; None where positions are computed.
 
-    RoBERTa starts after its padding index.
+    RoBERTa starts after its padding index. Of a Router's networks the first counts that has a table.
     """
-    for module in transformer.model.modules():
+    for module in first.modules():
         table = getattr(module, "position_embeddings", None)
         if isinstance(table, nn.Embedding):
             return table.num_embeddings - (0 if table.padding_idx is None else table.padding_idx + 1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -74,6 +75,24 @@ def find_source(base: str, *, revision: str | None = None) -> ModelSource:
     if base.startswith((".", "/", "~")) or base.count("/") > 1 or not base.strip():
         raise InputError(f"no such model folder: {base!r}", "check the path, or give a hub id (owner/name)")
     return _find_on_hub(base, revision)
+
+
+def local_object(base: str, name: str) -> dict[str, Any] | list[Any] | None:
+    """Read a JSON file of a model that is on this machine; None where there is no such file."""
+    folder = Path(base).expanduser()
+    if not folder.is_dir():
+        folder = bundled_folder(base) or folder
+    path: Any = folder / name
+    if not folder.exists():
+        try:
+            path = try_to_load_from_cache(base, name)
+        except HFValidationError:
+            return None
+    try:
+        found: dict[str, Any] | list[Any] = json.loads(Path(path).read_text(encoding="utf-8"))
+    except (OSError, ValueError, TypeError):
+        return None
+    return found
 
 
 @contextmanager

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import functools
+import logging
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from sentemb.encoding.encoder import TextEncoder, Vectors
+from sentemb.encoding.encoder import Role, TextEncoder, Vectors
+from sentemb.encoding.roles import for_role, select_prompt
+from sentemb.encoding.tokens import Tokens, tokens_of
 from sentemb.errors import InputError
 from sentemb.search.adapter import Adapter
 from sentemb.search.manifest import EncoderFacts, Manifest
@@ -16,6 +19,8 @@ from sentemb.search.shards import encode_checked
 from sentemb.search.source import EncoderSource
 from sentemb.search.vectors import comparable
 from sentemb.search.view import Encode, View
+
+logger = logging.getLogger(__name__)
 
 
 def resolve(encoder: Any) -> TextEncoder:
@@ -35,7 +40,8 @@ def facts_of(encoder: TextEncoder, given: Any, source: EncoderSource | None) -> 
     if source is None and isinstance(given, (str, Path)):
         source = EncoderSource(str(given))
     place = source.located() if source else None
-    return EncoderFacts(encoder.name, encoder.fingerprint, place, encoder.describe())
+    documents = for_role(encoder, "document")
+    return EncoderFacts(encoder.name, documents.fingerprint, place, documents.describe(), "document")
 
 
 class AdaptedEncoder:
@@ -52,9 +58,13 @@ class AdaptedEncoder:
         self.fingerprint = encoder.fingerprint
         self.dimension = manifest.dimension
 
+    def for_role(self, role: Role) -> TextEncoder:
+        """Return the old encoder for documents, and this one for queries."""
+        return self.documents if role == "document" else self
+
     def encode(self, texts: Sequence[str], *, progress: bool = False) -> Vectors:
         """Encode queries."""
-        return self.mapped(self._encoder.encode(texts, progress=progress))
+        return self.mapped(for_role(self._encoder, "query").encode(texts, progress=progress))
 
     def mapped(self, vectors: Vectors) -> Vectors:
         """Map vectors of the new encoder."""
@@ -69,7 +79,7 @@ class AdaptedEncoder:
     def documents(self) -> TextEncoder:
         """The old encoder; loaded when documents are added, whose vectors must not be mapped ones."""
         try:
-            return encoder_of(None, self._old, self._path)
+            return for_role(encoder_of(None, self._old, self._path), "document")
         except InputError as error:
             raise InputError(
                 f"{self._path} has vectors of {self._old.name}, which cannot be loaded: {error}",
@@ -81,19 +91,40 @@ class AdaptedEncoder:
         return self._encoder.describe()
 
 
-def for_documents(encoder: TextEncoder) -> TextEncoder:
-    """The encoder of documents that are added."""
-    return encoder.documents if isinstance(encoder, AdaptedEncoder) else encoder
+class RolelessEncoder:
+    """Encodes queries and documents alike, for an index that was built before roles were used.
+
+    Args:
+        encoder: The encoder.
+    """
+
+    def __init__(self, encoder: TextEncoder) -> None:
+        self._encoder = encoder
+        self.name, self.dimension = encoder.name, encoder.dimension
+        self.fingerprint = encoder.fingerprint
+
+    @property
+    def tokens(self) -> Tokens | None:
+        """The encoder's tokens."""
+        return tokens_of(self._encoder)
+
+    def encode(self, texts: Sequence[str], *, progress: bool = False) -> Vectors:
+        """Encode texts; see `TextEncoder.encode`."""
+        return self._encoder.encode(texts, progress=progress)
+
+    def describe(self) -> dict[str, Any]:
+        """Say how vectors are made; see `TextEncoder.describe`."""
+        return self._encoder.describe()
 
 
 def of_documents(encoder: TextEncoder) -> Encode:
-    """Encodes texts as those of documents are, with the encoder of queries given."""
-    return lambda texts: encode_checked(for_documents(encoder), texts)
+    """Encodes texts as those of documents are, with the encoder of the index given."""
+    return lambda texts: encode_checked(for_role(encoder, "document"), texts)
 
 
 def documents_encoder(view: View, path: Path) -> TextEncoder:
     """The encoder that made the vectors of an index, from where it was."""
-    return encoder_of(None, view.manifest.documents_encoder, path)
+    return for_role(encoder_of(None, view.manifest.documents_encoder, path), "document")
 
 
 def matching(encoder: Any | None, view: View, path: Path) -> TextEncoder:
@@ -103,6 +134,51 @@ def matching(encoder: Any | None, view: View, path: Path) -> TextEncoder:
 
 
 def encoder_of(encoder: Any | None, wanted: EncoderFacts, path: Path | str) -> TextEncoder:
+    """Load the encoder of an index, in the way in which the index was built: with roles or without."""
+    loaded = loaded_encoder(encoder, wanted, path)
+    if is_of_role(loaded, wanted):
+        return loaded
+    logger.warning(
+        "%s was built without the document prompt or route of %s, so its queries are encoded without theirs; "
+        "build it again",
+        path,
+        loaded.name,
+    )
+    return RolelessEncoder(loaded)
+
+
+def is_of_role(encoder: TextEncoder, facts: EncoderFacts) -> bool:
+    """Whether an index holds the vectors that an encoder gives documents."""
+    return for_role(encoder, "document").fingerprint == facts.fingerprint
+
+
+def has_built(encoder: TextEncoder, facts: EncoderFacts) -> bool:
+    """Whether an index was built with an encoder, with roles or without."""
+    return is_of_role(encoder, facts) or encoder.fingerprint == facts.fingerprint
+
+
+def lacks_role(facts: EncoderFacts) -> bool:
+    """Whether an index was built without roles by a model that encodes documents in another way by now.
+
+    The model is not loaded. Of one that is not here nothing is known.
+    """
+    if facts.role is not None or facts.source is None or facts.fingerprint.endswith("-document"):
+        return False
+    from sentemb.modules.source import local_object
+
+    options = local_object(facts.source.model, "config_sentence_transformers.json")
+    modules = local_object(facts.source.model, "modules.json")
+    if isinstance(modules, list) and any("Router" in str(one) or "Asym" in str(one) for one in modules):
+        return True
+    if not isinstance(options, dict) or not isinstance(options.get("prompts"), dict):
+        return False
+    default = options.get("default_prompt_name")
+    # Upstream gives a model both of these, empty unless it has them.
+    prompts = {"query": "", "document": "", **options["prompts"]}
+    return select_prompt(prompts, default, "document") != select_prompt(prompts, default, None)
+
+
+def loaded_encoder(encoder: Any | None, wanted: EncoderFacts, path: Path | str) -> TextEncoder:
     """The encoder that an index was built with, from where it was or is now; another one is refused."""
     if wanted.source is not None and (encoder is None or isinstance(encoder, (str, Path))):
         # The model may have moved; pooling and the other options of the build still apply.
@@ -116,11 +192,10 @@ def encoder_of(encoder: Any | None, wanted: EncoderFacts, path: Path | str) -> T
         loaded = resolve(encoder)
     else:
         raise InputError(f"{path} does not say where its encoder {wanted.name} is", "pass the encoder")
-    fingerprint = loaded.fingerprint
-    if fingerprint != wanted.fingerprint:
+    if not has_built(loaded, wanted):
         raise InputError(
             f"{path} was built with {wanted.name} ({wanted.fingerprint[:12]}), "
-            f"the encoder given is {loaded.name} ({fingerprint[:12]})",
+            f"the encoder given is {loaded.name} ({loaded.fingerprint[:12]})",
             "search with the encoder of the build, or change to the other with `sentemb index upgrade`",
         )
     return loaded

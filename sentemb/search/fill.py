@@ -18,6 +18,7 @@ import pyarrow as pa
 from sentemb import __version__
 from sentemb._files import held
 from sentemb.data.language import language_of
+from sentemb.encoding.roles import for_role
 from sentemb.encoding.shards import ShardFolder
 from sentemb.encoding.workers import Workers
 from sentemb.errors import InputError
@@ -31,6 +32,7 @@ from sentemb.search.lancedb_view import open_lance_view
 from sentemb.search.manifest import Manifest, Recall
 from sentemb.search.plan import Metric
 from sentemb.search.prepared import Prepared
+from sentemb.search.rescoring import metric_of
 from sentemb.search.rows import given_twice
 from sentemb.search.shards import Progress
 from sentemb.search.stored import StoredVectors, checked_encoder, documents_of, stored_documents
@@ -46,7 +48,7 @@ def fill_lancedb(
     address: str,
     encoder: str | Path | None = None,
     *,
-    metric: Metric = "cosine",
+    metric: Metric | None = None,
     language: str = AUTO,
     workers: int = 1,
     progress: Progress | None = None,
@@ -61,7 +63,7 @@ def fill_lancedb(
         shards: The folder.
         address: `lancedb:` and a folder or URI.
         encoder: Where its model is now; by default where it was.
-        metric: How vectors are compared.
+        metric: How vectors are compared; by default the similarity that the model was trained for.
         language: Code of the documents' language.
         workers: Processes that write; one writes in this process.
         progress: Called with `(stage, done, total)`.
@@ -75,8 +77,9 @@ def fill_lancedb(
     """
     report = progress or (lambda stage, done, total: None)
     source, loaded = checked_encoder(shards, encoder, metric=metric, language=language)
+    metric = metric or metric_of(loaded)
     spoken = _checked(shards, language, report)
-    stored = StoredVectors(shards, loaded)
+    stored = StoredVectors(shards, for_role(loaded, "document"))
     facts = Manifest(
         created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         encoder=facts_of(stored, source.model, source),

@@ -11,6 +11,7 @@ from sentemb._fusion import FUSED
 from sentemb._fusion_weights import Judged, fit_weight, lean
 from sentemb.data.pseudo_queries import FEWEST, MOST_DOCUMENTS, QUERIES, cut_queries, rank_both
 from sentemb.encoding.encoder import TextEncoder
+from sentemb.encoding.roles import for_role
 from sentemb.errors import InputError
 from sentemb.search.documents import check_id
 from sentemb.search.encoders import of_documents
@@ -44,7 +45,7 @@ def weight_by_judged(
         raise InputError("no query has a relevant document", "give some, or fit without queries")
     texts, judged = [texts[place] for place in kept], [judged[place] for place in kept]
     wanted = Wanted(FUSED, "hybrid", None, None)
-    encoded = encoder.encode(texts)
+    encoded = for_role(encoder, "query").encode(texts)
     ranks = (by_vectors(current(), encoded, wanted, encoder), by_keywords(current(), texts, wanted))
     while True:  # until the documents have not changed meanwhile
         view = current()
@@ -101,9 +102,8 @@ def weight_by_cutting(current: Callable[[], View], encoder: TextEncoder) -> Hybr
     if count < FEWEST:
         return None
     metric = view.manifest.metric
-    asked, changed = (
-        comparable(encoder.encode(some), metric) for some in (cut.queries, cut.documents[:count])
-    )
+    asked = comparable(for_role(encoder, "query").encode(cut.queries), metric)
+    changed = comparable(of_documents(encoder)(cut.documents[:count]), metric)
     documents = np.concatenate([changed, vectors[cut.rows[count:]]])
     judged = rank_both(cut, asked, documents, view.language)
     return HybridWeight.of(lean(judged), judged=False)

@@ -13,6 +13,7 @@ from typing import Any, Literal, overload
 
 from sentemb._fusion import EVEN
 from sentemb.encoding.encoder import TextEncoder
+from sentemb.encoding.roles import for_role
 from sentemb.errors import InputError
 from sentemb.search.address import in_lancedb
 from sentemb.search.build import build_at
@@ -26,7 +27,7 @@ from sentemb.search.manifest import EncoderFacts
 from sentemb.search.open_index import OpenIndex
 from sentemb.search.plan import Kind, Metric
 from sentemb.search.prepared import OVERLAP, Prepared, Truncate
-from sentemb.search.rescoring import Rescore, again, check_choices
+from sentemb.search.rescoring import Rescore, again, check_choices, metric_of
 from sentemb.search.searching import Mode, Wanted, by_both, by_keywords, by_vectors, check_queries, find
 from sentemb.search.segments import Segments
 from sentemb.search.shards import Progress
@@ -66,7 +67,7 @@ class SearchIndex(OpenIndex):
         *,
         source: EncoderSource | None = None,
         kind: Kind | Literal["auto"] = "auto",
-        metric: Metric = "cosine",
+        metric: Metric | None = None,
         memory_budget: int | None = None,
         language: str = AUTO,
         truncate: Truncate = "split",
@@ -87,7 +88,7 @@ class SearchIndex(OpenIndex):
             source: Where the encoder can be loaded from again; known by itself when `encoder` is a path or
                 hub id.
             kind: `flat`, `hnsw` or `ivfpq`; `auto` chooses by size and budget, see `plan_index`.
-            metric: `cosine`, or `dot` for encoders trained with inner products.
+            metric: `cosine` or `dot`; by default the similarity that the model was trained for.
             memory_budget: Bytes the index may take in memory; see `plan_index` for the default.
             language: Code of the documents' language, such as `en`, by whose rules texts are cut to the words
                 of keyword search: English words lose their endings, Vietnamese ones keep their accents, and
@@ -115,29 +116,30 @@ class SearchIndex(OpenIndex):
         check_choices(metric, rescore)
         check_language(language)
         loaded = resolve(encoder)
-        truncation = Truncation(loaded, truncate, overlap)
+        of_documents = for_role(loaded, "document")
+        truncation = Truncation(of_documents, truncate, overlap)
         return cls.of_prepared(
             truncation.prepared(as_documents(documents)),
-            loaded,
+            of_documents,
             loaded,
             facts_of(loaded, encoder, source),
             work_dir,
             progress,
             {"truncate": truncate, "overlap": overlap},
             kind=kind,
-            metric=metric,
+            metric=metric or metric_of(loaded),
             memory_budget=memory_budget,
             allow_empty=allow_empty,
             language=language,
-            again=again(loaded, rescore),
+            again=again(of_documents, rescore),
         )
 
     @classmethod
     def of_prepared(
         cls,
         prepared: Iterator[Prepared],
+        of_documents: TextEncoder,
         encoder: TextEncoder,
-        of_queries: TextEncoder,
         facts: EncoderFacts,
         work_dir: str | Path | None,
         progress: Progress | None,
@@ -147,9 +149,9 @@ class SearchIndex(OpenIndex):
         """Index documents that are cut to passages already; see `build`, and `build_in` for the options."""
         ready = progress or (lambda stage, done, total: None)
         folder, manifest, vectors, store = build_at(
-            work_dir, prepared, encoder, facts, progress=ready, **options
+            work_dir, prepared, of_documents, facts, progress=ready, **options
         )
-        index = cls(View(replace(manifest, **noted), Segments.of(vectors), store), of_queries)
+        index = cls(View(replace(manifest, **noted), Segments.of(vectors), store), encoder)
         if work_dir is None:
             for shard in folder.glob(SHARDS):
                 shard.unlink()
@@ -201,8 +203,8 @@ class SearchIndex(OpenIndex):
                 random pairs, as in "99.2%"; by default nothing is left out.
             where: Find only documents whose metadata meet all of these conditions, such as
                 `{"year": {">=": 2020}, "lang": "en"}`; see `Where`. There are `k` hits if so many do.
-            vectors: The vectors of the queries, float (n, dim), from the encoder of the index; by default
-                they are encoded. With vectors, queries may be blank.
+            vectors: The vectors of the queries, float (n, dim), from the encoder of the index for queries; by
+                default they are encoded. With vectors, queries may be blank.
 
         Returns:
             The hits, best first, documents with the same text in the order they were given; for several
@@ -222,7 +224,10 @@ class SearchIndex(OpenIndex):
         if mode == "keyword":
             rank = by_keywords(self._current(), texts, wanted)
         else:
-            encoded = self._encoder.encode(texts) if vectors is None else self._ready(vectors, len(texts))
+            if vectors is None:
+                encoded = for_role(self._encoder, "query").encode(texts)
+            else:
+                encoded = self._ready(vectors, len(texts))
             if mode == "dense":
                 rank = by_vectors(self._view, encoded, wanted, self._encoder)
             else:

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sentemb.encoding.encoder import TextEncoder, Vectors
+from sentemb.encoding.roles import for_role
 from sentemb.errors import InputError
 from sentemb.search.documents import Document, as_documents
 from sentemb.search.encoders import encoder_of
@@ -137,7 +138,8 @@ class LanceIndex(SearchIndex):
     ) -> Changed:
         facts = self.table.facts
         ready = None if vectors is None else ReadyVectors(vectors, facts.dimension)
-        truncation = Truncation(self._encoder, truncate or facts.truncate, facts.overlap)
+        of_documents = for_role(self._encoder, "document")
+        truncation = Truncation(of_documents, truncate or facts.truncate, facts.overlap)
         counter = _Counter(*self._next())
         given = counter.checked(as_documents(documents, first=counter.next_id))
         prepared = truncation.prepared(given) if ready is None else map(Prepared, given)
@@ -155,7 +157,7 @@ class LanceIndex(SearchIndex):
                 if pairs:
                     kept = [one for _, one in pairs]
                     rows = (
-                        _encoded(self._encoder, kept) if ready is None else ready.at([at for at, _ in pairs])
+                        _encoded(of_documents, kept) if ready is None else ready.at([at for at, _ in pairs])
                     )
                     yield batch_of(facts, kept, counter.number, comparable(rows, facts.metric))
                     counter.count(kept)

@@ -18,6 +18,7 @@ from typing import Any, Literal
 from pydantic import TypeAdapter, ValidationError
 
 from sentemb._files import write_text
+from sentemb.encoding.encoder import Role as TextRole
 from sentemb.errors import InputError
 from sentemb.search.calibration import Calibration
 from sentemb.search.hybrid_weight import HybridWeight
@@ -62,12 +63,22 @@ class StoredFile:
 
 @dataclass(frozen=True, slots=True)
 class EncoderFacts:
-    """The encoder of an index."""
+    """The encoder of an index.
+
+    Args:
+        name: What it is called.
+        fingerprint: That of the encoder of documents.
+        source: Where it can be loaded from.
+        details: How vectors are made, with the prompts of queries and documents.
+        role: What the vectors of the index are made for; None in indexes of earlier versions, which do not
+            use prompts and routes of a role.
+    """
 
     name: str
     fingerprint: str
     source: EncoderSource | None
     details: dict[str, Any]
+    role: TextRole | None = None
 
     def moved(self, change: Callable[[EncoderSource], EncoderSource]) -> EncoderFacts:
         """The same with another place, where it has one."""

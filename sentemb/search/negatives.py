@@ -14,6 +14,7 @@ from sentemb.data.paraphrases import NAMES, paraphrase_components
 from sentemb.data.stored_texts import first_places, kept
 from sentemb.encoding.encoder import TextEncoder, Vectors, normalised
 from sentemb.encoding.nearest import NOTHING, merged, rows_of_block
+from sentemb.encoding.roles import for_role
 from sentemb.errors import InputError
 from sentemb.limits import refuse_above
 from sentemb.search.pool import Pool, Rows, TextPool
@@ -64,7 +65,8 @@ def mine_negatives(
 
     Args:
         pairs: Anchors and positives; texts of the same anchor are all its positives.
-        encoder: Ranks the candidates; of `load_encoder`.
+        encoder: Ranks the candidates; of `load_encoder`. Anchors are encoded as queries, all other texts as
+            documents.
         corpus: Further candidates beside all positives: texts, or what `sentemb.search.pool.pool_at` opens.
         count: Negatives for each pair, each in a triple of its own; 1 as in SimCSE's triples.
         margin: Share of the positive's cosine by which a negative's is lower at least.
@@ -132,8 +134,8 @@ class _Search:
         depth: int,
     ) -> None:
         self._depth = depth
-        self._anchors = normalised(encoder.encode(list(positives_of)))
-        vectors = normalised(encoder.encode(positives))
+        self._anchors = normalised(for_role(encoder, "query").encode(list(positives_of)))
+        vectors = normalised(for_role(encoder, "document").encode(positives))
         rows = {positive: row for row, positive in enumerate(positives)}
         self._own = [np.array([rows[one] for one in own]) for own in positives_of.values()]
         cosines = [

@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 from sentemb.encoding.encoder import TextEncoder, Vectors
+from sentemb.encoding.roles import for_role
 from sentemb.errors import InputError
 from sentemb.search.compaction import compact
 from sentemb.search.documents import Document, check_id
-from sentemb.search.encoders import AdaptedEncoder, for_documents, of_documents
+from sentemb.search.encoders import AdaptedEncoder, of_documents
 from sentemb.search.fields import Field, fields_of
 from sentemb.search.folder import changing, save_folder
 from sentemb.search.hybrid_weight import HybridWeight
@@ -149,7 +150,7 @@ class OpenIndex:
     ) -> Changed:
         facts = self._view.manifest
         ready = None if vectors is None else ReadyVectors(vectors, facts.dimension)
-        encoder = self._encoder if ready else for_documents(self._encoder)
+        encoder = self._encoder if ready else for_role(self._encoder, "document")
         truncation = Truncation(encoder, truncate or facts.truncate, facts.overlap)
 
         def prepare(given: Iterator[Document]) -> Iterator[Prepared]:
@@ -283,7 +284,7 @@ class OpenIndex:
         """
         compact(
             self._folder(),
-            lambda: for_documents(self._encoder),
+            lambda: for_role(self._encoder, "document"),
             kind=kind,
             memory_budget=memory_budget,
             progress=progress,

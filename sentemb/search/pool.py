@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 
 from sentemb._uris import local_path
 from sentemb.encoding.encoder import TextEncoder, Vectors
+from sentemb.encoding.roles import for_role
 from sentemb.encoding.shards import ShardFolder, is_shard_folder
 from sentemb.errors import InputError
 from sentemb.search.documents import Document
-from sentemb.search.encoders import encoder_of
+from sentemb.search.encoders import is_of_role, loaded_encoder
 from sentemb.search.manifest import NAME
 from sentemb.search.stored import stored_documents
 from sentemb.search.view import View, open_view
@@ -36,7 +37,7 @@ class Pool(Protocol):
         ...
 
     def blocks(self, encoder: TextEncoder, wanted: NDArray[np.bool_]) -> Blocks:
-        """The numbers of the texts that are wanted, and their vectors, some at a time."""
+        """The numbers of the texts that are wanted, and their vectors as documents, some at a time."""
         ...
 
 
@@ -102,7 +103,7 @@ class TextPool:
             rows = np.flatnonzero(wanted[start : start + _AT_ONCE])
             some = self._texts[start : start + _AT_ONCE]
             if len(rows):
-                yield start + rows, encoder.encode([some[row] for row in rows.tolist()])
+                yield start + rows, for_role(encoder, "document").encode([some[row] for row in rows.tolist()])
 
 
 class _Shards:
@@ -130,8 +131,12 @@ class _Index:
         return (text for one in self._view.store.prepared() for text in one.texts)
 
     def blocks(self, encoder: TextEncoder, wanted: NDArray[np.bool_]) -> Blocks:
-        adapter = self._view.manifest.adapter
-        encoder_of(encoder, self._view.manifest.encoder if adapter is None else adapter.documents, self._path)
+        facts = self._view.manifest.documents_encoder
+        if not is_of_role(loaded_encoder(encoder, facts, self._path), facts):
+            raise InputError(
+                f"{self._path} was built without the document prompt or route of {encoder.name}",
+                "build the index again",
+            )
         return _chosen(self._vectors(), wanted)
 
     def _vectors(self) -> Iterator[Vectors]:

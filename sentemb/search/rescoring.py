@@ -33,9 +33,24 @@ VectorsOf = Callable[[Numbers], Vectors | None]
 """The exact vectors (n, dim) of rising numbers, as they are compared; None where there are none any more."""
 
 
+def metric_of(encoder: TextEncoder) -> Metric:
+    """Return the metric that an encoder was trained for.
+
+    Raises:
+        InputError: An index does not have it.
+    """
+    own = getattr(encoder, "similarity", "cosine")
+    if own not in get_args(Metric):
+        raise InputError(
+            f"{encoder.name} was trained for the {own} distance, which an index does not have",
+            "build the index with --metric cosine, or --metric dot",
+        )
+    return "dot" if own == "dot" else "cosine"
+
+
 def check_choices(metric: Any, rescore: Any) -> None:
     """Refuse how vectors are compared, or ranked again, where there is no such way."""
-    if metric not in get_args(Metric):
+    if metric not in (None, *get_args(Metric)):
         raise InputError(f"unknown metric {metric!r}", "choose cosine or dot")
     if rescore not in get_args(Rescore):
         raise InputError(f"unknown rescore {rescore!r}", "choose auto, texts or never")

@@ -10,6 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from sentemb.encoding.encoder import TextEncoder, Vectors
+from sentemb.encoding.roles import for_role
 from sentemb.encoding.shards import Batch, ShardFolder
 from sentemb.errors import InputError
 from sentemb.search.documents import Document, as_documents
@@ -18,7 +19,7 @@ from sentemb.search.index import SearchIndex
 from sentemb.search.keywords import AUTO, check_language
 from sentemb.search.plan import Kind, Metric
 from sentemb.search.prepared import Prepared
-from sentemb.search.rescoring import Rescore, again, check_choices
+from sentemb.search.rescoring import Rescore, again, check_choices, metric_of
 from sentemb.search.shards import Progress
 from sentemb.search.source import EncoderSource
 
@@ -28,7 +29,7 @@ def index_shards(
     encoder: str | Path | None = None,
     *,
     kind: Kind | Literal["auto"] = "auto",
-    metric: Metric = "cosine",
+    metric: Metric | None = None,
     memory_budget: int | None = None,
     language: str = AUTO,
     rescore: Rescore = "auto",
@@ -41,7 +42,7 @@ def index_shards(
         shards: The folder.
         encoder: Where its model is now; by default where it was.
         kind: As for `SearchIndex.build`, like the rest.
-        metric: How vectors are compared.
+        metric: As for `SearchIndex.build`.
         memory_budget: Bytes the index may take in memory.
         language: Code of the documents' language.
         rescore: As for `SearchIndex.build`.
@@ -56,7 +57,8 @@ def index_shards(
     """
     check_choices(metric, rescore)
     source, loaded = checked_encoder(shards, encoder, metric=metric, language=language)
-    stored = StoredVectors(shards, loaded)
+    of_documents = for_role(loaded, "document")
+    stored = StoredVectors(shards, of_documents)
     return SearchIndex.of_prepared(
         map(Prepared, as_documents(stored_documents(shards))),
         stored,
@@ -66,15 +68,15 @@ def index_shards(
         progress,
         {"truncate": "warn"},
         kind=kind,
-        metric=metric,
+        metric=metric or metric_of(loaded),
         memory_budget=memory_budget,
         language=language,
-        again=again(loaded, rescore),
+        again=again(of_documents, rescore),
     )
 
 
 def checked_encoder(
-    shards: ShardFolder, encoder: str | Path | None, *, metric: str, language: str
+    shards: ShardFolder, encoder: str | Path | None, *, metric: Metric | None, language: str
 ) -> tuple[EncoderSource, TextEncoder]:
     """Check the options of an index and every byte of a folder, and load the encoder that made it."""
     check_choices(metric, "never")
@@ -91,7 +93,7 @@ class StoredVectors:
 
     Args:
         shards: The folder.
-        encoder: The encoder that made it.
+        encoder: The encoder of documents that made it.
     """
 
     def __init__(self, shards: ShardFolder, encoder: TextEncoder) -> None:

@@ -9,14 +9,15 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from sentemb.encoding.encoder import TextEncoder, Vectors
+from sentemb.encoding.roles import for_role
 from sentemb.errors import InputError
 from sentemb.search.adapter import FEWEST_TEXTS, learn
 from sentemb.search.compaction import rebuilt
 from sentemb.search.folder import changing, place
 from sentemb.search.manifest import AdapterFacts, EncoderFacts, Manifest
-from sentemb.search.plan import Kind
+from sentemb.search.plan import Kind, Metric
 from sentemb.search.prepared import Truncate
-from sentemb.search.rescoring import again
+from sentemb.search.rescoring import again, metric_of
 from sentemb.search.shards import SHARD_TEXTS, Progress, encode_checked
 from sentemb.search.truncation import Truncation
 from sentemb.search.vectors import Numbers, comparable
@@ -69,14 +70,16 @@ def upgrade(
                 return Upgraded(manifest, "unchanged")
             return Upgraded(_adapted(path, manifest, made, encoder, facts, sample, progress), "adapted")
         view = open_view(path, verify=False)
-        truncation = Truncation(encoder, truncate or view.manifest.truncate, view.manifest.overlap)
+        view = replace(view, manifest=replace(view.manifest, metric=_metric(view.manifest, encoder)))
+        of_documents = for_role(encoder, "document")
+        truncation = Truncation(of_documents, truncate or view.manifest.truncate, view.manifest.overlap)
         building = rebuilt(
             view,
             work,
             truncation.prepared(before.document for before in view.store.prepared()),
-            encoder,
+            of_documents,
             facts,
-            again=again(encoder, "auto"),
+            again=again(of_documents, "auto"),
             kind=kind,
             memory_budget=memory_budget,
             progress=progress,
@@ -84,6 +87,12 @@ def upgrade(
         with building as (built, writers):
             kept = replace(built, truncate=truncate or built.truncate)
             return Upgraded(place(path, kept, writers), "encoded")
+
+
+def _metric(manifest: Manifest, encoder: TextEncoder) -> Metric:
+    """The metric that another encoder was trained for, unless the index was built with a metric of choice."""
+    before = manifest.documents_encoder.details.get("similarity", "cosine")
+    return metric_of(encoder) if manifest.metric == before else manifest.metric
 
 
 def _restored(path: Path, manifest: Manifest, facts: EncoderFacts) -> Manifest:
@@ -115,7 +124,7 @@ def _adapted(
             "encode the documents again: leave --adapter out",
         )
     drawn = np.sort(np.random.default_rng(4).choice(alive, min(sample, len(alive)), replace=False))
-    new = comparable(_encoded(view, drawn, encoder, progress), manifest.metric)
+    new = comparable(_encoded(view, drawn, for_role(encoder, "document"), progress), manifest.metric)
     learned = learn(new, view.segments.rows(drawn))
     note = AdapterFacts(
         documents=made,

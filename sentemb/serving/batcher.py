@@ -106,8 +106,7 @@ class ServedEncoder:
 
         Args:
             texts: The texts.
-            role: Of the texts, for the prompt of models that have one. The vectors of an index are those
-                without a role.
+            role: Of the texts, for the prompt and route of models that have one.
             priority: The queue; by default a few short texts are interactive, and all else is bulk.
             truncate: What becomes of texts that are longer than the model reads; by default what the server
                 was started with.
@@ -208,27 +207,33 @@ class ServedEncoder:
 class QueuedEncoder:
     """A served encoder as the library's `TextEncoder`, for threads: what `SearchIndex.load` takes."""
 
-    def __init__(self, served: ServedEncoder) -> None:
+    def __init__(self, served: ServedEncoder, role: Role | None = None) -> None:
         self._served = served
+        self._role = role
+        self._encoder = served.encoder if role is None else for_role(served.encoder, role)
         self.name = served.encoder.name
-        self.fingerprint = served.fingerprint
+        self.fingerprint = served.fingerprint if role is None else self._encoder.fingerprint
         self.dimension = served.dimension
+
+    def for_role(self, role: Role) -> QueuedEncoder:
+        """Return the encoder of queries or documents."""
+        return QueuedEncoder(self._served, role)
 
     @property
     def tokens(self) -> Tokens | None:
         """The encoder's tokens."""
-        return tokens_of(self._served.encoder)
+        return tokens_of(self._encoder)
 
     def encode(self, texts: Sequence[str], *, progress: bool = False) -> Vectors:
         """Encode texts in their turn; see `TextEncoder.encode`. Not in the event loop's own thread."""
         served = self._served
         assert served._loop is not None  # the server has begun
-        work = served.encode(list(texts), priority="bulk", truncate="truncate")
+        work = served.encode(list(texts), role=self._role, priority="bulk", truncate="truncate")
         return asyncio.run_coroutine_threadsafe(work, served._loop).result().vectors
 
     def describe(self) -> dict[str, Any]:
         """Say how vectors are made; see `TextEncoder.describe`."""
-        return self._served.encoder.describe()
+        return self._encoder.describe()
 
 
 def _slices(texts: list[str]) -> Iterator[tuple[int, list[str]]]:

@@ -32,15 +32,30 @@ Tokens = Annotated[list[Annotated[StrictInt, Field(ge=0, lt=2**31), AS_INTEGER]]
 _BY_KIND: dict[str, Any] = {
     "if": {"properties": {"input": {"type": "array", "items": {"type": ["integer", "array"]}}}},
     "then": {
-        "properties": {"token_ids": {"const": "model"}, "role": {"type": "null"}},
+        "properties": {
+            "token_ids": {"const": "model"},
+            **{name: {"type": "null"} for name in ("role", "input_type", "prompt_name")},
+        },
         "required": ["token_ids"],
     },
     "else": {"properties": {"token_ids": {"type": "null"}}},
 }
 
 
+InputType = Literal["query", "document", "passage", "search_query", "search_document"]
+PromptName = Literal["query", "document", "passage", "corpus"]
+_ROLES: dict[str, Role] = {
+    "query": "query",
+    "search_query": "query",
+    "document": "document",
+    "search_document": "document",
+    "passage": "document",
+    "corpus": "document",
+}
+
+
 class EmbeddingsRequest(BaseModel):
-    """What OpenAI's clients send, with three fields more."""
+    """What OpenAI's clients send, and fields of other servers' clients."""
 
     model_config = ConfigDict(strict=True, extra="ignore", json_schema_extra=_BY_KIND)
 
@@ -61,6 +76,8 @@ class EmbeddingsRequest(BaseModel):
         default=False, description="Cut the vectors of models, too, that were not trained for it."
     )
     role: Role | None = Field(default=None, description="The same as the suffix of the model's name.")
+    input_type: InputType | None = Field(default=None, description="The role, as clients of Cohere name it.")
+    prompt_name: PromptName | None = Field(default=None, description="The role, as clients of TEI name it.")
     truncate: Truncate | None = Field(
         default=None, description="Refuse long texts, or encode their beginning and count them."
     )
@@ -122,7 +139,7 @@ def embeddings_router() -> APIRouter:
 
     @router.post("/embeddings", response_model=EmbeddingsResponse, summary="Encode texts")
     async def embeddings(request: Request, wanted: EmbeddingsRequest) -> Response:
-        served, role = resolve_model(request, wanted.model, wanted.role)
+        served, role = resolve_model(request, wanted.model, _role_of(wanted))
         if wanted.dimensions is not None and not wanted.force_dimensions:
             await check_dimensions(served, wanted.dimensions)
         elif wanted.dimensions is not None and wanted.dimensions > served.dimension:
@@ -159,6 +176,20 @@ def resolve_model(request: Request, model: str, role: Role | None) -> tuple[Serv
         return encoders[stem], "query" if suffix == "query" else "document"
     found: ServedEncoder = named(encoders, model, "model")
     return found, role
+
+
+def _role_of(wanted: EmbeddingsRequest) -> Role | None:
+    """The role that a request names in any of its fields.
+
+    Raises:
+        Problem: Two fields contradict each other.
+    """
+    fields = {"role": wanted.role, "input_type": wanted.input_type, "prompt_name": wanted.prompt_name}
+    named = {field: value for field, value in fields.items() if value is not None}
+    if len({_ROLES[value] for value in named.values()}) > 1:
+        said = " and ".join(f"{field} says {value}" for field, value in named.items())
+        raise Problem(409, f"{said}; send one of them", field=next(reversed(named)))
+    return next((_ROLES[value] for value in named.values()), None)
 
 
 async def _encode(served: ServedEncoder, wanted: EmbeddingsRequest, role: Role | None) -> Encoded:

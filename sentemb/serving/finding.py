@@ -9,6 +9,7 @@ from anyio import to_thread
 
 from sentemb.data.language import is_function_word
 from sentemb.encoding.encoder import Vectors
+from sentemb.encoding.roles import for_role
 from sentemb.errors import InputError
 from sentemb.search import Document, Hit, SearchIndex
 from sentemb.search.calibration import lowest_score
@@ -39,7 +40,9 @@ async def found(served: ServedIndex, wanted: SearchRequest) -> dict[str, Any]:
     cut = False
     # Without vectors, the library finds out how far to trust them in a hybrid, where that is not known.
     if wanted.mode == "dense" or (wanted.mode == "hybrid" and index.manifest.hybrid is not None):
-        encoded = await served.encoder.encode([wanted.query], priority="interactive", truncate="truncate")
+        encoded = await served.encoder.encode(
+            [wanted.query], role=served.query_role, priority="interactive", truncate="truncate"
+        )
         vectors, cut = encoded.vectors, encoded.cut > 0
 
     def search() -> dict[str, Any]:
@@ -86,10 +89,12 @@ async def similar_to(served: ServedIndex, wanted: SimilarRequest) -> dict[str, A
 
 
 def _vectors_of(served: ServedIndex, document: Document) -> Vectors | None:
-    """The vector that the index has of a document; None where its text must be encoded as a query."""
+    """The vector of a document; None where its text must be encoded as a query."""
     assert document.id is not None  # what an index gives out has one
-    if served.adapted or served.index.manifest.kind == "ivfpq":
+    if served.adapted:
         return None
+    if served.index.manifest.kind == "ivfpq":  # which keeps rounded vectors
+        return for_role(served.index.encoder, "document").encode([document.text])
     return served.index.vectors([document.id])
 
 

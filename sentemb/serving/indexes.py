@@ -11,9 +11,10 @@ from typing import TypeVar
 
 from anyio import to_thread
 
+from sentemb.encoding.encoder import Role
 from sentemb.errors import InputError, unknown
 from sentemb.search import Field, SearchIndex
-from sentemb.search.encoders import AdaptedEncoder
+from sentemb.search.encoders import AdaptedEncoder, RolelessEncoder, has_built
 from sentemb.search.manifest import Manifest
 from sentemb.serving.batcher import ServedEncoder
 from sentemb.serving.problems import Problem
@@ -46,6 +47,13 @@ class ServedIndex:
     def writable(self) -> bool:
         """Whether the folder can be changed."""
         return os.access(self.path, os.W_OK | os.X_OK)
+
+    @property
+    def query_role(self) -> Role | None:
+        """The role that queries of the index are encoded with; None where the index was built without."""
+        encoder = self.index.encoder
+        own = encoder.queries if isinstance(encoder, AdaptedEncoder) else encoder
+        return None if isinstance(own, RolelessEncoder) else "query"
 
     @property
     def adapted(self) -> bool:
@@ -153,7 +161,7 @@ def _encoder_of(path: Path, encoders: Mapping[str, ServedEncoder]) -> ServedEnco
     """The served model whose vectors an index holds."""
     wanted = Manifest.read(path).encoder
     for encoder in encoders.values():
-        if encoder.fingerprint == wanted.fingerprint:
+        if has_built(encoder.queued, wanted):
             return encoder
     raise InputError(
         f"{path} was built with {wanted.name} ({wanted.fingerprint[:12]}), which is not served",

@@ -9,8 +9,8 @@ from sentemb.encoding.resolve import name_of
 from sentemb.encoding.rows import RowEncoder
 from sentemb.errors import InputError
 from sentemb.modules.source import find_source
-from sentemb.search.encoders import AdaptedEncoder, matching
-from sentemb.search.view import open_view
+from sentemb.search.encoders import has_built, loaded_encoder
+from sentemb.search.manifest import Manifest
 from sentemb.serving.batcher import ServedEncoder
 from sentemb.serving.classification import load_classifier
 from sentemb.serving.metrics import Metrics
@@ -56,10 +56,6 @@ class Models:
             name = self._add_scored(self.classifiers, str(path), rows)
             self.labels[name] = rows.classifier.labels, rows.classifier.pairs
 
-    def encoder_of(self, fingerprint: str) -> ServedEncoder:
-        """The encoder with a fingerprint."""
-        return next(one for one in self.encoders.values() if one.fingerprint == fingerprint)
-
     def start(self) -> None:
         """Begin to compute, for the running event loop."""
         self.scheduler.start()
@@ -94,12 +90,9 @@ class Models:
 
     def _add_for(self, folder: Path) -> None:
         """Load the encoder of an index's queries where no model is the same."""
-        view = open_view(folder, verify=False)
-        wanted = view.manifest.encoder.fingerprint
-        if any(one.fingerprint == wanted for one in self.encoders.values()):
-            return
-        encoder = matching(None, view, folder)
-        self._add(encoder.queries if isinstance(encoder, AdaptedEncoder) else encoder)
+        facts = Manifest.read(folder).encoder
+        if not any(has_built(one.queued, facts) for one in self.encoders.values()):
+            self._add(loaded_encoder(None, facts, folder))
 
 
 def _was_trained_for_fewer_dimensions(model: str) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -14,12 +14,14 @@ from sentence_transformers import SentenceTransformerTrainingArguments
 from tokenizers import Tokenizer
 from transformers import TrainerCallback, set_seed
 
+from sentemb._compat import Router
 from sentemb.data.columns import LABEL
-from sentemb.encoding.encoder import TextEncoder, Vectors, normalised
+from sentemb.encoding.encoder import Role, TextEncoder, Vectors, normalised
+from sentemb.encoding.sentence import prompt_of
 from sentemb.encoding.tokens import Tokens
 from sentemb.errors import InputError
 from sentemb.modules import load
-from sentemb.modules.lengths import shortest_input
+from sentemb.modules.lengths import longest_input, shortest_input
 from sentemb.training.callbacks import SpeedCallback
 from sentemb.training.config import EncoderConfig
 from sentemb.training.objective import describe_loss
@@ -55,6 +57,10 @@ class EncoderSession(Session):
     """Optimizer steps between two evaluations, and between two checkpoints."""
     loss: Any
     """Trains the model."""
+    roles: ClassVar[Mapping[str, Role]] = {}
+    """What the texts of a column are in a search; those of any other column have no role."""
+    uses_prompts: ClassVar[bool] = True
+    """Whether the model is judged with its prompts, so that it is trained with them."""
 
     def __init__(
         self, config: EncoderConfig, *, progress: ConsoleProgress | None, rows: Dataset | None = None
@@ -77,7 +83,28 @@ class EncoderSession(Session):
     @property
     def text_columns(self) -> int:
         """Texts in a training row."""
-        return 1 if self.rows is None else sum(name != LABEL for name in self.rows.column_names)
+        return len(self._columns) or 1
+
+    @property
+    def _columns(self) -> list[str]:
+        """The names of the text columns."""
+        return [] if self.rows is None else [name for name in self.rows.column_names if name != LABEL]
+
+    @property
+    def _prompts(self) -> dict[str, str]:
+        """The prompt of each text column."""
+        columns = self._columns if self.uses_prompts else []
+        prompts = {name: prompt_of(self.model, self.roles.get(name)) for name in columns}
+        return {name: prompt for name, prompt in prompts.items() if prompt}
+
+    @property
+    def _routes(self) -> dict[str, str]:
+        """The route of each text column through the model's Router, if it has one."""
+        router = next((module for module in self.model if isinstance(module, Router)), None)
+        if router is None:
+            return {}
+        usual: str = router.default_route or next(iter(router.sub_modules))
+        return {name: self.roles.get(name, usual) for name in self._columns}
 
     def describe(self) -> dict[str, Any]:
         """Say for the record what is trained."""
@@ -101,6 +128,8 @@ class EncoderSession(Session):
                 eval_steps=self.eval_steps,
                 metric=metric,
                 eval_on_start=fresh and self.eval_on_start,
+                prompts=self._prompts,
+                routes=self._routes,
             ),
             train_dataset=self.rows,
             loss=self.loss,
@@ -144,14 +173,17 @@ class EncoderSession(Session):
         if len(rows) > _ROWS_MEASURED:
             chosen = np.random.default_rng(0).choice(len(rows), _ROWS_MEASURED, replace=False)
             drawn = rows.select(np.sort(chosen))
-        tokens = Tokens(tokenizer, self.max_length - tokenizer.num_special_tokens_to_add())
-        columns = (drawn[name] for name in rows.column_names if name != LABEL)
-        texts = [text for column in columns for text in column if isinstance(text, str)]  # no pairs
-        cut = int((tokens.lengths(texts) > tokens.room).sum())
+        room = self.max_length - tokenizer.num_special_tokens_to_add()
+        count = cut = 0
+        for name in self._columns:
+            tokens = Tokens(tokenizer, room, prompt=self._prompts.get(name, ""))
+            texts = [text for text in drawn[name] if isinstance(text, str)]  # no pairs
+            count += len(texts)
+            cut += int((tokens.lengths(texts) > tokens.room).sum())
         if cut:
-            among = f"{len(texts):,} training texts" if drawn is rows else f"{len(texts):,} drawn texts"
+            among = f"{count:,} {'training' if drawn is rows else 'drawn'} texts"
             self.announce(
-                f"{cut:,} of {among} are longer than the {tokens.room} tokens that --max-length "
+                f"{cut:,} of {among} are longer than the {room} tokens that --max-length "
                 f"{self.max_length} reads, and are cut there; a larger one reads more"
             )
 
@@ -165,7 +197,7 @@ class EncoderSession(Session):
             )
 
     def _fitting_length(self) -> int:
-        longest = self.model.max_seq_length
+        longest = longest_input(self.model)
         if longest is not None and self.config.max_length < (shortest := shortest_input(self.model)):
             raise InputError(
                 f"max_length {self.config.max_length} leaves no room for a text",
@@ -176,12 +208,19 @@ class EncoderSession(Session):
                 logger.warning(
                     "max_length %d is more than the model takes; using %d", self.config.max_length, longest
                 )
-            return int(longest)
+            return longest
         return self.config.max_length
 
 
 def _training_arguments(
-    config: EncoderConfig, checkpoints: Path, *, eval_steps: int, metric: str | None, eval_on_start: bool
+    config: EncoderConfig,
+    checkpoints: Path,
+    *,
+    eval_steps: int,
+    metric: str | None,
+    eval_on_start: bool,
+    prompts: dict[str, str],
+    routes: dict[str, str],
 ) -> SentenceTransformerTrainingArguments:
     """A configuration in upstream's words."""
     warm = "constant_with_warmup" if config.warmup else "constant"
@@ -216,6 +255,8 @@ def _training_arguments(
         dataloader_pin_memory=torch.cuda.is_available(),
         report_to="none",
         disable_tqdm=True,
+        prompts=prompts,
+        router_mapping=routes,
         # Upstream says of several processes that it drops the last batch, unless it is told to.
         dataloader_drop_last=True,
     )

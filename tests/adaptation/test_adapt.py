@@ -16,9 +16,12 @@ from sentence_transformers.sentence_transformer.modules import Normalize, Static
 from tokenizers import Tokenizer
 from transformers import TrainerControl, TrainerState
 
+from sentemb._compat import Pooling, Router, Transformer
 from sentemb.adaptation import Adapted, adapt, general
+from sentemb.adaptation.config import AdaptConfig
 from sentemb.adaptation.layers import train_last_layers
 from sentemb.adaptation.limit import MinutesCallback
+from sentemb.adaptation.session import AdaptSession
 from sentemb.adaptation.whitening import RIDGES
 from sentemb.compression import write_static
 from sentemb.compression.static_files import Storage
@@ -279,3 +282,26 @@ def test_what_cannot_be_used_is_refused_and_nothing_is_written(
     with pytest.raises(InputError, match=said):
         adapt(some, str(tiny_bert), tmp_path / "out", **settings)
     assert not (tmp_path / "out").exists()
+
+
+def test_pairs_get_the_prompts_and_routes_that_they_are_judged_with(
+    documents: list[OwnDocument], calm_bert: Path, tmp_path: Path
+) -> None:
+    transformer = Transformer(str(calm_bert))
+    router = Router.for_query_document(
+        [transformer, Pooling(16, "mean")], [Transformer(str(calm_bert)), Pooling(16, "cls")]
+    )
+    prompts = {"query": "the dog ", "passage": "a mat in "}
+    base = SentenceTransformer(modules=[router, Normalize()], device="cpu", prompts=prompts)
+    base.save_pretrained(str(tmp_path / "routed"))
+    values = {**SHORT, "documents": "docs", "base": str(tmp_path / "routed"), "output": str(tmp_path / "out")}
+    run = AdaptSession(AdaptConfig(**values), documents, progress=None)
+    trainer = run.make_trainer([], fresh=True, in_memory=True)
+    batch = trainer.data_collator([run.rows[0]])
+    for column, prompt in (("query", "the dog "), ("document", "a mat in ")):
+        ids = transformer.tokenizer(prompt + run.rows[0][column], truncation=True, max_length=32)["input_ids"]
+        assert batch[f"{column}_input_ids"].tolist() == [ids]
+        assert batch[f"{column}_task"] == column
+    adapted = adapt(documents, str(tmp_path / "routed"), tmp_path / "mine", **{**SHORT, "max_steps": 2})
+    written = SentenceTransformer(str(adapted.output)).prompts
+    assert written["document" if adapted.helped else "passage"] == "a mat in "

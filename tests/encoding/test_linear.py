@@ -268,7 +268,7 @@ def test_no_shape_and_no_number_of_rows_changes_a_row(kernel: LinearKernel) -> N
         lambda one: st.tuples(st.just(one), st.integers(64, min(4096, 2**20 // one))).flatmap(st.permutations)
     )
 
-    @settings(max_examples=8, deadline=None)
+    @settings(max_examples=8)
     @given(shapes, st.booleans(), st.lists(st.integers(1, 3000), min_size=6, max_size=8))
     def drawn(shape: list[int], bias: bool, counts: list[int]) -> None:
         inputs, outputs = shape

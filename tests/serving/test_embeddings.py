@@ -46,6 +46,16 @@ def client(folder: Path) -> Iterator[TestClient]:
         yield found
 
 
+@pytest.fixture(scope="module")
+def prompted(tmp_path_factory: pytest.TempPathFactory, tiny_bert: Path) -> Iterator[TestClient]:
+    path = tmp_path_factory.mktemp("prompted") / "tiny"
+    model = sentemb.load(tiny_bert, pooling="mean", device="cpu")
+    model.prompts |= {"query": "the dog ", "passage": "a mat "}
+    model.save(str(path))
+    with client_of(models=(str(path),)) as found:
+        yield found
+
+
 def served(client: TestClient, texts: Any, model: str = "tiny", **options: Any) -> Vectors:
     answer = client.post(
         "/v1/embeddings", json={"model": model, "input": texts, "encoding_format": "base64", **options}
@@ -66,6 +76,25 @@ def test_a_vector_has_the_bytes_of_the_librarys_alone_and_in_company(
         alone = list(pool.map(lambda text: served(client, text, model)[0], TEXTS))
     np.testing.assert_array_equal(alone, expected)
     np.testing.assert_array_equal(encoder.encode(TEXTS[3:4])[0], expected[3])
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "role"),
+    [
+        ("input_type", "query", "query"),
+        ("input_type", "search_query", "query"),
+        ("input_type", "passage", "document"),
+        ("input_type", "document", "document"),
+        ("input_type", "search_document", "document"),
+        ("prompt_name", "query", "query"),
+        ("prompt_name", "passage", "document"),
+    ],
+)
+def test_other_servers_names_of_a_role(field: str, value: str, role: Any, prompted: TestClient) -> None:
+    vectors = served(prompted, TEXTS[:5], **{field: value})
+    np.testing.assert_array_equal(vectors, served(prompted, TEXTS[:5], role=role))
+    other = {"query": "document", "document": "query"}[role]
+    assert not np.allclose(vectors, served(prompted, TEXTS[:5], role=other))
 
 
 def test_numbers_and_base64_are_the_same_and_tokens_are_counted(client: TestClient) -> None:
@@ -99,6 +128,19 @@ def test_the_models_are_listed(client: TestClient, folder: Path) -> None:
         ({"model": "tiny", "input": [9906, 1917]}, 400, "check_embedding_ctx_length=False"),
         ({"model": "tiny", "input": [1, 10**6], "token_ids": "model"}, 409, "token id 1000000"),
         ({"model": "tiny:query", "input": "a", "role": "document"}, 409, "the role document"),
+        ({"model": "tiny:query", "input": "a", "input_type": "passage"}, 409, "the role document"),
+        (
+            {"model": "tiny", "input": "a", "role": "query", "prompt_name": "document"},
+            409,
+            "role says query and prompt_name says document; send one of them",
+        ),
+        ({"model": "tiny", "input": "a", "input_type": "clustering"}, 422, "input_type"),
+        ({"model": "tiny", "input": "a", "prompt_name": "s2s"}, 422, "prompt_name"),
+        (
+            {"model": "tiny", "input": [1, 2], "token_ids": "model", "input_type": "query"},
+            422,
+            "token ids have no prompt",
+        ),
         ({"model": "none", "input": "a"}, 404, "tiny"),
         ({"model": "tiny", "input": []}, 422, "input"),
         ({"model": "tiny", "input": ["a", 5]}, 422, "input"),

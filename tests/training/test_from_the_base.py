@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 import torch
 from sentence_transformers import SentenceTransformer
-from sentence_transformers.sentence_transformer.modules import Normalize, Pooling
+from sentence_transformers.sentence_transformer.modules import Normalize, Pooling, Router
 
 from sentemb.modules import load
 from sentemb.training import TrainConfig, resolve, train
+from sentemb.training.contrastive import ContrastiveSession
 from sentemb.training.rows import dev_evaluator
 
 Configure = Callable[..., TrainConfig]
@@ -84,3 +85,38 @@ def test_where_nothing_beats_the_base_the_result_is_the_base(
 def test_a_raw_transformer_gets_the_pooling_of_the_recipe(tiny_bert: Path) -> None:
     config = resolve("simcse", overrides={"base": str(tiny_bert), "output": "o"})
     assert config.pooling == "cls"
+
+
+def test_sentences_get_the_prompt_that_they_are_judged_with(
+    tiny_bert: Path, configure: Configure, tmp_path: Path
+) -> None:
+    model = load(tiny_bert, pooling="mean", device="cpu")
+    model.prompts |= {"query": "a mat ", "task": "the dog "}
+    model.default_prompt_name = "task"
+    model.save(str(tmp_path / "prompted"))
+    run = ContrastiveSession(
+        configure("simcse", base=str(tmp_path / "prompted")), progress=None, view_cache=None
+    )
+    assert run.rows is not None
+    row = run.rows[0]
+    (column,) = row
+    batch = run.make_trainer([], fresh=True, in_memory=True).data_collator([row])
+    assert batch[f"{column}_input_ids"].tolist() == [model.tokenizer("the dog " + row[column])["input_ids"]]
+
+
+def test_a_router_is_trained_on_the_route_that_it_is_judged_on(
+    tiny_bert: Path, configure: Configure, tmp_path: Path
+) -> None:
+    query, document = (load(tiny_bert, pooling="mean", device="cpu") for _ in range(2))
+    router = Router.for_query_document([*query], [*document])
+    SentenceTransformer(modules=[router], device="cpu").save(str(tmp_path / "routed"))
+    run = train(configure("simcse", base=str(tmp_path / "routed"), max_steps=2, use_last=True))
+    before, after = load(tmp_path / "routed")[0].sub_modules, load(run.output)[0].sub_modules
+    changed = {
+        route: any(
+            not torch.equal(one, other)
+            for one, other in zip(before[route].parameters(), after[route].parameters(), strict=True)
+        )
+        for route in ("query", "document")
+    }
+    assert changed == {"query": False, "document": True}

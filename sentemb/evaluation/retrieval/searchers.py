@@ -69,8 +69,9 @@ class DenseSearcher:
         self.encoder = encoder
         self.name = encoder.name
         self._stored = stored
+        self._similarity = similarity_of(encoder)
         if stored is not None:
-            stored.check_encoder(for_role(encoder, "document"))
+            stored.check_encoder(encoder)
 
     @property
     def fingerprint(self) -> str:
@@ -96,14 +97,14 @@ class DenseSearcher:
     def describe(self) -> dict[str, Any]:
         """See `Searcher.describe`."""
         stored = {} if self._stored is None else {"stored": self._stored.settings.dtype}
-        return {**self.encoder.describe(), "similarity": similarity_of(self.encoder), **stored}
+        return {**self.encoder.describe(), "similarity": self._similarity, **stored}
 
     def vectors(self, texts: Sequence[str], role: Role, *, progress: bool = False) -> Vectors:
         """The vectors whose inner products rank; shape (texts, dimension)."""
         return self._comparable(for_role(self.encoder, role).encode(texts, progress=progress))
 
     def _comparable(self, vectors: Vectors) -> Vectors:
-        return vectors if similarity_of(self.encoder) == "dot" else normalised(vectors)
+        return vectors if self._similarity == "dot" else normalised(vectors)
 
     def _encoded(
         self, data: RetrievalSet, firsts: Places, progress: bool

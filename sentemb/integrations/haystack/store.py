@@ -15,6 +15,7 @@ from haystack.document_stores.types import DuplicatePolicy
 from haystack.errors import FilterError
 
 from sentemb.encoding.encoder import Vectors
+from sentemb.encoding.roles import for_role
 from sentemb.encoding.tokens import tokens_of
 from sentemb.errors import InputError
 from sentemb.integrations._own import check_plain, ids_of, own_ids
@@ -40,7 +41,7 @@ class SentembDocumentStore:
             store.
         encoder: Anything `sentemb.encoding.load_encoder` takes; by default the one of the folder.
         embedding_dim: Length of the embeddings of a new store without an encoder.
-        metric: `cosine` or `dot`, of a new store.
+        metric: `cosine` or `dot`, of a new store; by default the similarity that the model was trained for.
         language: Code of the language by whose rules a new store finds words; `auto` has no document to tell
             it from, so that words are found as they are written.
 
@@ -55,7 +56,7 @@ class SentembDocumentStore:
         encoder: Any | None = None,
         *,
         embedding_dim: int | None = None,
-        metric: Metric = "cosine",
+        metric: Metric | None = None,
         language: str = "auto",
     ) -> None:
         self._given = {
@@ -218,13 +219,14 @@ class SentembDocumentStore:
         encoded = [place for place, record in enumerate(records) if record.encoded]
         if encoded:
             texts = [records[place].text for place in encoded]
-            tokens = tokens_of(self.index.encoder)
+            encoder = for_role(self.index.encoder, "document")
+            tokens = tokens_of(encoder)
             if tokens is not None and (tokens.lengths(texts) > tokens.room).any():
                 raise InputError(
                     f"a document without an embedding is longer than the {tokens.room} tokens of the encoder",
                     "write such documents in a call without documents that bring embeddings",
                 )
-            vectors[encoded] = encode_checked(self.index.encoder, texts)
+            vectors[encoded] = encode_checked(encoder, texts)
         return vectors
 
 
