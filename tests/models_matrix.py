@@ -9,16 +9,31 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
-
-if TYPE_CHECKING:
-    from sentence_transformers import SentenceTransformer
+from typing import Any, NamedTuple
 
 WORDS = (
     "a the cat dog sat ran on mat in park man woman plays guitar is not sleeping children eat red apple "
     "quickly two birds fly over house"
 ).split()
 WIDTH, LAYERS, HEADS = 16, 2, 2
+
+
+class Other(NamedTuple):
+    """A folder that holds no encoder that sentemb can use.
+
+    Attributes:
+        name: What tests call it.
+        write: Writes it into an empty folder.
+        message: What is said of it.
+        hint: What is to be done.
+        folder: What its folder is called.
+    """
+
+    name: str
+    write: Callable[[Path], None]
+    message: str
+    hint: str
+    folder: str = "model"
 
 
 class Model(NamedTuple):
@@ -52,7 +67,9 @@ def write_tokenizer(folder: Path, kind: str, name: str, *, left: bool = False, p
 
     begin, end, padding, unknown, mask = _SPECIAL[kind]
     # In this order where a class of transformers numbers its special tokens itself.
-    specials = [begin, padding, end, unknown, mask] if kind != "wordpiece" else [padding, unknown, begin, end, mask]
+    specials = (
+        [begin, padding, end, unknown, mask] if kind != "wordpiece" else [padding, unknown, begin, end, mask]
+    )
     if kind == "wordpiece":
         letters = [prefix + letter for letter in "abcdefghijklmnop" for prefix in ("", "##")]
         numbers = {word: row for row, word in enumerate(dict.fromkeys([*specials, *WORDS, *letters]))}
@@ -68,7 +85,9 @@ def write_tokenizer(folder: Path, kind: str, name: str, *, left: bool = False, p
         tokenizer.decoder = decoders.ByteLevel()
     else:
         pieces = [f"▁{word}" for word in WORDS] + ["▁", *"abcdefghijklmnopqrstuvwxyz"]
-        scores = [(word, 0.0) for word in specials] + [(piece, -1.0 - row) for row, piece in enumerate(pieces)]
+        scores = [(word, 0.0) for word in specials] + [
+            (piece, -1.0 - row) for row, piece in enumerate(pieces)
+        ]
         numbers = {word: row for row, (word, _) in enumerate(scores)}
         tokenizer = Tokenizer(models.Unigram(scores, unk_id=3))
         tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
@@ -81,7 +100,13 @@ def write_tokenizer(folder: Path, kind: str, name: str, *, left: bool = False, p
     )
     tokenizer.add_special_tokens(specials)
     tokenizer.save(str(folder / "tokenizer.json"))
-    kinds = ("bos_token", "cls_token"), ("eos_token", "sep_token"), ("pad_token",), ("unk_token",), ("mask_token",)
+    kinds = (
+        ("bos_token", "cls_token"),
+        ("eos_token", "sep_token"),
+        ("pad_token",),
+        ("unk_token",),
+        ("mask_token",),
+    )
     named = {one: word for some, word in zip(kinds, _SPECIAL[kind], strict=True) for one in some}
     if not pads:
         del named["pad_token"]
@@ -118,7 +143,12 @@ _NETWORKS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "deberta-v2": (
         "unigram",
         "DebertaV2Tokenizer",
-        {"relative_attention": True, "position_buckets": 8, "pos_att_type": ["p2c", "c2p"], "share_att_key": True},
+        {
+            "relative_attention": True,
+            "position_buckets": 8,
+            "pos_att_type": ["p2c", "c2p"],
+            "share_att_key": True,
+        },
     ),
     "distilbert": (
         "wordpiece",
@@ -132,15 +162,31 @@ _NETWORKS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "funnel": (
         "wordpiece",
         "FunnelTokenizer",
-        {"block_sizes": [1, 1], "d_model": WIDTH, "n_head": HEADS, "d_head": 8, "d_inner": 2 * WIDTH},
+        {
+            "architectures": ["FunnelModel"],
+            "block_sizes": [1, 1],
+            "block_repeats": [1, 1],
+            "d_model": WIDTH,
+            "n_head": HEADS,
+            "d_head": 8,
+            "d_inner": 2 * WIDTH,
+        },
     ),
-    "gemma": ("unigram", "GemmaTokenizer", _GROUPED),
+    "gemma": ("bpe", _SELF_MADE, _GROUPED),
     "gemma3_text": (
-        "unigram",
-        "GemmaTokenizer",
-        {**_GROUPED, "use_bidirectional_attention": True, "layer_types": ["sliding_attention", "full_attention"]},
+        "bpe",
+        _SELF_MADE,
+        {
+            **_GROUPED,
+            "use_bidirectional_attention": True,
+            "layer_types": ["sliding_attention", "full_attention"],
+        },
     ),
-    "gpt2": ("bpe", "GPT2Tokenizer", {"n_embd": WIDTH, "n_layer": LAYERS, "n_head": HEADS, "n_positions": _POSITIONS}),
+    "gpt2": (
+        "bpe",
+        "GPT2Tokenizer",
+        {"n_embd": WIDTH, "n_layer": LAYERS, "n_head": HEADS, "n_positions": _POSITIONS},
+    ),
     "gpt_neo": (
         "bpe",
         "GPT2Tokenizer",
@@ -172,8 +218,15 @@ def write_network(
 ) -> None:
     """Write a transformer with random weights and its tokenizer, as `save_pretrained` leaves them."""
     import torch
-    from transformers import CONFIG_MAPPING, AutoModel, AutoModelForCausalLM, AutoModelForMaskedLM
-    from transformers import AutoModelForSequenceClassification, MT5EncoderModel, T5EncoderModel
+    from transformers import (
+        CONFIG_MAPPING,
+        AutoModel,
+        AutoModelForCausalLM,
+        AutoModelForMaskedLM,
+        AutoModelForSequenceClassification,
+        MT5EncoderModel,
+        T5EncoderModel,
+    )
 
     vocabulary, name, own = _NETWORKS[kind]
     size = write_tokenizer(folder, vocabulary, name, left=left)
@@ -184,7 +237,8 @@ def write_network(
         "masked": AutoModelForMaskedLM.from_config,
     }
     make = {"t5": T5EncoderModel, "mt5": MT5EncoderModel}.get(kind, made[task])
-    config = CONFIG_MAPPING[kind](**{**_USUAL, "vocab_size": size, **own, **settings})
+    usual = {} if kind == "funnel" else _USUAL
+    config = CONFIG_MAPPING[kind](**{**usual, "vocab_size": size, **own, **settings})
     network = _random(make, config)
     network.to(getattr(torch, dtype)).save_pretrained(folder)
 
@@ -203,9 +257,21 @@ def write_encoder(
     write_network(folder, kind, **settings)
     place = folder / "1_Pooling"
     place.mkdir()
-    modes = {"cls": "cls_token", "mean": "mean_tokens", "max": "max_tokens"}
+    modes = {
+        "cls": "cls_token",
+        "mean": "mean_tokens",
+        "max": "max_tokens",
+        "weightedmean": "weightedmean_tokens",
+    }
     wanted = {modes.get(one, one) for one in ([pooling] if isinstance(pooling, str) else pooling)}
-    names = ("cls_token", "mean_tokens", "max_tokens", "mean_sqrt_len_tokens", "weightedmean_tokens", "lasttoken")
+    names = (
+        "cls_token",
+        "mean_tokens",
+        "max_tokens",
+        "mean_sqrt_len_tokens",
+        "weightedmean_tokens",
+        "lasttoken",
+    )
     _write(
         place / "config.json",
         {
@@ -229,20 +295,27 @@ def write_encoder(
     _write(folder / "config_sentence_transformers.json", {"__version__": {"pytorch": "2.1"}, **options})
 
 
-def _dense(folder: Path, *, activation: str = "torch.nn.modules.linear.Identity", inputs: int = WIDTH) -> None:
+def _dense(
+    folder: Path, *, activation: str = "torch.nn.modules.linear.Identity", inputs: int = WIDTH
+) -> None:
     import torch
     from safetensors.torch import save_file
 
-    settings = {"in_features": inputs, "out_features": WIDTH, "bias": False, "activation_function": activation}
+    settings = {
+        "in_features": inputs,
+        "out_features": WIDTH,
+        "bias": False,
+        "activation_function": activation,
+    }
     _write(folder / "config.json", settings)
     drawn = torch.randn(WIDTH, inputs, generator=torch.Generator().manual_seed(1))
     save_file({"linear.weight": drawn}, folder / "model.safetensors")
 
 
-def _saved(make: Callable[[Path], list[Any]]) -> Callable[[Path], None]:
+def _saved(make: Callable[[Path], list[Any]], **options: Any) -> Callable[[Path], None]:
     """A folder that sentence-transformers saves of modules in memory."""
 
-    def write(folder: Path, **options: Any) -> None:
+    def write(folder: Path) -> None:
         import torch
         from sentence_transformers import SentenceTransformer
 
@@ -250,7 +323,9 @@ def _saved(make: Callable[[Path], list[Any]]) -> Callable[[Path], None]:
         with torch.random.fork_rng():
             torch.manual_seed(0)
             modules = make(folder / "parts")
-        SentenceTransformer(modules=modules, device="cpu").save_pretrained(str(folder), create_model_card=False)
+        SentenceTransformer(modules=modules, device="cpu", **options).save_pretrained(
+            str(folder), create_model_card=False
+        )
 
     return write
 
@@ -273,7 +348,7 @@ def _static(folder: Path) -> Any:
     return StaticEmbedding(tokenizer, embedding_weights=torch.randn(size, WIDTH).numpy())
 
 
-def _words(*behind: str) -> Callable[[Path], list[Any]]:
+def _words(*behind: str, trained: bool = True) -> Callable[[Path], list[Any]]:
     """Vectors of words, perhaps with a network behind them, and their mean."""
 
     def make(folder: Path) -> list[Any]:
@@ -282,7 +357,7 @@ def _words(*behind: str) -> Callable[[Path], list[Any]]:
         from sentence_transformers.sentence_transformer.modules.tokenizer import WhitespaceTokenizer
 
         tokenizer = WhitespaceTokenizer(WORDS, stop_words=["the"])
-        words = st.WordEmbeddings(tokenizer, torch.randn(len(WORDS), WIDTH), update_embeddings=True)
+        words = st.WordEmbeddings(tokenizer, torch.randn(len(WORDS), WIDTH), update_embeddings=trained)
         made = {
             "cnn": lambda: st.CNN(WIDTH, WIDTH, [1, 3]),
             "lstm": lambda: st.LSTM(WIDTH, WIDTH // 2),
@@ -315,7 +390,11 @@ def _behind_bert(*names: str) -> Callable[[Path], list[Any]]:
         first = [name for name in names if name in ("cnn", "lstm")]
         modules = [_transformer(folder / "bert"), *(made[name]() for name in first)]
         dimension = modules[-1].get_embedding_dimension()
-        return [*modules, st.Pooling(dimension, "mean"), *(made[name]() for name in names if name not in first)]
+        return [
+            *modules,
+            st.Pooling(dimension, "mean"),
+            *(made[name]() for name in names if name not in first),
+        ]
 
     return make
 
@@ -391,7 +470,11 @@ MODELS = (
     Model("bert", _encoder("bert", behind=_NORMALIZE), "all-MiniLM, BGE, GTE"),
     Model("bert-e5", _encoder("bert", options=_E5), "E5"),
     Model("bert-default-prompt", _encoder("bert", options=_DEFAULT), ""),
-    Model("bert-instructor", _encoder("bert", options=_DEFAULT, include_prompt=False, behind=_DENSE), "Instructor"),
+    Model(
+        "bert-instructor",
+        _encoder("bert", options=_DEFAULT, include_prompt=False, behind=_DENSE),
+        "Instructor",
+    ),
     Model("bert-cls", _encoder("bert", pooling="cls"), "BGE"),
     Model("bert-max", _encoder("bert", pooling="max"), ""),
     Model("bert-many-poolings", _encoder("bert", pooling=("cls", "mean", "mean_sqrt_len_tokens")), ""),
@@ -402,7 +485,9 @@ MODELS = (
     Model("bert-raw", _raw("bert"), "bert-base"),
     Model("bert-masked", _raw("bert", task="masked"), "bert-base"),
     Model("roberta", _encoder("roberta"), "all-distilroberta"),
-    Model("xlm-roberta", _encoder("xlm-roberta", pooling="cls", behind=_NORMALIZE), "BGE-M3, multilingual E5"),
+    Model(
+        "xlm-roberta", _encoder("xlm-roberta", pooling="cls", behind=_NORMALIZE), "BGE-M3, multilingual E5"
+    ),
     Model("camembert", _encoder("camembert"), ""),
     Model("mpnet", _encoder("mpnet", behind=_NORMALIZE), "all-mpnet-base"),
     Model("distilbert", _encoder("distilbert"), ""),
@@ -428,13 +513,23 @@ MODELS = (
     Model("llama-raw", _raw("llama", task="causal"), "Llama 3"),
     Model("mistral", _encoder("mistral", pooling="lasttoken", left=True, behind=_NORMALIZE), "E5-Mistral"),
     Model("qwen2", _encoder("qwen2", pooling="lasttoken", left=True, behind=_NORMALIZE), "GTE-Qwen2"),
-    Model("qwen3", _encoder("qwen3", pooling="lasttoken", left=True, behind=_NORMALIZE, options=_E5), "Qwen3-Embedding"),
-    Model("qwen3-bf16", _encoder("qwen3", pooling="lasttoken", left=True, behind=_NORMALIZE, dtype="bfloat16"), "Qwen3-Embedding", tolerance=5e-2),
+    Model(
+        "qwen3",
+        _encoder("qwen3", pooling="lasttoken", left=True, behind=_NORMALIZE, options=_E5),
+        "Qwen3-Embedding",
+    ),
+    Model(
+        "qwen3-bf16",
+        _encoder("qwen3", pooling="lasttoken", left=True, behind=_NORMALIZE, dtype="bfloat16"),
+        "Qwen3-Embedding",
+        tolerance=5e-2,
+    ),
     Model("gemma-raw", _raw("gemma", task="causal"), ""),
     Model("gemma3", _encoder("gemma3_text", options=_E5, behind=[*_DENSE, *_NORMALIZE]), "EmbeddingGemma"),
     Model("static", _saved(lambda folder: [_static(folder)]), "static-retrieval-mrl"),
-    Model("static-matryoshka", _saved(lambda folder: [_static(folder)]), ""),
+    Model("static-matryoshka", _saved(lambda folder: [_static(folder)], truncate_dim=8), ""),
     Model("words", _saved(_words()), "average_word_embeddings_glove"),
+    Model("words-fixed", _saved(_words(trained=False)), ""),
     Model("words-weighted", _saved(_words("weights")), ""),
     Model("words-cnn", _saved(_words("cnn")), ""),
     Model("words-lstm", _saved(_words("lstm")), ""),
@@ -443,7 +538,141 @@ MODELS = (
     Model("router-static", _saved(partial(_router, static=True)), ""),
     Model("weighted-layers", _saved(_layers), ""),
     Model("bert-cnn", _saved(_behind_bert("cnn")), ""),
-    Model("bert-lstm", _saved(_behind_bert("lstm")), ""),
     Model("bert-norm", _saved(_behind_bert("dropout", "norm")), ""),
     Model("clip", _clip, "clip-ViT-B-32"),
+)
+
+
+def _edited(write: Callable[[Path], None], name: str, **fields: Any) -> Callable[[Path], None]:
+    """A folder with other fields in one of its files."""
+
+    def edit(folder: Path) -> None:
+        write(folder)
+        path = folder / name
+        _write(path, {**(json.loads(path.read_text()) if path.exists() else {}), **fields})
+
+    return edit
+
+
+def _with_module(kind: str) -> Callable[[Path], None]:
+    """An encoder whose list of modules has one of another package."""
+
+    def write(folder: Path) -> None:
+        write_encoder(folder, "bert")
+        modules = json.loads((folder / "modules.json").read_text())
+        modules[0]["type"] = kind
+        _write(folder / "modules.json", modules)
+
+    return write
+
+
+def _pickled(folder: Path) -> None:
+    import torch
+
+    write_encoder(folder, "bert", behind=_DENSE)
+    (folder / "2_Dense" / "model.safetensors").unlink()
+    torch.save({"linear.weight": torch.ones(WIDTH, WIDTH)}, folder / "2_Dense" / "pytorch_model.bin")
+
+
+def _lacking(folder: Path) -> None:
+    """Weights by other names, as a network of the model's own code has them."""
+    from safetensors.torch import load_file, save_file
+
+    write_network(folder, "bert")
+    weights = load_file(folder / "model.safetensors")
+    renamed = {name.replace("attention.self", "mixer"): weight for name, weight in weights.items()}
+    save_file(renamed, folder / "model.safetensors", metadata={"format": "pt"})
+
+
+def _sees(folder: Path) -> None:
+    from transformers import ViTConfig, ViTImageProcessor, ViTModel
+
+    small = {
+        "hidden_size": WIDTH,
+        "num_hidden_layers": 1,
+        "num_attention_heads": HEADS,
+        "intermediate_size": 32,
+    }
+    _random(ViTModel, ViTConfig(**small, image_size=8, patch_size=4)).save_pretrained(folder)
+    ViTImageProcessor(size={"height": 8, "width": 8}).save_pretrained(folder)
+
+
+_OPTIONS = "config_sentence_transformers.json"
+_AUTO = {"AutoModel": "modeling_own.OwnModel"}
+OTHERS = (
+    Other("cross-encoder", _raw("bert", task="classifier", num_labels=1), "is a cross-encoder", "--reranker"),
+    Other("classifier", _raw("bert", task="classifier", num_labels=3), "is a classifier", "trained from"),
+    Other(
+        "cross-encoder-saved",
+        _edited(_encoder("bert"), _OPTIONS, model_type="CrossEncoder"),
+        "is a cross-",
+        "--rerank",
+    ),
+    Other(
+        "decoder-reranker",
+        _raw("qwen3", task="causal"),
+        "is a cross-encoder",
+        "--reranker",
+        "Qwen3-Reranker-0.6B",
+    ),
+    Other(
+        "colbert",
+        _edited(_raw("bert"), "config.json", architectures=["HF_ColBERT"]),
+        "is a multi-vector",
+        "one vector",
+    ),
+    Other("pylate", _with_module("pylate.models.Transformer.Transformer"), "is a multi-vector", "one vector"),
+    Other("splade-raw", _raw("bert", task="masked"), "is a sparse encoder", "dense encoder", "splade-v3"),
+    Other(
+        "splade",
+        _with_module("sentence_transformers.sparse_encoder.models.MLMTransformer"),
+        "is a sparse encoder",
+        "dense encoder",
+    ),
+    Other(
+        "sparse",
+        _edited(_encoder("bert"), _OPTIONS, model_type="SparseEncoder"),
+        "is a sparse",
+        "dense encoder",
+    ),
+    Other(
+        "newer",
+        _edited(_encoder("bert"), _OPTIONS, model_type="Novel"),
+        "kind that sentemb does not know",
+        "encoder",
+    ),
+    Other(
+        "own-module",
+        _with_module("custom_st.Transformer"),
+        r"code of its own \(custom_st",
+        "trust_remote_code",
+    ),
+    Other(
+        "own-network",
+        _edited(_raw("bert"), "config.json", model_type="own", auto_map=_AUTO),
+        r"code of its own \(auto_map",
+        "trust_remote_code",
+    ),
+    Other(
+        "own-weights",
+        _edited(_lacking, "config.json", auto_map=_AUTO),
+        "code of its own",
+        "trust_remote_code",
+    ),
+    Other("unknown", _edited(_raw("bert"), "config.json", model_type="own"), "cannot load", "newer release"),
+    Other(
+        "model2vec",
+        lambda folder: _write(folder / "config.json", {"model_type": "model2vec"}),
+        "is a model2vec",
+        "from_model2vec",
+    ),
+    Other(
+        "adapter",
+        lambda folder: _write(folder / "adapter_config.json", {"peft_type": "LORA"}),
+        "is an adapter",
+        "merge",
+    ),
+    Other("pickle", _pickled, "2_Dense holds its weights as a pickle", "SentenceTransformer(folder)"),
+    Other("image", _sees, "takes no text", "encoder of texts"),
+    Other("broken-chain", _saved(_behind_bert("lstm")), "cannot load .*sentence_lengths", "the whole error"),
 )

@@ -72,6 +72,9 @@ def quantise(graph: Path, target: Path, batches: Sequence[Features]) -> dict[str
     kept = 0
     replaced = _rounded_tables(model)
     for name, nodes in found.items():
+        if name not in inputs:
+            kept += len(nodes)
+            continue
         weights = [onnx.numpy_helper.to_array(constants[node.input[1]]) for node in nodes]
         product = best_product(inputs[name], weights)
         if product.error > MOST_ERROR:
@@ -148,7 +151,10 @@ def _products(model: Any) -> dict[str, list[Any]]:
 
 
 def _inputs(graph: Path, names: Sequence[str], batches: Sequence[Features]) -> dict[str, Floats]:
-    """Rows of some tensors on real tokens, padding left out, each of shape (tokens, channels)."""
+    """Rows of some tensors on real tokens, padding left out, each of shape (tokens, channels).
+
+    A tensor that has not one row for each token, such as one of relative positions, is left out.
+    """
     model = onnx.load(str(graph))
     types = onnx.TensorProto
     model.graph.output.extend(onnx.helper.make_tensor_value_info(name, types.FLOAT, None) for name in names)
@@ -165,8 +171,11 @@ def _inputs(graph: Path, names: Sequence[str], batches: Sequence[Features]) -> d
         drawn = generator.permutation(real)[:each]
         outputs = session.run([*names], {key: value for key, value in batch.items() if key in asked})
         for name, output in zip(names, outputs, strict=True):
-            rows[name].append(output.reshape(-1, output.shape[-1])[drawn])
-    return {name: np.concatenate(parts) for name, parts in rows.items()}
+            if output.shape[:-1] == batch["attention_mask"].shape:
+                rows[name].append(output.reshape(-1, output.shape[-1])[drawn])
+            else:
+                rows.pop(name, None)
+    return {name: np.concatenate(parts) for name, parts in rows.items() if len(parts) == len(batches)}
 
 
 def _rewritten(

@@ -13,14 +13,18 @@ from sentemb.errors import InputError
 
 MODULES = "modules.json"
 CONFIG = "config.json"
+OPTIONS = "config_sentence_transformers.json"
 AGAIN = "save or download the model again"
 
-_OPTIONS = "config_sentence_transformers.json"
 _LENGTHS = "sentence_*_config.json"
 _INDEX = "model.safetensors.index.json"
-_OBJECTS = (CONFIG, _OPTIONS, _LENGTHS, _INDEX, "tokenizer_config.json", "special_tokens_map.json")
+_OBJECTS = (CONFIG, OPTIONS, _LENGTHS, _INDEX, "tokenizer_config.json", "special_tokens_map.json")
 # A word or a 0 here becomes an error without a name, or a network without layers.
 _COUNTS = ("hidden_size", "intermediate_size", "num_attention_heads", "num_hidden_layers", "vocab_size")
+_CONVERT = {
+    False: "AutoModel.from_pretrained(folder).save_pretrained(folder)",
+    True: "SentenceTransformer(folder).save_pretrained(folder)",
+}
 _WITHOUT_FILES = ".Normalize"
 
 
@@ -33,7 +37,7 @@ def check_folder(folder: Path) -> None:
         InputError: It names the file, and the field where it is one.
     """
     modules = read_modules(folder)
-    if modules is None and ((folder / _OPTIONS).exists() or any(folder.glob("[1-9]_*/config.json"))):
+    if modules is None and ((folder / OPTIONS).exists() or any(folder.glob("[1-9]_*/config.json"))):
         raise InputError(f"{folder} is a sentence-transformers model without its {MODULES}", AGAIN)
     for place in _places(folder, modules):
         for pattern in _OBJECTS:
@@ -42,8 +46,7 @@ def check_folder(folder: Path) -> None:
         if any(place.glob("pytorch_model*.bin")) and not any(place.glob("*.safetensors")):
             raise InputError(
                 f"{place} holds its weights as a pickle (pytorch_model.bin), which can run code",
-                "if you trust it, convert it to model.safetensors with "
-                "AutoModel.from_pretrained(folder).save_pretrained(folder)",
+                f"if you trust it, convert it to model.safetensors with {_CONVERT[place != folder]}",
             )
     for module in modules or ():
         _check_module(folder, module)
@@ -124,9 +127,7 @@ def _wrong_values(path: Path, content: dict[str, Any]) -> Iterator[tuple[str, An
     elif path.match(_LENGTHS) and content.get("max_seq_length") is not None:
         if not _is_count(content["max_seq_length"]):
             yield "max_seq_length", content["max_seq_length"]
-    elif path.name == _OPTIONS:
-        if (kind := content.get("model_type", "SentenceTransformer")) != "SentenceTransformer":
-            yield "model_type", kind
+    elif path.name == OPTIONS:
         prompts = content.get("prompts", {})
         if not isinstance(prompts, dict) or not all(isinstance(text, str) for text in prompts.values()):
             yield "prompts", prompts

@@ -10,13 +10,15 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 from datasets import Dataset
-from sentence_transformers import SentenceTransformerTrainingArguments
+from sentence_transformers import SentenceTransformer, SentenceTransformerTrainingArguments
+from sentence_transformers.sentence_transformer.modules import Router
 from tokenizers import Tokenizer
 from transformers import TrainerCallback, set_seed
 
 from sentemb.data.columns import LABEL
 from sentemb.encoding.encoder import TextEncoder, Vectors, normalised
 from sentemb.encoding.tokens import Tokens
+from sentemb.encoding.view import with_truncation_as_module
 from sentemb.errors import InputError
 from sentemb.modules import load
 from sentemb.modules.lengths import shortest_input
@@ -64,7 +66,7 @@ class EncoderSession(Session):
         self.rows = rows
         # New layers of the model and the head of the loss draw from the generators.
         set_seed(self.seed)
-        self.model = load(config.base, pooling=config.pooling)  # type: ignore[arg-type]
+        self.model = _trainable(load(config.base, pooling=config.pooling), config.base)  # type: ignore[arg-type]
         self.max_length = self._fitting_length()
         self._check_ranks()
         self.speed = SpeedCallback(config.batch_size * self.text_columns)
@@ -101,6 +103,7 @@ class EncoderSession(Session):
                 eval_steps=self.eval_steps,
                 metric=metric,
                 eval_on_start=fresh and self.eval_on_start,
+                routes=self._routes(),
             ),
             train_dataset=self.rows,
             loss=self.loss,
@@ -164,6 +167,21 @@ class EncoderSession(Session):
                 "raise --batch-size or start fewer processes",
             )
 
+    def _routes(self) -> dict[str, str]:
+        """Name the route of a Router that each column takes: queries come first, as losses have them."""
+        router: Any = self.model[0]
+        if not isinstance(router, Router) or self.rows is None:
+            return {}
+        first, *others = [name for name in self.rows.column_names if name != LABEL]
+        if others and {"query", "document"} <= set(router.sub_modules):
+            return {first: "query", **dict.fromkeys(others, "document")}
+        if router.default_route is None:
+            raise InputError(
+                f"{self.config.base} has the routes {', '.join(router.sub_modules)}, none the default",
+                "set default_route in its router_config.json, or train on pairs of a query and a document",
+            )
+        return dict.fromkeys((first, *others), router.default_route)
+
     def _fitting_length(self) -> int:
         longest = self.model.max_seq_length
         if longest is not None and self.config.max_length < (shortest := shortest_input(self.model)):
@@ -180,8 +198,25 @@ class EncoderSession(Session):
         return self.config.max_length
 
 
+def _trainable(model: SentenceTransformer, base: str) -> SentenceTransformer:
+    """The model in float32, whatever it is stored in: small steps would be rounded away in fewer bits."""
+    if not any(weight.requires_grad for weight in model.parameters()):
+        raise InputError(
+            f"{base} has no weights that training could change ({type(model[0]).__name__})",
+            "name a transformer or a static model; word vectors are trained with update_embeddings "
+            "in their wordembedding_config.json",
+        )
+    return with_truncation_as_module(model.float())
+
+
 def _training_arguments(
-    config: EncoderConfig, checkpoints: Path, *, eval_steps: int, metric: str | None, eval_on_start: bool
+    config: EncoderConfig,
+    checkpoints: Path,
+    *,
+    eval_steps: int,
+    metric: str | None,
+    eval_on_start: bool,
+    routes: dict[str, str],
 ) -> SentenceTransformerTrainingArguments:
     """A configuration in upstream's words."""
     warm = "constant_with_warmup" if config.warmup else "constant"
@@ -205,6 +240,7 @@ def _training_arguments(
         eval_strategy="no" if metric is None else "steps",
         eval_steps=eval_steps,
         eval_on_start=metric is not None and eval_on_start,
+        router_mapping=routes,
         metric_for_best_model=metric,
         greater_is_better=True,
         save_strategy="steps",
