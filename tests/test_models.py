@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import load_file
 from sentence_transformers import SentenceTransformer
 
 from sentemb.adaptation import adapt
@@ -22,7 +21,10 @@ from sentemb.errors import InputError
 from sentemb.evaluation import evaluate_pairs
 from sentemb.modules import load
 from sentemb.training import resolve, train
-from tests.models_matrix import MODELS, OTHERS, WORDS, Other
+from tests.models_matrix import MODELS
+from tests.models_networks import WORDS
+from tests.models_others import OTHERS, Other
+from tests.models_page import PAGE, page
 
 NAMES = [model.name for model in MODELS]
 TEXTS = ["a cat sat on the mat", "birds", "two dogs ran quickly in the park with a man", ""]
@@ -93,8 +95,8 @@ def test_models_have_fingerprints_of_their_own(folders: dict[str, Path]) -> None
 
 
 TRAINED = (
-    "bert-bf16 bert-fp16 bert-matryoshka weighted-layers bert-cnn t5 modernbert gpt2 qwen3-bf16 llama-raw static "
-    "static-matryoshka words words-lstm router-static clip"
+    "bert-bf16 bert-fp16 bert-matryoshka weighted-layers bert-cnn t5 modernbert gpt2 qwen3-bf16 llama-raw "
+    "static static-matryoshka words words-lstm router-static clip"
 ).split()
 
 
@@ -257,6 +259,6 @@ def test_another_kind_of_model_is_refused_in_words_that_lead_somewhere(tmp_path:
     assert "save or download the model again" not in str(caught.value)
 
 
-def test_an_extracted_weight_is_stored_as_it_was(folders: dict[str, Path]) -> None:
-    stored = load_file(folders["bert-bf16"] / "model.safetensors")
-    assert {weight.dtype for weight in stored.values()} == {torch.bfloat16}
+@needs_runtimes
+def test_the_page_of_supported_models_is_up_to_date(folders: dict[str, Path]) -> None:
+    assert PAGE.read_text(encoding="utf-8") == page(folders), "run python -m tests.models_page"

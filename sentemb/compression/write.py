@@ -131,7 +131,7 @@ def compress(
             except Exception as error:  # each exporter has exceptions of its own
                 if variant.name in (WHOLE, STUDENT):
                     raise
-                reason = " ".join(f"{type(error).__name__}: {error}".split())[:_LONGEST_REASON]
+                reason = _reason(error, place)
                 if variant.name == wanted:
                     raise InputError(
                         f"{wanted} of this model cannot be made: {reason}", "write another"
@@ -181,6 +181,12 @@ def _refuse_losses(found: Compressed, wanted: str, tolerance: float) -> None:
         f"{wanted} loses more than {tolerance:g} point{'' if tolerance == 1 else 's'}: {', '.join(losses)}",
         found,
     )
+
+
+def _reason(error: Exception, place: str) -> str:
+    """An error in one line, without the temporary folder in which it happened."""
+    told = error.message if isinstance(error, InputError) else f"{type(error).__name__}: {error}"
+    return " ".join(told.replace(f"{place}/", "").split())[:_LONGEST_REASON]
 
 
 def _chosen(

@@ -47,7 +47,8 @@ def load(
     sentence-transformers model keeps its own modules unless a pooling is named; then its transformer keeps
     its prompts and gets that pooling alone, for `cls-mlp` with the model's own Dense + tanh where it has one
     after CLS. A raw transformer without a named pooling gets what `default_pooling` says, and a
-    warning. A saved model loads in plain sentence-transformers, except for the modules of sentemb's own (`FlowModule`, `WKPooling`).
+    warning. A saved model loads in plain sentence-transformers, except for the modules of sentemb's own
+    (`FlowModule`, `WKPooling`).
 
     Args:
         name_or_path: The name, the folder or the hub id.
