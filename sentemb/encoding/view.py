@@ -42,7 +42,7 @@ def with_truncation_as_module(model: SentenceTransformer) -> SentenceTransformer
         table = first.embedding.weight.detach().cpu()[:, :kept].clone()
         return with_modules(model, [StaticEmbedding(first.tokenizer, embedding_weights=table.numpy())])
     cut = linear(np.eye(kept, dimension, dtype=np.float32)).requires_grad_(False)
-    return with_modules(model, [first, *others, cut.to(model.device, model.dtype)])
+    return with_modules(model, [first, *others, cut.to(device=model.device, dtype=model.dtype)])
 
 
 def linear(weight: NDArray[np.float32]) -> Dense:

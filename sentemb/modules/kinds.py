@@ -97,8 +97,8 @@ def refusal(source: ModelSource, kind: Kind) -> InputError:
     code = next(
         (one for one in source.modules if not one.startswith(_TRUSTED)), "auto_map in its config.json"
     )
-    name = f'"{Path(source.address).name}"'
-    return InputError(f"{source.address} {what.replace('CODE', code)}", hint.replace("NAME", name))
+    hint = hint.replace("NAME", f'"{source.address}"')
+    return InputError(f"{source.address} {what.replace('CODE', code)}", hint)
 
 
 @contextmanager

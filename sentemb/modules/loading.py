@@ -98,9 +98,11 @@ def is_finished_encoder(base: str | Path, *, revision: str | None = None) -> boo
         Whether it has a `modules.json`.
 
     Raises:
-        InputError: There is no such model.
+        InputError: There is no such model, or it is no encoder.
     """
-    return find_source(str(base), revision=revision).has_modules
+    source = find_source(str(base), revision=revision)
+    check_kind(source)
+    return source.has_modules
 
 
 def default_pooling(source: ModelSource) -> Poolings | None:

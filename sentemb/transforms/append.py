@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -131,6 +132,8 @@ def append_transform(model: SentenceTransformer, transform: FlowModule | Dense) 
         InputError: The transform is for vectors of another length.
     """
     model = with_truncation_as_module(model)
+    if model.dtype in (torch.float16, torch.bfloat16):  # the transform is fitted and applied in float32
+        model = copy.deepcopy(model).float()
     modules = list(model)
     kept = _length_without_normalisation(modules)
     wanted = transform.dimension if isinstance(transform, FlowModule) else transform.in_features
