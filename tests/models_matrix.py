@@ -5,6 +5,7 @@ The page of supported models is made of them by `models_page.py`.
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -62,13 +63,15 @@ def saved(make: Callable[[Path], list[Any]], **options: Any) -> Callable[[Path],
         import torch
         from sentence_transformers import SentenceTransformer
 
-        (folder / "parts").mkdir()
+        parts = folder.with_name(f"{folder.name}-parts")
+        parts.mkdir()
         with torch.random.fork_rng():
             torch.manual_seed(0)
-            modules = make(folder / "parts")
+            modules = make(parts)
         SentenceTransformer(modules=modules, device="cpu", **options).save_pretrained(
             str(folder), create_model_card=False
         )
+        shutil.rmtree(parts)
 
     return write
 

@@ -170,7 +170,7 @@ def _table(model: str, found: Compressed, shared: int) -> Table:
     from sentemb.report.table import Table
 
     prices = found.prices
-    rows = []
+    rows: list[tuple[str, ...]] = []
     for row in prices.rows:
         cells = (f"{row.bytes / _MEGA:.1f}", f"{row.vector_bytes:,}", f"{row.speed:,.0f}")
         rows.append((row.name, *cells, *_cells(row.sts), *_cells(row.ndcg), "*" if row.best else ""))

@@ -9,7 +9,7 @@ from huggingface_hub import snapshot_download
 from sentence_transformers import SentenceTransformer
 
 from sentemb.modules.exported import exported_file
-from sentemb.modules.folder_checks import read_modules
+from sentemb.modules.folder_checks import module_folders
 from sentemb.modules.source import ModelSource
 
 # How files begin that no model here is made of: weights of other formats and libraries, and a training's own.
@@ -34,9 +34,8 @@ def write_copy(source: ModelSource, model: SentenceTransformer, folder: Path) ->
         if file.is_file() and not file.name.startswith((".", *_UNREAD)):
             shutil.copy(file, folder / file.name)
     # What else a folder holds, such as checkpoints, is not the model.
-    for path in {module["path"] for module in read_modules(place) or ()} - {""}:
-        if (place / path).is_dir():
-            shutil.copytree(place / path, folder / path, dirs_exist_ok=True)
+    for part in module_folders(place):
+        shutil.copytree(part, folder / part.relative_to(place), dirs_exist_ok=True)
     if (network := exported_file(place)) is not None:
         shutil.copytree(network.parent, folder / network.parent.name, dirs_exist_ok=True)
 

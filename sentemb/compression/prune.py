@@ -30,6 +30,8 @@ def layers_of(model: SentenceTransformer) -> nn.ModuleList | None:
     if not isinstance(network, nn.Module):
         return None
     stacks = [one for one in network.modules() if isinstance(one, nn.ModuleList) and len(one) == count]
+    inner = {id(part) for stack in stacks for layer in stack for part in layer.modules()}
+    stacks = [one for one in stacks if id(one) not in inner]
     return stacks[0] if len(stacks) == 1 else None
 
 

@@ -17,6 +17,7 @@ OPTIONS = "config_sentence_transformers.json"
 AGAIN = "save or download the model again"
 
 _LENGTHS = "sentence_*_config.json"
+_ROUTER = "router_config.json"
 _INDEX = "model.safetensors.index.json"
 _OBJECTS = (CONFIG, OPTIONS, _LENGTHS, _INDEX, "tokenizer_config.json", "special_tokens_map.json")
 # A word or a 0 here becomes an error without a name, or a network without layers.
@@ -81,6 +82,11 @@ def read_object(path: Path) -> dict[str, Any]:
     return content
 
 
+def module_folders(folder: Path) -> list[Path]:
+    """The folders inside a model's that hold its modules."""
+    return [place for place in _places(folder, read_modules(folder)) if place != folder and place.is_dir()]
+
+
 def damage_in(folder: Path, error: Exception) -> str | None:
     """The file that explains why loading a folder ended in an error."""
     culprit = error.args[0] if isinstance(error, KeyError) else getattr(error, "name", None)
@@ -103,8 +109,13 @@ def damage_in(folder: Path, error: Exception) -> str | None:
 
 
 def _places(folder: Path, modules: list[dict[str, str]] | None) -> list[Path]:
-    """The folder and those of its modules, each once."""
-    return list(dict.fromkeys([folder, *(folder / module["path"] for module in modules or ())]))
+    """The folder and those of its modules, each once, with the parts of a Router."""
+    places = [folder, *(folder / module["path"] for module in modules or ())]
+    for place in list(places):
+        if (place / _ROUTER).is_file():
+            parts = read_object(place / _ROUTER).get("types")
+            places += [place / part for part in (parts if isinstance(parts, dict) else ())]
+    return list(dict.fromkeys(places))
 
 
 def _missing_shard(index: Path) -> str | None:

@@ -124,6 +124,11 @@ def default_pooling(source: ModelSource) -> Poolings | None:
 
 def _with_pooling(source: ModelSource, named: Poolings | None, *, device: str | None) -> SentenceTransformer:
     """Load a transformer with the named pooling behind it, or with the one that suits it."""
+    if named in ("cls", "cls-mlp") and is_decoder(source):
+        raise InputError(
+            f"{source.address} is a decoder: its first token, which {named} pools, is the same for every text",
+            "choose last-token, mean or max",
+        )
     pooling = named or default_pooling(source)
     reads_pooler = pooling == "cls-mlp" and has_published_head(source)
     (transformer, *own), options = _load_modules(source, needs_pooler=reads_pooler)
