@@ -110,7 +110,7 @@ def test_trains_in_float32(folders: dict[str, Path], sentences: Path, tmp_path: 
     weights = {key: value.float() for key, value in before.state_dict().items() if value.is_floating_point()}
     trained = after.state_dict()
     assert {trained[key].dtype for key in weights} == {torch.float32}
-    # In 16 bits so small a step would be rounded away. A table that is truncated for training has another shape.
+    # In 16 bits so small a step would be rounded away. A truncated table has another shape than before.
     same = [key for key in weights if trained[key].shape == weights[key].shape]
     assert not same or any(bool((trained[key] != weights[key]).any()) for key in same)
     assert after.encode(TEXTS).shape == before.encode(TEXTS).shape

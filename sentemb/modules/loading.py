@@ -126,7 +126,7 @@ def _with_pooling(source: ModelSource, named: Poolings | None, *, device: str | 
     """Load a transformer with the named pooling behind it, or with the one that suits it."""
     if named in ("cls", "cls-mlp") and is_decoder(source):
         raise InputError(
-            f"{source.address} is a decoder: its first token, which {named} pools, is the same for every text",
+            f"{source.address} is a decoder: the first token, which {named} pools, sees no other",
             "choose last-token, mean or max",
         )
     pooling = named or default_pooling(source)
