@@ -88,9 +88,9 @@ chooses another: `cls`, `cls-mlp`, `mean`, `max`, `last-token`, `last-2`, `first
 _COLUMNS = ("kind", "such as", "encode", "train, adapt", "fewer layers", "compress", "notes")
 _TAIL = """
 *encode* stands for all commands that read vectors: `encode`, `eval`, `choose`, `index`, `serve`, and
-`distill` to a static model. *fewer layers* is `distill --layers` and the `layers-N` variants of `compress`. Under
-*compress*, *all* means float16, bfloat16, ONNX, OpenVINO, int8, and fewer dimensions; *vectors* means fewer
-dimensions and rounded vectors.
+`distill` to a static model. *fewer layers* is `distill --layers` and the `layers-N` variants of `compress`.
+Under *compress*, *all* means float16, bfloat16, ONNX, OpenVINO, int8, and fewer dimensions; *vectors* means
+fewer dimensions and rounded vectors.
 
 ## Not encoders
 

@@ -28,8 +28,8 @@ def resolve(
     """Fill a configuration: the recipe's defaults, over them the file, over that the flags.
 
     A recipe's pooling is for raw transformers: a finished encoder that is named as the base keeps its own,
-    and a decoder pools its last token, unless a pooling is named too. A loss of the user's own (`my_losses.py:MyLoss`)
-    gets only the options that are named with it.
+    and a decoder pools its last token, unless a pooling is named too. A loss of the user's own
+    (`my_losses.py:MyLoss`) gets only the options that are named with it.
 
     Args:
         recipe: A recipe, or its name.
