@@ -176,7 +176,14 @@ _NETWORKS: dict[str, tuple[str, str, dict[str, Any]]] = {
 
 
 def write_network(
-    folder: Path, kind: str, *, task: str = "", left: bool = False, dtype: str = "float32", **settings: Any
+    folder: Path,
+    kind: str,
+    *,
+    task: str = "",
+    left: bool = False,
+    pads: bool = True,
+    dtype: str = "float32",
+    **settings: Any,
 ) -> None:
     """Write a transformer with random weights and its tokenizer, as `save_pretrained` leaves them."""
     import torch
@@ -191,7 +198,7 @@ def write_network(
     )
 
     vocabulary, name, own = _NETWORKS[kind]
-    size = write_tokenizer(folder, vocabulary, name, left=left)
+    size = write_tokenizer(folder, vocabulary, name, left=left, pads=pads)
     made: dict[str, Any] = {
         "": AutoModel.from_config,
         "causal": AutoModelForCausalLM.from_config,

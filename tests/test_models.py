@@ -22,7 +22,7 @@ from sentemb.evaluation import evaluate_pairs
 from sentemb.modules import load
 from sentemb.training import resolve, train
 from tests.models_matrix import MODELS
-from tests.models_networks import WORDS
+from tests.models_networks import WORDS, write_network
 from tests.models_others import OTHERS, Other
 from tests.models_page import PAGE, page
 
@@ -87,6 +87,16 @@ def test_encodes_as_sentence_transformers_and_is_saved_as_it_is(
     again = load_encoder(tmp_path / "again", device="cpu")
     np.testing.assert_array_equal(again.encode(TEXTS), vectors)
     assert again.fingerprint == load_encoder(tmp_path / "again", device="cpu").fingerprint
+
+
+def test_a_decoder_without_a_padding_token_pads_with_its_end(tmp_path: Path) -> None:
+    write_network(tmp_path, "gpt_neo", task="causal", pads=False)
+    model = load(tmp_path, device="cpu")
+    with pytest.raises(ValueError, match="padding token"):
+        SentenceTransformer(str(tmp_path), device="cpu").encode(TEXTS)
+    alone = np.stack([model.encode(text) for text in TEXTS])
+    np.testing.assert_allclose(model.encode(TEXTS), alone, atol=1e-5)
+    np.testing.assert_allclose(load_encoder(model).encode(TEXTS), alone, atol=1e-5)
 
 
 def test_models_have_fingerprints_of_their_own(folders: dict[str, Path]) -> None:

@@ -75,6 +75,7 @@ def load(
             freeze_fixed_layer_weights(model)
         else:
             model = _with_pooling(source, pooling, device=device)
+    _give_padding(model)
     limit_length(model, max_length, address=source.address)
     check_model(model, source)
     return model
@@ -144,6 +145,14 @@ def _with_pooling(source: ModelSource, named: Poolings | None, *, device: str | 
         transformer.model.config.output_hidden_states = needs_hidden_states(pooling)
         modules += _pooled_by(pooling, transformer, own, source)
     return SentenceTransformer(modules=modules, device=device, **options)
+
+
+def _give_padding(model: SentenceTransformer) -> None:
+    """Pad with the end of a text where a tokenizer has no padding token: no pooling reads it."""
+    for transformer in model.modules():
+        tokenizer: Any = getattr(transformer, "tokenizer", None)
+        if isinstance(transformer, Transformer) and tokenizer is not None and tokenizer.pad_token is None:
+            tokenizer.pad_token = tokenizer.eos_token
 
 
 def _open(source: ModelSource, *, device: str | None, needs_pooler: bool = False) -> SentenceTransformer:
