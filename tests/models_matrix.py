@@ -163,12 +163,12 @@ def _router(folder: Path, *, static: bool) -> list[Any]:
     return [Router.for_query_document(query_modules=query, document_modules=document), Normalize()]
 
 
-def _clip(folder: Path) -> None:
-    """CLIP of `sentence_transformers.models.CLIPModel`, in a folder of its own as on the hub."""
+def _clip(folder: Path, *, raw: bool = False) -> None:
+    """CLIP, raw or as `sentence_transformers.models.CLIPModel` in a folder of its own, as on the hub."""
     from transformers import CLIPConfig, CLIPImageProcessor, CLIPModel
 
-    place = folder / "0_CLIPModel"
-    place.mkdir()
+    place = folder if raw else folder / "0_CLIPModel"
+    place.mkdir(exist_ok=True)
     size = write_tokenizer(place, "bpe", "CLIPTokenizer")
     small = {"hidden_size": WIDTH, "num_hidden_layers": LAYERS, "num_attention_heads": HEADS}
     text = {**small, "intermediate_size": 32, "vocab_size": size, "max_position_embeddings": POSITIONS}
@@ -177,6 +177,8 @@ def _clip(folder: Path) -> None:
     config = CLIPConfig(text_config={**text, **special}, vision_config=seen, projection_dim=WIDTH)
     random_network(CLIPModel, config).save_pretrained(place)
     CLIPImageProcessor(size={"shortest_edge": 8}, crop_size={"height": 8, "width": 8}).save_pretrained(place)
+    if raw:
+        return
     entry = {"idx": 0, "name": "0", "path": "0_CLIPModel", "type": "sentence_transformers.models.CLIPModel"}
     write_json(folder / "modules.json", [entry])
 
@@ -232,6 +234,7 @@ MODELS = (
     Model("nomic-bert", encoder("nomic_bert", options=_E5)),
     Model("eurobert", encoder("eurobert")),
     Model("gpt2", encoder("gpt2", pooling="weightedmean")),
+    Model("gpt2-raw", raw("gpt2", task="causal")),
     Model("gpt-neo", encoder("gpt_neo", pooling="weightedmean")),
     Model("gpt-neox-raw", raw("gpt_neox", task="causal")),
     Model("opt-raw", raw("opt", task="causal")),
@@ -265,4 +268,5 @@ MODELS = (
     Model("bert-cnn", saved(behind_bert("cnn"))),
     Model("bert-norm", saved(behind_bert("dropout", "norm"))),
     Model("clip", _clip),
+    Model("clip-raw", partial(_clip, raw=True)),
 )

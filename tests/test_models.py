@@ -144,6 +144,19 @@ def test_adapts(folders: dict[str, Path], documents: list[OwnDocument], tmp_path
     assert outcome.helped or np.array_equal(kept, base)
 
 
+def test_a_recipe_that_pools_the_first_token_trains_a_decoder_by_its_own_pooling(
+    folders: dict[str, Path], tmp_path: Path
+) -> None:
+    given = {"data": "none", "output": str(tmp_path / "mine")}
+    for name in ("llama-raw", "gpt2-raw"):
+        assert resolve("simcse", overrides={**given, "base": str(folders[name])}).pooling is None
+        with pytest.raises(
+            InputError, match=r"is a decoder: the first token, which cls pools, sees no other"
+        ):
+            load(folders[name], pooling="cls", device="cpu")
+    assert resolve("simcse", overrides={**given, "base": str(folders["bert-raw"])}).pooling == "cls"
+
+
 def test_a_decoder_is_adapted_by_its_last_token(
     folders: dict[str, Path], documents: list[OwnDocument], tmp_path: Path
 ) -> None:

@@ -116,8 +116,9 @@ def naming_code(source: ModelSource) -> Iterator[None]:
 
 
 def is_decoder(source: ModelSource) -> bool:
-    """Return whether sentence-transformers pools the last token of this raw transformer."""
-    return source.architecture.endswith("ForCausalLM") and bool(source.config.get("is_causal", True))
+    """Return whether each token of a raw transformer sees the tokens before it alone."""
+    is_causal = bool(source.config.get("is_causal", True))
+    return source.architecture.endswith(("ForCausalLM", "LMHeadModel")) and is_causal
 
 
 def _kind_of_transformer(source: ModelSource) -> Kind:

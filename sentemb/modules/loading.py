@@ -120,7 +120,9 @@ def default_pooling(source: ModelSource) -> Poolings | None:
         return published
     if "vision_config" in source.config:
         return None
-    return "last-token" if is_decoder(source) else "mean"
+    # GPT-2, whose architecture is called GPT2LMHeadModel, is pooled by the mean there.
+    is_known_decoder = is_decoder(source) and source.architecture.endswith("ForCausalLM")
+    return "last-token" if is_known_decoder else "mean"
 
 
 def _with_pooling(source: ModelSource, named: Poolings | None, *, device: str | None) -> SentenceTransformer:

@@ -157,7 +157,9 @@ def _check_vectors(model: SentenceTransformer, address: str) -> None:
     if not bool(vectors.isfinite().all()):
         raise InputError(f"the vectors of {address} are not finite", AGAIN)
     if bool((vectors[0] - vectors[1]).norm() <= _ALIKE * vectors.norm(dim=1).max()):
-        raise InputError(f"{address} gives different texts the same vector", AGAIN)
+        pools_first = any(getattr(module, "pooling_mode", None) == "cls" for module in model)
+        hint = "choose another pooling: its first token may see no other" if pools_first else AGAIN
+        raise InputError(f"{address} gives different texts the same vector", hint)
     told = model.get_embedding_dimension()
     has = vectors[:, : model.truncate_dim].shape[1]
     if told is not None and told != has:
