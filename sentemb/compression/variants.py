@@ -22,6 +22,7 @@ from sentemb.compression.prune import layers_of, pruned, reason_against_pruning
 from sentemb.compression.static_form import StaticForm, static_form
 from sentemb.encoding import load_encoder
 from sentemb.encoding.batching import batches, tokenise
+from sentemb.encoding.static import is_static_model
 from sentemb.encoding.view import linear, with_modules, with_truncation_as_module
 from sentemb.modules.exported import EXPORTED, ExportedNetwork
 from sentemb.modules.rounding import RoundedVectors, Rounding
@@ -70,7 +71,9 @@ def original_of(
     model: SentenceTransformer, texts: Sequence[str], source: ModelSource | None = None
 ) -> Original:
     """What variants of a model are made of: in float32, in whatever precision it is stored."""
-    if model.truncate_dim is None and all(weight.dtype == torch.float32 for weight in model.parameters()):
+    in_float32 = all(weight.dtype == torch.float32 for weight in model.parameters())
+    # The numbers of a static model are looked up and not computed with: they stay as they are kept.
+    if model.truncate_dim is None and (in_float32 or is_static_model(model)):
         return Original(model, texts, source)
     return Original(with_truncation_as_module(copy.deepcopy(model).float()), texts, source, model)
 
