@@ -69,6 +69,13 @@ _ROWS: dict[str, tuple[str, str, str]] = {
     "router-static": ("Router, Asym", "", "pairs train both routes, single texts the default one"),
     "clip": ("CLIP", "clip-ViT-B-32", "texts alone"),
 }
+# What torch cannot export or a runtime cannot compute; to find it out takes a minute.
+_UNCONVERTED = {
+    "longformer": "ONNX and OpenVINO",
+    "funnel": "ONNX and OpenVINO",
+    "falcon-raw": "ONNX and OpenVINO",
+    "gpt2": "int8",
+}
 _HEAD = """# Supported models
 
 Every command takes a model by the name of a folder or of a hub repository. This table says what works with
@@ -123,15 +130,16 @@ def _row(name: str, folder: Path) -> tuple[str, ...]:
     original = original_of(model, [])
     made = {variant.name for variant in variants_of(original)[0]}
     if is_text_transformer(original.model):
-        forms = "all" if {"onnx", "bf16"} <= made else "all but " + _without(made)
+        lacking = [*_without(made), *([_UNCONVERTED[name]] if name in _UNCONVERTED else [])]
+        forms = f"all but {', '.join(lacking)}" if lacking else "all"
     else:
         forms = "vectors, int8 table" if "int8" in made else "vectors"
     return (title, like, "✓", _tick(trains), _tick(reason_against_pruning(model) is None), forms, note)
 
 
-def _without(made: set[str]) -> str:
+def _without(made: set[str]) -> list[str]:
     names = {"bf16": "bfloat16", "onnx": "ONNX and OpenVINO"}
-    return " and ".join(title for name, title in names.items() if name not in made)
+    return [title for name, title in names.items() if name not in made]
 
 
 def _tick(works: bool) -> str:

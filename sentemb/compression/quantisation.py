@@ -21,6 +21,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from sentemb.errors import InputError
+
 onnx: Any = import_module("onnx")  # its stubs do not know what protobuf makes
 
 Floats = NDArray[np.float32]
@@ -64,9 +66,14 @@ def quantise(graph: Path, target: Path, batches: Sequence[Features]) -> dict[str
 
     Returns:
         For the record: how many products there are, and how many stay in float32.
+
+    Raises:
+        InputError: There are none, as in GPT-2, whose layers add their bias in the product.
     """
     model = onnx.load(str(graph))
     found = _products(model)
+    if not found:
+        raise InputError("the graph has no matrix products that can be rounded", "take another variant")
     inputs = _inputs(graph, [*found], batches)
     constants = {one.name: one for one in model.graph.initializer}
     kept = 0
