@@ -13,7 +13,7 @@ STATIC, FINISHED, RAW = "static", "finished", "raw"
 SETTINGS: dict[str, dict[str, Any]] = {
     STATIC: {"learning_rate": 0.02, "batch_size": 256, "max_steps": 120, "eval_steps": 40},
     FINISHED: {"learning_rate": 6e-5, "batch_size": 32, "max_steps": 150, "eval_steps": 75},
-    RAW: {"learning_rate": 2e-4, "batch_size": 64, "max_steps": 200, "eval_steps": 100, "pooling": "mean"},
+    RAW: {"learning_rate": 2e-4, "batch_size": 64, "max_steps": 200, "eval_steps": 100},
 }
 """What differs between them."""
 DEFAULT_TEACHER, NO_TEACHER = "static-mini", "none"

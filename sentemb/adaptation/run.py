@@ -25,6 +25,8 @@ from sentemb.adaptation.session import AdaptSession
 from sentemb.data.language import language_of
 from sentemb.data.own_documents import OwnDocument, read_own_documents
 from sentemb.modules import is_finished_encoder, load
+from sentemb.modules.loading import default_pooling
+from sentemb.modules.source import find_source
 from sentemb.pretraining.throughput import faster_precision
 from sentemb.training.folder import RunFolder
 from sentemb.training.progress import ConsoleProgress, without_upstream_bars
@@ -85,6 +87,8 @@ def adapt(
     )
     # Token vectors are looked up, not multiplied.
     values = {**SETTINGS[kind], "precision": "float32" if kind == STATIC else faster_precision()}
+    if kind == RAW:
+        values["pooling"] = default_pooling(find_source(base))
     (seed,) = given.get("seeds", (1,))[:1]
     values["batch_size"] = min(values["batch_size"], most_pairs_of_a_batch(read, seed=seed))
     teacher = _teacher(given.pop("teacher", None), kind, read)

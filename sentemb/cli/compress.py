@@ -170,11 +170,12 @@ def _table(model: str, found: Compressed, shared: int) -> Table:
     from sentemb.report.table import Table
 
     prices = found.prices
-    rows = []
+    rows: list[tuple[str, ...]] = []
     for row in prices.rows:
         cells = (f"{row.bytes / _MEGA:.1f}", f"{row.vector_bytes:,}", f"{row.speed:,.0f}")
         rows.append((row.name, *cells, *_cells(row.sts), *_cells(row.ndcg), "*" if row.best else ""))
     delta = ("95 %", "p")
+    rows += [(name, *["–"] * (len(rows[0]) - 2), "") for names in found.missing for name in names.split(", ")]
     return Table(
         title=f"Smaller forms of {model}",
         header=("variant", "MB", "bytes/vector", "texts/s", "ΔSTS", *delta, "ΔNDCG@10", *delta, "best"),
@@ -186,7 +187,7 @@ def _table(model: str, found: Compressed, shared: int) -> Table:
             f"texts/s: {prices.texts:,} of the documents, encoded in turns; best: no other row is as good "
             "or better in every column",
             *_note_on(shared, found),
-            *found.missing,
+            *(f"{names} not made: {reason}" for names, reason in found.missing.items()),
         ),
     )
 

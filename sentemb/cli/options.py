@@ -63,7 +63,8 @@ Base = Annotated[
     typer.Option(help="Base model: folder, hub id or bundled model.", autocompletion=bundled_models),
 ]
 Pooling = Annotated[
-    str | None, typer.Option(help="For a raw transformer: cls, mean, max, first-last, last-2, ...")
+    str | None,
+    typer.Option(help="For a raw transformer: cls, mean, max, last-token, first-last, last-2, ..."),
 ]
 Precision = Annotated[
     Literal["float32", "reduced"], typer.Option(help="reduced: fewer bits where that is faster.")

@@ -9,7 +9,7 @@ from huggingface_hub import snapshot_download
 from sentence_transformers import SentenceTransformer
 
 from sentemb.modules.exported import exported_file
-from sentemb.modules.folder_checks import read_modules, read_object
+from sentemb.modules.folder_checks import module_folders
 from sentemb.modules.source import ModelSource
 
 # How files begin that no model here is made of: weights of other formats and libraries, and a training's own.
@@ -34,19 +34,10 @@ def write_copy(source: ModelSource, model: SentenceTransformer, folder: Path) ->
         if file.is_file() and not file.name.startswith((".", *_UNREAD)):
             shutil.copy(file, folder / file.name)
     # What else a folder holds, such as checkpoints, is not the model.
-    for path in ({module["path"] for module in read_modules(place) or ()} | _routes(place)) - {""}:
-        if (place / path).is_dir():
-            shutil.copytree(place / path, folder / path, dirs_exist_ok=True)
+    for part in module_folders(place):
+        shutil.copytree(part, folder / part.relative_to(place), dirs_exist_ok=True)
     if (network := exported_file(place)) is not None:
         shutil.copytree(network.parent, folder / network.parent.name, dirs_exist_ok=True)
-
-
-def _routes(place: Path) -> set[str]:
-    """The folders of a Router's networks, where the Router is at the top of a model."""
-    for name in ("router_config.json", "config.json"):  # the latter in folders of earlier versions
-        if (place / name).is_file():
-            return set(read_object(place / name).get("types", {}))
-    return set()
 
 
 def _folder_of(address: str) -> Path:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import copy
 import inspect
+import io
 import logging
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ import torch
 from torch import Tensor, nn
 
 _OPSET = 18
+_TALKATIVE = ("torch.onnx", "onnxscript", "onnx_ir", "torch.export", "torch._export", "torch.fx")
 _INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 
 
@@ -70,13 +72,14 @@ def convert_to_openvino(graph: Path, target: Path) -> None:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Leave out what the exporter says of its own insides."""
-    loggers = [logging.getLogger(name) for name in ("torch.onnx", "onnxscript", "onnx_ir")]
+    """Leave out what the exporter says of its own insides, which is pages where it fails."""
+    loggers = [logging.getLogger(name) for name in _TALKATIVE]
     levels = [logger.level for logger in loggers]
-    with warnings.catch_warnings():
+    nowhere = io.StringIO()
+    with warnings.catch_warnings(), redirect_stdout(nowhere), redirect_stderr(nowhere):
         warnings.simplefilter("ignore")
         for logger in loggers:
-            logger.setLevel(logging.ERROR)
+            logger.setLevel(logging.CRITICAL)
         try:
             yield
         finally:

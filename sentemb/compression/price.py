@@ -11,7 +11,7 @@ from typing import Any
 from sentemb.compression.variants import WHOLE
 from sentemb.data.retrieval import RetrievalSet
 from sentemb.data.sts import ScoredPairs
-from sentemb.encoding import TextEncoder, load_encoder
+from sentemb.encoding import TextEncoder
 from sentemb.encoding.cache import CachedEncoder
 from sentemb.encoding.sentence import SentenceEncoder
 from sentemb.evaluation import Difference, Record, compare_all, evaluate_pairs, evaluate_retrieval, system_of
@@ -86,7 +86,7 @@ class Prices:
 
 
 def price(
-    folders: Mapping[str, Path],
+    variants: Mapping[str, tuple[Path, TextEncoder]],
     pairs: Sequence[ScoredPairs],
     tasks: Sequence[RetrievalSet],
     texts: Sequence[str],
@@ -98,7 +98,7 @@ def price(
     """Price variants.
 
     Args:
-        folders: Their folders by name; the first is the model itself.
+        variants: Their folders and encoders by name; the first is the model itself.
         pairs: Scored pairs.
         tasks: Queries with the documents they are to find.
         texts: The user's texts, to measure speed on.
@@ -109,8 +109,7 @@ def price(
     Returns:
         The prices.
     """
-    # The runtimes of converted networks compute on the CPU: what is compared with them does as well.
-    encoders = {name: load_encoder(folder, device="cpu") for name, folder in folders.items()}
+    encoders = {name: encoder for name, (_, encoder) in variants.items()}
     records: dict[str, tuple[Record | None, Record | None]] = {}
     for done, (name, encoder) in enumerate(encoders.items()):
         progress(f"pricing {name}", done, len(encoders))
@@ -131,12 +130,12 @@ def price(
         Price(
             name,
             size_of(folder),
-            _vector_bytes(encoders[name]),
+            _vector_bytes(encoder),
             len(texts) / min(seconds[name]),
             sts.get(name),
             ndcg.get(name),
         )
-        for name, folder in folders.items()
+        for name, (folder, encoder) in variants.items()
     ]
     return Prices(
         tuple(_with_best(row, rows) for row in rows),

@@ -14,11 +14,12 @@ from torch import nn
 
 from sentemb._compat import Dense, Normalize
 from sentemb.encoding import load_encoder
-from sentemb.encoding.view import with_modules
+from sentemb.encoding.view import linear, with_modules, with_truncation_as_module
 from sentemb.errors import InputError
 
 # Of the mean square of a dimension: it keeps the map from fitting noise where there is little text.
 _RIDGE = 1e-2
+_OF_LAYERS = ("attention_window",)  # settings of each layer that are not called so
 _CHOOSING = 200  # texts, to choose layers by
 
 
@@ -29,14 +30,29 @@ def layers_of(model: SentenceTransformer) -> nn.ModuleList | None:
     if not isinstance(network, nn.Module):
         return None
     stacks = [one for one in network.modules() if isinstance(one, nn.ModuleList) and len(one) == count]
+    inner = {id(part) for stack in stacks for layer in stack for part in layer.modules()}
+    stacks = [one for one in stacks if id(one) not in inner]
     return stacks[0] if len(stacks) == 1 else None
+
+
+def reason_against_pruning(model: SentenceTransformer) -> str | None:
+    """Say why no layers of a model can be left out; None where they can."""
+    layers = layers_of(model)
+    if layers is None:
+        return f"{_network_name(model)} has no plain stack of layers with weights of their own"
+    if len(layers) == 1:
+        return "it has a single layer"
+    if getattr(model[0].model.config, "output_hidden_states", False):
+        return "it pools several layers"
+    return None
 
 
 def pruned(model: SentenceTransformer, count: int, texts: Sequence[str]) -> SentenceTransformer:
     """Leave out layers, and map what is left to the vectors of the whole model.
 
     Layers go one after the other, each time the one without which the vectors of the texts change least. A
-    linear map, by ridge regression on the same texts, then brings the vectors back.
+    linear map, by ridge regression on the same texts, then brings the vectors back. A first layer that has
+    other weights than the rest, such as T5's positions, stays.
 
     Args:
         model: The model; it is left as it is.
@@ -47,20 +63,21 @@ def pruned(model: SentenceTransformer, count: int, texts: Sequence[str]) -> Sent
         The smaller model.
 
     Raises:
-        InputError: It has not more layers than that.
+        InputError: It has not more layers than that, or none can be left out.
     """
+    if (reason := reason_against_pruning(model)) is not None:
+        raise InputError(f"cannot leave out layers (--layers): {reason}", "distill without --layers")
+    model = with_truncation_as_module(model)
     layers = layers_of(model)
-    if layers is None or not 0 < count < len(layers):
-        there = 0 if layers is None else len(layers)
-        raise InputError(
-            f"cannot keep {count} layers (--layers): the model has {there}",
-            "keep fewer" if there > 1 else "take another model",
-        )
+    assert layers is not None  # there is no reason against
+    if not 0 < count < len(layers):
+        raise InputError(f"cannot keep {count} layers (--layers): the model has {len(layers)}", "keep fewer")
     wanted = load_encoder(model).encode(texts)
     few = texts[:_CHOOSING]
     kept = list(range(len(layers)))
+    fixed = {0} if _weights(layers[0]) != _weights(layers[1]) else set()
     while len(kept) > count:
-        trials = [[one for one in kept if one != left] for left in kept]
+        trials = [[one for one in kept if one != left] for left in kept if left not in fixed]
         kept = max(trials, key=lambda some: _nearness(_with_layers(model, some), few, wanted[: len(few)]))
     smaller = _with_layers(model, kept)
     found = load_encoder(smaller).encode(texts)
@@ -72,11 +89,26 @@ def _with_layers(model: SentenceTransformer, kept: Sequence[int]) -> SentenceTra
     smaller = copy.deepcopy(model)
     layers = layers_of(smaller)
     assert layers is not None  # as the model has them
-    some = [layers[number] for number in kept]
+    count, some = len(layers), [layers[number] for number in kept]
+    config = smaller[0].model.config
+    # What a configuration says of each layer, such as which of them see the whole text.
+    for name, value in vars(config).items():
+        if isinstance(value, list) and len(value) == count and ("layer" in name or name in _OF_LAYERS):
+            setattr(config, name, [value[number] for number in kept])
+    if hasattr(config, "attention_layers"):  # GPT-Neo, which saves them as pairs of a pattern and a number
+        config.attention_types = [[[kind], 1] for kind in config.attention_layers]
     del layers[:]
     layers.extend(some)
-    smaller[0].model.config.num_hidden_layers = len(some)
+    config.num_hidden_layers = len(some)
     return smaller
+
+
+def _weights(layer: nn.Module) -> list[tuple[str, torch.Size]]:
+    return [(name, weight.shape) for name, weight in layer.named_parameters()]
+
+
+def _network_name(model: SentenceTransformer) -> str:
+    return type(getattr(model[0], "model", model[0])).__name__
 
 
 def _nearness(model: SentenceTransformer, texts: Sequence[str], wanted: NDArray[np.float32]) -> float:
@@ -91,11 +123,3 @@ def _map(found: NDArray[np.float32], wanted: NDArray[np.float32]) -> Dense:
     ridge = _RIDGE * np.trace(products) / len(products) * np.eye(len(products))
     weight = np.linalg.solve(products + ridge, found.T @ wanted).T.astype(np.float32)
     return linear(weight)
-
-
-def linear(weight: NDArray[np.float32]) -> Dense:
-    """A module that multiplies vectors by a matrix (out, in)."""
-    outputs, inputs = weight.shape
-    dense = Dense(inputs, outputs, bias=False, activation_function=nn.Identity())
-    dense.linear.weight.data = torch.from_numpy(np.ascontiguousarray(weight))
-    return dense

@@ -21,6 +21,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from sentemb.errors import InputError
+
 onnx: Any = import_module("onnx")  # its stubs do not know what protobuf makes
 
 Floats = NDArray[np.float32]
@@ -64,14 +66,22 @@ def quantise(graph: Path, target: Path, batches: Sequence[Features]) -> dict[str
 
     Returns:
         For the record: how many products there are, and how many stay in float32.
+
+    Raises:
+        InputError: There are none, as in GPT-2, whose layers add their bias in the product.
     """
     model = onnx.load(str(graph))
     found = _products(model)
+    if not found:
+        raise InputError("the graph has no matrix products that can be rounded", "take another variant")
     inputs = _inputs(graph, [*found], batches)
     constants = {one.name: one for one in model.graph.initializer}
     kept = 0
     replaced = _rounded_tables(model)
     for name, nodes in found.items():
+        if name not in inputs:
+            kept += len(nodes)
+            continue
         weights = [onnx.numpy_helper.to_array(constants[node.input[1]]) for node in nodes]
         product = best_product(inputs[name], weights)
         if product.error > MOST_ERROR:
@@ -148,7 +158,10 @@ def _products(model: Any) -> dict[str, list[Any]]:
 
 
 def _inputs(graph: Path, names: Sequence[str], batches: Sequence[Features]) -> dict[str, Floats]:
-    """Rows of some tensors on real tokens, padding left out, each of shape (tokens, channels)."""
+    """Rows of some tensors on real tokens, padding left out, each of shape (tokens, channels).
+
+    A tensor that has not one row for each token, such as one of relative positions, is left out.
+    """
     model = onnx.load(str(graph))
     types = onnx.TensorProto
     model.graph.output.extend(onnx.helper.make_tensor_value_info(name, types.FLOAT, None) for name in names)
@@ -165,8 +178,11 @@ def _inputs(graph: Path, names: Sequence[str], batches: Sequence[Features]) -> d
         drawn = generator.permutation(real)[:each]
         outputs = session.run([*names], {key: value for key, value in batch.items() if key in asked})
         for name, output in zip(names, outputs, strict=True):
-            rows[name].append(output.reshape(-1, output.shape[-1])[drawn])
-    return {name: np.concatenate(parts) for name, parts in rows.items()}
+            if output.shape[:-1] == batch["attention_mask"].shape:
+                rows[name].append(output.reshape(-1, output.shape[-1])[drawn])
+            else:
+                rows.pop(name, None)
+    return {name: np.concatenate(parts) for name, parts in rows.items() if len(parts) == len(batches)}
 
 
 def _rewritten(

@@ -31,7 +31,7 @@ class StaticForm(NamedTuple):
     @property
     def table(self) -> Vectors:
         """Token vectors (tokens, dimension)."""
-        table: Vectors = self.model[0].embedding.weight.detach().cpu().numpy()
+        table: Vectors = self.model[0].embedding.weight.detach().cpu().float().numpy()
         return table
 
     def round_table(self) -> None:

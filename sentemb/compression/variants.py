@@ -14,17 +14,17 @@ import numpy as np
 import torch
 from sentence_transformers import SentenceTransformer
 
-from sentemb._compat import Normalize
+from sentemb._compat import Normalize, Transformer
 from sentemb._files import read_json, write_json
 from sentemb.compression.copies import write_copy
 from sentemb.compression.export import convert_to_openvino, export_onnx
-from sentemb.compression.prune import layers_of, linear, pruned
+from sentemb.compression.prune import layers_of, pruned, reason_against_pruning
 from sentemb.compression.static_form import StaticForm, static_form
 from sentemb.encoding import load_encoder
 from sentemb.encoding.batching import batches, tokenise
-from sentemb.encoding.sentence import is_plain_text_model
-from sentemb.encoding.view import with_modules
-from sentemb.modules.exported import EXPORTED
+from sentemb.encoding.static import is_static_model
+from sentemb.encoding.view import linear, with_modules, with_truncation_as_module
+from sentemb.modules.exported import EXPORTED, ExportedNetwork
 from sentemb.modules.rounding import RoundedVectors, Rounding
 from sentemb.modules.source import ModelSource
 
@@ -41,14 +41,16 @@ class Original(NamedTuple):
     """What variants are made of.
 
     Attributes:
-        model: The model.
+        model: The model, in float32 and with its truncation as a module.
         texts: The user's texts, to calibrate on.
         source: Where it was loaded from, unchanged; None of a model in memory alone.
+        as_read: The model in its own precision, with its `truncate_dim`; None where `model` is that.
     """
 
     model: SentenceTransformer
     texts: Sequence[str]
     source: ModelSource | None = None
+    as_read: SentenceTransformer | None = None
 
 
 class Variant(NamedTuple):
@@ -65,57 +67,95 @@ class Variant(NamedTuple):
     build: Callable[[Path], dict[str, Any]]
 
 
-def variants_of(original: Original) -> tuple[list[Variant], list[str]]:
+def original_of(
+    model: SentenceTransformer, texts: Sequence[str], source: ModelSource | None = None
+) -> Original:
+    """What variants of a model are made of: in float32, in whatever precision it is stored."""
+    in_float32 = all(weight.dtype == torch.float32 for weight in model.parameters())
+    # The numbers of a static model are looked up and not computed with: they stay as they are kept.
+    if model.truncate_dim is None and (in_float32 or is_static_model(model)):
+        return Original(model, texts, source)
+    return Original(with_truncation_as_module(copy.deepcopy(model).float()), texts, source, model)
+
+
+def variants_of(original: Original) -> tuple[list[Variant], dict[str, str]]:
     """The variants that a model allows on this machine, itself first, and why others are missing."""
-    model = original.model
     found = [_whole(original)]
-    missing: list[str] = []
-    if is_plain_text_model(model) and {one.dtype for one in model.parameters()} == {torch.float32}:
+    missing: dict[str, str] = {}
+    if is_text_transformer(original.model):
         found += _of_transformers(original, missing)
-    elif (static := static_form(model, original.source)) is not None:
+    elif (static := _static_form(original)) is not None:
         return [*found, *_of_token_vectors(static), *_rounded(original, static)], missing
     else:
-        missing.append("only vectors are made smaller: the model is no plain float32 text transformer")
+        missing["float16, onnx, openvino, layers"] = "the model does not begin with a transformer of texts"
     return [*found, *_truncated(original), *_rounded(original)], missing
+
+
+def _static_form(original: Original) -> StaticForm | None:
+    # In other than its own numbers, what its files keep is not its form.
+    return static_form(original.model, original.source if original.as_read is None else None)
+
+
+def is_text_transformer(model: SentenceTransformer) -> bool:
+    """Return whether a model begins with a transformer that gives token vectors of texts."""
+    transformer = model[0]
+    return (
+        isinstance(transformer, Transformer)
+        and not isinstance(transformer.model, ExportedNetwork)
+        and transformer.module_output_name == "token_embeddings"
+        and list(transformer.modality_config) == ["text"]
+        and bool(getattr(transformer.tokenizer, "is_fast", False))
+    )
 
 
 def _whole(original: Original) -> Variant:
     """The model itself, whose files are copied."""
     source = original.source
+    model = original.model if original.as_read is None else original.as_read
 
     def build(folder: Path) -> dict[str, Any]:
         if source is None:
-            return _save(original.model, folder)
-        write_copy(source, original.model, folder)
+            return _save(model, folder)
+        write_copy(source, model, folder)
         return {}
 
     as_read = source is None or not source.has_modules
     return Variant(WHOLE, "the model as it is read" if as_read else "the model's own files", build)
 
 
-def _of_transformers(original: Original, missing: list[str]) -> list[Variant]:
+def _of_transformers(original: Original, missing: dict[str, str]) -> list[Variant]:
     model = original.model
     found = [
         Variant("float16", "stored in float16, computed in float32", lambda folder: _half(model, folder))
     ]
-    if not any(True for module in list(model)[1:] for _ in module.parameters()):
+    if any(True for module in list(model)[1:] for _ in module.parameters()):
+        missing["bf16"] = "the modules behind the transformer have weights in float32"
+    else:
         found.append(Variant("bf16", "stored and computed in bfloat16", lambda folder: _brief(model, folder)))
     graphs = _Graphs(original)
     for backend, needed in _RUNTIMES.items():
+        both = f"{backend}, int8-{backend}"
         if lacking := [name for name in needed if find_spec(name) is None]:
-            missing.append(f"{backend}: {', '.join(lacking)} not installed (pip install 'sentemb[compress]')")
-            continue
-        found += [
-            Variant(backend, f"float32 in {backend}", _exporter(graphs, backend, rounded=False)),
-            Variant(f"int8-{backend}", f"int8 in {backend}", _exporter(graphs, backend, rounded=True)),
-        ]
+            missing[both] = f"{', '.join(lacking)} not installed (pip install 'sentemb[compress]')"
+        elif getattr(model[0].model.config, "output_hidden_states", False):
+            missing[both] = "the model pools several layers, of which a graph has the last alone"
+        else:
+            found += [
+                Variant(backend, f"float32 in {backend}", _exporter(graphs, backend, rounded=False)),
+                Variant(f"int8-{backend}", f"int8 in {backend}", _exporter(graphs, backend, rounded=True)),
+            ]
+    if (reason := reason_against_pruning(model)) is not None:
+        missing["layers"] = reason
+        return found
     layers = len(layers_of(model) or ())
-    found += [
-        Variant(f"layers-{count}", f"{count} of its {layers} layers", _pruner(original, count))
-        for count in sorted({-(-2 * layers // 3), layers // 2}, reverse=True)
-        if 0 < count < layers
+    return [
+        *found,
+        *(
+            Variant(f"layers-{count}", f"{count} of its {layers} layers", _pruner(original, count))
+            for count in sorted({-(-2 * layers // 3), layers // 2}, reverse=True)
+            if 0 < count < layers
+        ),
     ]
-    return found
 
 
 def _of_token_vectors(static: StaticForm) -> list[Variant]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
@@ -14,17 +15,21 @@ from sentemb._files import check_new_folder, new_folder, write_json, write_text
 from sentemb.compression.card import card
 from sentemb.compression.price import Prices, price
 from sentemb.compression.student import STUDENT, student_variant
-from sentemb.compression.variants import WHOLE, Original, Variant, calibration_texts, variants_of
+from sentemb.compression.variants import WHOLE, Variant, calibration_texts, original_of, variants_of
 from sentemb.data.retrieval import RetrievalSet
 from sentemb.data.sts import ScoredPairs
+from sentemb.encoding import TextEncoder, load_encoder
 from sentemb.errors import InputError
 from sentemb.modules import load
 from sentemb.modules.poolings import Poolings
 from sentemb.modules.source import find_source
 
+logger = logging.getLogger(__name__)
+
 TOLERANCE = 1.0
 """Points of STS or NDCG@10 that a variant may lose to be written."""
 _SPEED_TEXTS = 256
+_LONGEST_REASON = 160
 _RECORD = "compression.json"
 
 
@@ -34,12 +39,12 @@ class Compressed(NamedTuple):
     Attributes:
         prices: Of all variants.
         meanings: What each is, by name.
-        missing: Why other variants are not there.
+        missing: Why other variants are not there, by their names.
     """
 
     prices: Prices
     meanings: dict[str, str]
-    missing: list[str]
+    missing: dict[str, str]
 
 
 class LossError(InputError):
@@ -106,20 +111,35 @@ def compress(
     transformers_logging.disable_progress_bar()  # a bar for every folder that is written
     loaded = load(model, pooling=pooling, max_length=max_length, device="cpu")
     source = None if pooling or max_length else find_source(str(model))
-    original = Original(loaded, calibration_texts(texts, seed=seed), source)
+    original = original_of(loaded, calibration_texts(texts, seed=seed), source)
     variants, missing = variants_of(original)
     if student is not None:
         variants.append(student_variant(student))
-    variants = _chosen(variants, only, wanted)
+    variants = _chosen(variants, missing, only, wanted)
     with tempfile.TemporaryDirectory(prefix="sentemb-compress-") as place:
-        folders, told = {}, {}
+        folders: dict[str, Path] = {}
+        encoders: dict[str, TextEncoder] = {}
+        told: dict[str, dict[str, Any]] = {}
         for done, variant in enumerate(variants):
             progress(f"making {variant.name}", done, len(variants))
             folders[variant.name] = Path(place, variant.name)
             folders[variant.name].mkdir()
-            told[variant.name] = variant.build(folders[variant.name])
+            try:
+                told[variant.name] = variant.build(folders[variant.name])
+                # Converted networks compute on the CPU: what is compared with them does as well.
+                encoders[variant.name] = load_encoder(folders[variant.name], device="cpu")
+            except Exception as error:  # each exporter has exceptions of its own
+                if variant.name in (WHOLE, STUDENT):
+                    raise
+                reason = _reason(error, place)
+                if variant.name == wanted:
+                    raise InputError(
+                        f"{wanted} of this model cannot be made: {reason}", "write another"
+                    ) from error
+                logger.debug("%s cannot be made", variant.name, exc_info=True)
+                missing[variant.name] = reason
         prices = price(
-            folders,
+            {name: (folders[name], encoder) for name, encoder in encoders.items()},
             pairs,
             tasks,
             original.texts[:_SPEED_TEXTS],
@@ -127,7 +147,8 @@ def compress(
             seed=seed,
             progress=progress,
         )
-        found = Compressed(prices, {one.name: one.meaning for one in variants}, missing)
+        meanings = {one.name: one.meaning for one in variants if one.name in encoders}
+        found = Compressed(prices, meanings, missing)
         if wanted is not None and output is not None:
             _refuse_losses(found, wanted, tolerance)
             row, known = prices.find(wanted), about or {}
@@ -162,11 +183,25 @@ def _refuse_losses(found: Compressed, wanted: str, tolerance: float) -> None:
     )
 
 
-def _chosen(variants: list[Variant], only: Sequence[str], wanted: str | None) -> list[Variant]:
+def _reason(error: Exception, place: str) -> str:
+    """An error in one line, without the temporary folder in which it happened."""
+    told = error.message if isinstance(error, InputError) else f"{type(error).__name__}: {error}"
+    return " ".join(told.replace(f"{place}/", "").split())[:_LONGEST_REASON]
+
+
+def _chosen(
+    variants: list[Variant], missing: Mapping[str, str], only: Sequence[str], wanted: str | None
+) -> list[Variant]:
     """Those that are asked for, the wanted one among them; without `only` all."""
     known = [one.name for one in variants]
     named = [*only, *([] if wanted is None else [wanted])]
     for name in named:
         if name not in known:
-            raise InputError(f"no variant {name!r} of this model", f"choose one of {', '.join(known)}")
+            reasons = (
+                reason for names, reason in missing.items() if name.startswith(tuple(names.split(", ")))
+            )
+            raise InputError(
+                f"no variant {name!r} of this model{''.join(f': {reason}' for reason in reasons)}",
+                f"choose one of {', '.join(known)}",
+            )
     return [one for one in variants if not only or one.name in (WHOLE, STUDENT, *named)]

@@ -19,6 +19,7 @@ from sentemb.encoding.sentence import SentenceEncoder
 from sentemb.encoding.words import SUFFIXES, WordVectorEncoder
 from sentemb.errors import InputError
 from sentemb.modules import Poolings, load
+from sentemb.modules.kinds import check_kind
 from sentemb.modules.source import find_source
 
 _SEED = re.compile(r"seed-\d+")
@@ -123,7 +124,7 @@ def _folder_name(path: Path) -> str:
 def check_address(model: str, *, data_dir: str | Path | None = None) -> None:
     """Refuse a name of no model, without loading one."""
     if not _is_word_vectors(Path(model)):
-        find_source(model)
+        check_kind(find_source(model))
     elif not (path := _word_vectors(Path(model), data_dir)).exists():
         raise InputError(f"no such file: {path}")
 

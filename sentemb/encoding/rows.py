@@ -154,7 +154,7 @@ class _TextRows:
             return ReadyTexts(texts, np.array([len(text.split()) for text in texts], dtype=np.int64), ())
         counts = np.array([len(tokens.starts(text)) for text in texts], dtype=np.int64)
         cut = np.flatnonzero(counts > tokens.room).tolist()
-        return ReadyTexts(texts, np.minimum(counts, tokens.room), cut)
+        return ReadyTexts(texts, np.minimum(counts, tokens.room) + tokens.overhead, cut)
 
     def prepare_ids(self, ids: Sequence[Sequence[int]]) -> ReadyTexts:
         """Refuse."""

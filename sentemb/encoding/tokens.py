@@ -46,6 +46,11 @@ class Tokens:
         fast.no_padding()
         return fast
 
+    @property
+    def overhead(self) -> int:
+        """Tokens that the model reads with each text: those of the prompt, and special ones."""
+        return self._prompt_tokens + int(self._tokenizer.num_special_tokens_to_add())
+
     def lengths(self, texts: Sequence[str]) -> NDArray[np.int64]:
         """Number of tokens of each text, (n,); of a short text of ASCII it may be an upper bound.
 

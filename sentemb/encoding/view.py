@@ -5,8 +5,13 @@ from __future__ import annotations
 import copy
 from typing import Any, TypeVar
 
+import numpy as np
+import torch
+from numpy.typing import NDArray
 from sentence_transformers import SentenceTransformer
 from torch import nn
+
+from sentemb._compat import Dense, StaticEmbedding
 
 ModuleType = TypeVar("ModuleType", bound=nn.Module)
 
@@ -23,6 +28,29 @@ def view_with_states(transformer: Any, *, wanted: bool = True) -> Any:
     view.model.config = copy.copy(view.model.config)
     view.model.config.output_hidden_states = wanted
     return view
+
+
+def with_truncation_as_module(model: SentenceTransformer) -> SentenceTransformer:
+    """A model whose last module truncates its vectors, in the place of `truncate_dim`."""
+    if model.truncate_dim is None:
+        return model
+    with model.truncate_embeddings(None):
+        dimension = int(model.get_embedding_dimension() or 0)
+    kept = min(model.truncate_dim, dimension)
+    first, *others = model
+    if isinstance(first, StaticEmbedding) and not others:
+        table = first.embedding.weight.detach().cpu()[:, :kept].clone()
+        return with_modules(model, [StaticEmbedding(first.tokenizer, embedding_weights=table.numpy())])
+    cut = linear(np.eye(kept, dimension, dtype=np.float32)).requires_grad_(False)
+    return with_modules(model, [first, *others, cut.to(device=model.device, dtype=model.dtype)])
+
+
+def linear(weight: NDArray[np.float32]) -> Dense:
+    """A module that multiplies vectors by a matrix (out, in)."""
+    outputs, inputs = weight.shape
+    dense = Dense(inputs, outputs, bias=False, activation_function=nn.Identity())
+    dense.linear.weight.data = torch.from_numpy(np.ascontiguousarray(weight))
+    return dense
 
 
 def _copy(module: ModuleType, done: dict[int, nn.Module]) -> ModuleType:

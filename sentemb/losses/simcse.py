@@ -170,8 +170,8 @@ class SimCSELoss(EncoderLoss):
         if torch.equal(first, second):
             logger.warning(
                 "The two views of every sentence are identical, so SimCSELoss has nothing to learn from: "
-                "the encoder has no dropout or is in evaluation mode. Set hidden_dropout_prob of the base "
-                "model (0.1 in the paper) and call model.train()."
+                "the encoder has no dropout or is in evaluation mode. Set a dropout (0.1 in the paper) in "
+                "the base model's config.json, if its architecture has one, and call model.train()."
             )
 
 

@@ -13,14 +13,19 @@ from sentemb.errors import InputError
 
 MODULES = "modules.json"
 CONFIG = "config.json"
+OPTIONS = "config_sentence_transformers.json"
 AGAIN = "save or download the model again"
 
-_OPTIONS = "config_sentence_transformers.json"
 _LENGTHS = "sentence_*_config.json"
+_ROUTER = "router_config.json"
 _INDEX = "model.safetensors.index.json"
-_OBJECTS = (CONFIG, _OPTIONS, _LENGTHS, _INDEX, "tokenizer_config.json", "special_tokens_map.json")
+_OBJECTS = (CONFIG, OPTIONS, _LENGTHS, _INDEX, "tokenizer_config.json", "special_tokens_map.json")
 # A word or a 0 here becomes an error without a name, or a network without layers.
 _COUNTS = ("hidden_size", "intermediate_size", "num_attention_heads", "num_hidden_layers", "vocab_size")
+_CONVERT = {
+    False: "AutoModel.from_pretrained(folder).save_pretrained(folder)",
+    True: "SentenceTransformer(folder).save_pretrained(folder)",
+}
 _WITHOUT_FILES = ".Normalize"
 
 
@@ -33,7 +38,7 @@ def check_folder(folder: Path) -> None:
         InputError: It names the file, and the field where it is one.
     """
     modules = read_modules(folder)
-    if modules is None and ((folder / _OPTIONS).exists() or any(folder.glob("[1-9]_*/config.json"))):
+    if modules is None and ((folder / OPTIONS).exists() or any(folder.glob("[1-9]_*/config.json"))):
         raise InputError(f"{folder} is a sentence-transformers model without its {MODULES}", AGAIN)
     for place in _places(folder, modules):
         for pattern in _OBJECTS:
@@ -42,8 +47,7 @@ def check_folder(folder: Path) -> None:
         if any(place.glob("pytorch_model*.bin")) and not any(place.glob("*.safetensors")):
             raise InputError(
                 f"{place} holds its weights as a pickle (pytorch_model.bin), which can run code",
-                "if you trust it, convert it to model.safetensors with "
-                "AutoModel.from_pretrained(folder).save_pretrained(folder)",
+                f"if you trust it, convert it to model.safetensors with {_CONVERT[place != folder]}",
             )
     for module in modules or ():
         _check_module(folder, module)
@@ -78,6 +82,11 @@ def read_object(path: Path) -> dict[str, Any]:
     return content
 
 
+def module_folders(folder: Path) -> list[Path]:
+    """The folders inside a model's that hold its modules."""
+    return [place for place in _places(folder, read_modules(folder)) if place != folder and place.is_dir()]
+
+
 def damage_in(folder: Path, error: Exception) -> str | None:
     """The file that explains why loading a folder ended in an error."""
     culprit = error.args[0] if isinstance(error, KeyError) else getattr(error, "name", None)
@@ -100,8 +109,13 @@ def damage_in(folder: Path, error: Exception) -> str | None:
 
 
 def _places(folder: Path, modules: list[dict[str, str]] | None) -> list[Path]:
-    """The folder and those of its modules, each once."""
-    return list(dict.fromkeys([folder, *(folder / module["path"] for module in modules or ())]))
+    """The folder and those of its modules, each once, with the parts of a Router."""
+    places = [folder, *(folder / module["path"] for module in modules or ())]
+    for place in list(places):
+        if (place / _ROUTER).is_file():
+            parts = read_object(place / _ROUTER).get("types")
+            places += [place / part for part in (parts if isinstance(parts, dict) else ())]
+    return list(dict.fromkeys(places))
 
 
 def _missing_shard(index: Path) -> str | None:
@@ -124,9 +138,7 @@ def _wrong_values(path: Path, content: dict[str, Any]) -> Iterator[tuple[str, An
     elif path.match(_LENGTHS) and content.get("max_seq_length") is not None:
         if not _is_count(content["max_seq_length"]):
             yield "max_seq_length", content["max_seq_length"]
-    elif path.name == _OPTIONS:
-        if (kind := content.get("model_type", "SentenceTransformer")) != "SentenceTransformer":
-            yield "model_type", kind
+    elif path.name == OPTIONS:
         prompts = content.get("prompts", {})
         if not isinstance(prompts, dict) or not all(isinstance(text, str) for text in prompts.values()):
             yield "prompts", prompts

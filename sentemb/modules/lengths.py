@@ -10,45 +10,51 @@ from sentence_transformers import SentenceTransformer
 from tokenizers import Tokenizer
 from torch import nn
 
-from sentemb._compat import Router
+from sentemb._compat import Router, Transformer
 from sentemb.errors import InputError
 
 logger = logging.getLogger(__name__)
 
 
 def limit_length(model: SentenceTransformer, max_length: int | None, *, address: str) -> None:
-    """Set the longest input, or check the model's own."""
-    tokenizer: Any = getattr(model[0], "tokenizer", None)
-    # A static encoder's bare tokenizer never cuts, and has no positions to run out of.
-    if isinstance(tokenizer, Tokenizer) or not hasattr(tokenizer, "num_special_tokens_to_add"):
-        if max_length is None:
-            return
+    """Set the longest input of a model's transformers, or check their own."""
+    transformers = [module for module in model.modules() if isinstance(module, Transformer)]
+    if max_length is not None and not transformers:
         raise InputError(
             f"max_length {max_length} cannot be set on {type(model[0]).__name__}", "leave it out"
         )
-    shortest = shortest_input(model)
-    own = model.max_seq_length
-    if max_length is None:
-        if own is not None and own < shortest:
-            raise InputError(
-                f"the longest input of {address} is {own} tokens, which leaves no room for a text",
-                f"set max_seq_length in its configuration, or give a length of at least {shortest}",
-            )
-        rows = _position_rows(model[0])
-        if own is not None and rows is not None and own > rows:
-            logger.warning("%s takes %d tokens, not %d: longer texts are cut there", address, rows, own)
-            model.max_seq_length = rows
-        return
-    longest = own
-    positions = getattr(getattr(model[0], "config", None), "max_position_embeddings", None)
+    for transformer in transformers:
+        if max_length is None:
+            _check_length(transformer, address)
+        else:
+            _set_length(transformer, max_length)
+
+
+def _check_length(transformer: Transformer, address: str) -> None:
+    """Refuse a limit without room for a text, and lower one that the positions do not reach."""
+    own, shortest = transformer.max_seq_length, _shortest(transformer.tokenizer)
+    if own is not None and own < shortest:
+        raise InputError(
+            f"the longest input of {address} is {own} tokens, which leaves no room for a text",
+            f"set max_seq_length in its configuration, or give a length of at least {shortest}",
+        )
+    rows = _position_rows(transformer)
+    if own is not None and rows is not None and own > rows:
+        logger.warning("%s takes %d tokens, not %d: longer texts are cut there", address, rows, own)
+        transformer.max_seq_length = rows
+
+
+def _set_length(transformer: Transformer, max_length: int) -> None:
+    longest, shortest = transformer.max_seq_length, _shortest(transformer.tokenizer)
+    positions = getattr(transformer.config, "max_position_embeddings", None)
     if positions is not None and positions > 0:
-        longest = max(longest or 0, _position_rows(model[0]) or positions)
+        longest = max(longest or 0, _position_rows(transformer) or positions)
     if max_length < shortest or (longest is not None and max_length > longest):
         raise InputError(
             f"max_length {max_length} does not fit the model, which takes {shortest} to {longest} tokens",
             "choose a length in that range",
         )
-    model.max_seq_length = max_length
+    transformer.max_seq_length = max_length
 
 
 def longest_input(model: SentenceTransformer) -> int | None:
@@ -61,10 +67,13 @@ def longest_input(model: SentenceTransformer) -> int | None:
 
 def shortest_input(model: SentenceTransformer, *, pairs: bool = False) -> int:
     """Tokens of the shortest input that has room for a token of each text between the special ones."""
-    tokenizer: Any = getattr(model[0], "tokenizer", None)
-    # A static encoder's bare tokenizer adds none.
-    bare = tokenizer is None or isinstance(tokenizer, Tokenizer)
-    special = 0 if bare else tokenizer.num_special_tokens_to_add(pair=pairs)
+    return _shortest(getattr(model[0], "tokenizer", None), pairs=pairs)
+
+
+def _shortest(tokenizer: Any, *, pairs: bool = False) -> int:
+    # The bare tokenizers of static encoders and of vectors of words add none.
+    count = getattr(tokenizer, "num_special_tokens_to_add", None)
+    special = 0 if count is None or isinstance(tokenizer, Tokenizer) else count(pair=pairs)
     return int(special) + (2 if pairs else 1)
 
 

@@ -13,6 +13,7 @@ from sentemb._compat import Transformer
 from sentemb.errors import InputError
 from sentemb.modules.custom_modules import open_model
 from sentemb.modules.devices import check_device
+from sentemb.modules.kinds import check_kind, is_decoder, naming_code
 from sentemb.modules.lengths import limit_length
 from sentemb.modules.model_checks import check_model, check_saved_modules
 from sentemb.modules.poolings import (
@@ -28,7 +29,7 @@ from sentemb.modules.source import ModelSource, find_source, loading
 logger = logging.getLogger(__name__)
 
 _NO_POOLING = (
-    "%s is a raw transformer without a pooling: mean pooling is used. Name a pooling to choose another."
+    "%s is a raw transformer without a pooling: %s pooling is used. Name a pooling to choose another."
 )
 
 
@@ -45,9 +46,9 @@ def load(
     A folder of that name comes first, then the bundled models, then the hub; the first two need no network. A
     sentence-transformers model keeps its own modules unless a pooling is named; then its transformer keeps
     its prompts and gets that pooling alone, for `cls-mlp` with the model's own Dense + tanh where it has one
-    after CLS. A raw transformer without a named pooling gets the mean of its tokens and a warning; the
-    published SimCSE checkpoints get the pooling of their paper. A saved model loads in plain
-    sentence-transformers, except for the modules of sentemb's own (`FlowModule`, `WKPooling`).
+    after CLS. A raw transformer without a named pooling gets what `default_pooling` says, and a
+    warning. A saved model loads in plain sentence-transformers, except for the modules of sentemb's own
+    (`FlowModule`, `WKPooling`).
 
     Args:
         name_or_path: The name, the folder or the hub id.
@@ -67,20 +68,14 @@ def load(
     """
     check_options(pooling, device)
     source = find_source(str(name_or_path), revision=revision)
-    if pooling is None and not source.has_modules:
-        pooling = published_pooling(source)
-        if pooling is None:
-            logger.warning(_NO_POOLING, source.address)
-            pooling = "mean"
-    if pooling is None:
-        model = _open(source, device=device)
-        freeze_fixed_layer_weights(model)
-    else:
-        reads_pooler = pooling == "cls-mlp" and has_published_head(source)
-        (transformer, *own), options = _load_modules(source, needs_pooler=reads_pooler)
-        transformer.model.config.output_hidden_states = needs_hidden_states(pooling)
-        modules = [transformer, *_pooled_by(pooling, transformer, own, source)]
-        model = SentenceTransformer(modules=modules, device=device, **options)
+    check_kind(source)
+    with naming_code(source):
+        if pooling is None and source.has_modules:
+            model = _open(source, device=device)
+            freeze_fixed_layer_weights(model)
+        else:
+            model = _with_pooling(source, pooling, device=device)
+    _give_padding(model)
     limit_length(model, max_length, address=source.address)
     check_model(model, source)
     return model
@@ -104,9 +99,62 @@ def is_finished_encoder(base: str | Path, *, revision: str | None = None) -> boo
         Whether it has a `modules.json`.
 
     Raises:
-        InputError: There is no such model.
+        InputError: There is no such model, or it is no encoder.
     """
-    return find_source(str(base), revision=revision).has_modules
+    source = find_source(str(base), revision=revision)
+    check_kind(source)
+    return source.has_modules
+
+
+def default_pooling(source: ModelSource) -> Poolings | None:
+    """Choose the pooling of a raw transformer, as sentence-transformers does.
+
+    Args:
+        source: Where it is.
+
+    Returns:
+        The pooling of the paper for published SimCSE checkpoints, the last token for a decoder, the mean for
+        others; None for CLIP and its like, which have vectors of texts without.
+    """
+    if published := published_pooling(source):
+        return published
+    if "vision_config" in source.config:
+        return None
+    # GPT-2, whose architecture is called GPT2LMHeadModel, is pooled by the mean there.
+    is_known_decoder = is_decoder(source) and source.architecture.endswith("ForCausalLM")
+    return "last-token" if is_known_decoder else "mean"
+
+
+def _with_pooling(source: ModelSource, named: Poolings | None, *, device: str | None) -> SentenceTransformer:
+    """Load a transformer with the named pooling behind it, or with the one that suits it."""
+    if named in ("cls", "cls-mlp") and is_decoder(source):
+        raise InputError(
+            f"{source.address} is a decoder: the first token, which {named} pools, sees no other",
+            "choose last-token, mean or max",
+        )
+    pooling = named or default_pooling(source)
+    reads_pooler = pooling == "cls-mlp" and has_published_head(source)
+    (transformer, *own), options = _load_modules(source, needs_pooler=reads_pooler)
+    if transformer.module_output_name != "token_embeddings" and named is not None:
+        raise InputError(
+            f"{source.address} makes the vector of a text itself, so that {named} has no tokens to pool",
+            "leave the pooling out",
+        )
+    modules = [transformer]
+    if transformer.module_output_name == "token_embeddings" and pooling is not None:
+        if named is None and not published_pooling(source):
+            logger.warning(_NO_POOLING, source.address, pooling)
+        transformer.model.config.output_hidden_states = needs_hidden_states(pooling)
+        modules += _pooled_by(pooling, transformer, own, source)
+    return SentenceTransformer(modules=modules, device=device, **options)
+
+
+def _give_padding(model: SentenceTransformer) -> None:
+    """Pad with the end of a text where a tokenizer has no padding token: no pooling reads it."""
+    for transformer in model.modules():
+        tokenizer: Any = getattr(transformer, "tokenizer", None)
+        if isinstance(transformer, Transformer) and tokenizer is not None and tokenizer.pad_token is None:
+            tokenizer.pad_token = tokenizer.eos_token
 
 
 def _open(source: ModelSource, *, device: str | None, needs_pooler: bool = False) -> SentenceTransformer:

@@ -11,7 +11,7 @@ from sentence_transformers import SentenceTransformer
 from sentence_transformers.util import batch_to_device
 from torch import Tensor, nn
 
-from sentemb._compat import Dense, WeightedLayerPooling
+from sentemb._compat import Dense, Transformer, WeightedLayerPooling
 from sentemb.errors import InputError
 from sentemb.modules.folder_checks import AGAIN, CONFIG, read_modules, read_object
 from sentemb.modules.source import ModelSource, readable
@@ -58,9 +58,10 @@ def check_model(model: SentenceTransformer, source: ModelSource) -> None:
     """
     address = source.address
     _check_tokenizer(model, source)
-    if isinstance(network := getattr(model[0], "model", None), nn.Module):
-        check_vocabulary(getattr(model[0], "tokenizer", None), network, address)
-        _check_filled(network, address)
+    for transformer in model.modules():
+        if isinstance(transformer, Transformer):
+            check_vocabulary(transformer.tokenizer, transformer.model, address)
+            _check_filled(transformer.model, address)
     check_weights(model, address)
     _check_vectors(model, address)
 
@@ -72,8 +73,10 @@ def _check_tokenizer(model: SentenceTransformer, source: ModelSource) -> None:
     """
     folder = Path(source.address)
     names = getattr(getattr(model[0], "tokenizer", None), "vocab_files_names", {}).values()
-    if folder.is_dir() and names and not any(True for name in names for _ in folder.rglob(name)):
-        raise InputError(f"{source.address} holds no tokenizer ({' or '.join(names)})", AGAIN)
+    # Every fast tokenizer can be read from the last one; not every class says so.
+    known = dict.fromkeys((*names, "tokenizer.json"))
+    if folder.is_dir() and names and not any(True for name in known for _ in folder.rglob(name)):
+        raise InputError(f"{source.address} holds no tokenizer ({' or '.join(known)})", AGAIN)
     loaded: Any = getattr(getattr(model[0], "tokenizer", None), "backend_tokenizer", None)
     for path in folder.glob("tokenizer.json") if loaded is not None else ():
         saved, used = _ALGORITHM.search(path.read_bytes()), type(loaded.model).__name__
@@ -85,7 +88,10 @@ def _check_tokenizer(model: SentenceTransformer, source: ModelSource) -> None:
 
 def check_vocabulary(tokenizer: Any, network: Any, address: str) -> None:
     """Refuse a tokenizer that is not the one of a transformer's embeddings."""
-    rows = getattr(network.get_input_embeddings(), "num_embeddings", None)
+    try:
+        rows = getattr(network.get_input_embeddings(), "num_embeddings", None)
+    except NotImplementedError:  # a network of several parts, such as CLIP
+        rows = None
     if rows is None or not hasattr(tokenizer, "added_tokens_decoder"):
         return
     vocabulary = tokenizer.get_vocab()
@@ -128,8 +134,11 @@ def _check_filled(network: nn.Module, address: str) -> None:
 @torch.no_grad()  # not in inference mode, whose tensors a model may keep and could not train with
 def _check_vectors(model: SentenceTransformer, address: str) -> None:
     """Refuse a model that cannot tell one text from another."""
-    if not hasattr(model[0], "tokenize"):
-        raise InputError(f"{address} begins with {type(model[0]).__name__}, which takes no text", AGAIN)
+    if not hasattr(model[0], "tokenize") or "text" not in model.modalities:
+        raise InputError(
+            f"{address} begins with {type(model[0]).__name__}, which takes no text",
+            "name an encoder of texts",
+        )
     modes = [(module, module.training) for module in model.modules()]
     try:
         model.eval()  # dropout would also move the random generator
@@ -148,7 +157,9 @@ def _check_vectors(model: SentenceTransformer, address: str) -> None:
     if not bool(vectors.isfinite().all()):
         raise InputError(f"the vectors of {address} are not finite", AGAIN)
     if bool((vectors[0] - vectors[1]).norm() <= _ALIKE * vectors.norm(dim=1).max()):
-        raise InputError(f"{address} gives different texts the same vector", AGAIN)
+        pools_first = any(getattr(module, "pooling_mode", None) == "cls" for module in model)
+        hint = "choose another pooling: its first token may see no other" if pools_first else AGAIN
+        raise InputError(f"{address} gives different texts the same vector", hint)
     told = model.get_embedding_dimension()
     has = vectors[:, : model.truncate_dim].shape[1]
     if told is not None and told != has:

@@ -11,11 +11,14 @@ from torch import nn
 from sentemb._compat import Dense, Pooling, Transformer, WeightedLayerPooling
 from sentemb.modules.wk_pooling import WKPooling
 
-Poolings = Literal["cls", "cls-mlp", "mean", "max", "last-2", "first-last", "first-last-static", "wk"]
+Poolings = Literal[
+    "cls", "cls-mlp", "mean", "max", "last-token", "last-2", "first-last", "first-last-static", "wk"
+]
 """How a sentence embedding is made; averages and maxima include [CLS] and [SEP] and exclude padding.
 
 - `cls`: last layer at position 0. `cls-mlp`: the same through Dense + tanh (supervised SimCSE).
 - `mean`, `max`: over the tokens of the last layer.
+- `last-token`: last layer at the last token, which alone has read the whole text in a decoder.
 - `last-2`: mean over the last two layers, then over tokens (BERT-flow, SimCSE's `avg_top2`).
 - `first-last`: layer 1 and the last (the SimCSE code as it is today).
 - `first-last-static`: embedding output and the last (the SimCSE paper's baseline table).
@@ -39,7 +42,7 @@ def pooling_modules(transformer: Transformer, pooling: Poolings) -> list[nn.Modu
     if pooling == "cls-mlp":
         return [Pooling(width, "cls"), _head(transformer, width)]
     if not needs_hidden_states(pooling):
-        return [Pooling(width, pooling)]
+        return [Pooling(width, pooling.replace("-", ""))]  # "lasttoken" to upstream
     layers = transformer.model.config.num_hidden_layers
     if pooling == "wk":
         return [WKPooling(width, layers, layer_start=min(_WK_START, layers // _WK_PART))]

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import difflib
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,9 +27,19 @@ from transformers.utils import logging as transformers_logging
 from sentemb._compat import load_reports_through
 from sentemb.errors import InputError
 from sentemb.modules.bundled import bundled_folder, bundled_names
-from sentemb.modules.folder_checks import AGAIN, CONFIG, MODULES, check_folder, damage_in, read_object
+from sentemb.modules.folder_checks import (
+    AGAIN,
+    CONFIG,
+    MODULES,
+    OPTIONS,
+    check_folder,
+    damage_in,
+    read_modules,
+    read_object,
+)
 from sentemb.modules.weights import expected_differences
 
+_ADAPTER = "adapter_config.json"
 _ORGANISATION = "sentence-transformers"  # its models may be named without it, as upstream allows
 
 
@@ -41,12 +52,16 @@ class ModelSource:
         revision: Branch, tag or commit of a hub id.
         has_modules: It is a sentence-transformers model, with its own pooling.
         config: The transformer's `config.json`; empty where a sentence-transformers model keeps it elsewhere.
+        options: Its `config_sentence_transformers.json`; empty where there is none.
+        modules: The classes of the modules that `modules.json` lists.
     """
 
     address: str
     revision: str | None
     has_modules: bool
     config: dict[str, Any]
+    options: dict[str, Any] = field(default_factory=dict)
+    modules: tuple[str, ...] = ()
 
     @property
     def architecture(self) -> str:
@@ -61,9 +76,13 @@ def find_source(base: str, *, revision: str | None = None) -> ModelSource:
     if not path.exists() and (bundled := bundled_folder(base)) is not None:
         path = bundled
     if path.is_dir() and base.strip():
-        config = read_object(path / CONFIG) if (path / CONFIG).exists() else {}
-        source = ModelSource(str(path), None, (path / MODULES).is_file(), config)
-        if not source.has_modules and not source.config:
+        source = _described(str(path), None, lambda name: path / name if (path / name).is_file() else None)
+        if source is None and (path / _ADAPTER).is_file():
+            raise InputError(
+                f"{base} is an adapter (LoRA) for another model",
+                "merge it into its base with peft (merge_and_unload), and save that model",
+            )
+        if source is None:
             raise InputError(
                 f"{base} holds neither {CONFIG} nor {MODULES}, so it is no model folder",
                 _models_inside(path) or "give the folder that save_pretrained wrote",
@@ -120,12 +139,37 @@ def readable(address: str) -> Iterator[None]:
         kind = type(error).__name__
         reason = " ".join(str(error).split()) or kind
         told = reason if isinstance(error, (OSError, ValueError, RuntimeError)) else f"{kind}: {reason}"
-        raise InputError(
-            f"cannot load {address}: {told[:300]}", "check that the download or the save was complete"
-        ) from error
+        raise InputError(f"cannot load {address}: {told[:300]}", _hint(error)) from error
     finally:
         if bars:
             transformers_logging.enable_progress_bar()
+
+
+def _hint(error: Exception) -> str:
+    """The next step after an error of upstream's."""
+    if isinstance(error, ImportError):
+        return "install what it names, or name another model"
+    if isinstance(error, OSError):
+        return "check that the download or the save was complete"
+    if "does not recognize this architecture" in str(error):
+        return "a newer release of transformers may know it: pip install -U transformers"
+    return "SentenceTransformer(...) in Python shows the whole error; name another model if it fails as well"
+
+
+def _described(address: str, revision: str | None, file: Callable[[str], Path | None]) -> ModelSource | None:
+    """Read a model's small files; None where it has neither a configuration nor a list of modules."""
+    config, modules = file(CONFIG), file(MODULES)
+    if not config and not modules:
+        return None
+    options = file(OPTIONS)
+    return ModelSource(
+        address,
+        revision,
+        has_modules=modules is not None,
+        config=read_object(config) if config else {},
+        options=read_object(options) if options else {},
+        modules=tuple(entry["type"] for entry in read_modules(modules.parent) or ()) if modules else (),
+    )
 
 
 def _find_on_hub(base: str, revision: str | None) -> ModelSource:
@@ -134,16 +178,15 @@ def _find_on_hub(base: str, revision: str | None) -> ModelSource:
     for name in names:
         try:
             online = unreachable is None  # a hub that did not answer for one name is not asked for the other
-            config = _hub_file(name, CONFIG, revision, online=online)
-            modules = _hub_file(name, MODULES, revision, online=online)
+            source = _described(name, revision, partial(_hub_file, name, revision=revision, online=online))
         except _UnknownRepositoryError:
             continue
         except _UnreachableError as error:
             unreachable = error
             continue
-        if config is None and modules is None:
+        if source is None:
             raise InputError(f"{name} on the hub holds neither {CONFIG} nor {MODULES}", "check the hub id")
-        return ModelSource(name, revision, modules is not None, read_object(config) if config else {})
+        return source
     if unreachable is not None:
         raise InputError(
             f"{base!r} is neither a folder here nor in the hub's cache, and the hub cannot be reached",

@@ -12,14 +12,15 @@ from fastapi import APIRouter, Depends, Request, Response
 from pydantic import BaseModel, ConfigDict, Field, StrictInt, StrictStr
 from sentence_transformers import CrossEncoder
 
+from sentemb._compat import Transformer
 from sentemb.encoding.batching import tokenise
 from sentemb.encoding.encoder import Vectors, check_finite
 from sentemb.encoding.linear import kernel_for, replace_linears
 from sentemb.encoding.rows import ReadyTexts, Rows
 from sentemb.encoding.view import inference_view
 from sentemb.errors import InputError
-from sentemb.modules.folder_checks import check_folder
-from sentemb.modules.source import loading
+from sentemb.modules.kinds import check_kind, naming_code
+from sentemb.modules.source import find_source, loading
 from sentemb.serving.answers import json_answer
 from sentemb.serving.auth import reader
 from sentemb.serving.guards import JsonRoute
@@ -80,9 +81,17 @@ def load_reranker(folder: str, *, device: str | None) -> PairRows:
     path = Path(folder).expanduser()
     if not path.is_dir():
         raise InputError(f"no such folder: {folder}", "give the folder of a saved cross-encoder")
-    check_folder(path)
-    with loading(str(path)):
+    source = find_source(str(path))
+    if source.has_modules or source.architecture:  # without either it can be anything
+        check_kind(source, "cross-encoder")
+    with naming_code(source), loading(str(path)):
         model = CrossEncoder(str(path), device=device, local_files_only=True)
+    if [type(module) for module in model] != [Transformer] or model.default_prompt_name is not None:
+        parts = ", ".join(type(module).__name__ for module in model)
+        raise InputError(
+            f"{folder} scores pairs by {parts} and its own prompt, which are not served",
+            "give a cross-encoder whose transformer gives the score",
+        )
     if model.num_labels != 1 or model.model is None:
         raise InputError(
             f"{folder} gives {model.num_labels} scores for a pair, not one",

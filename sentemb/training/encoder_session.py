@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 from datasets import Dataset
-from sentence_transformers import SentenceTransformerTrainingArguments
+from sentence_transformers import SentenceTransformer, SentenceTransformerTrainingArguments
 from tokenizers import Tokenizer
 from transformers import TrainerCallback, set_seed
 
@@ -19,6 +19,7 @@ from sentemb.data.columns import LABEL
 from sentemb.encoding.encoder import Role, TextEncoder, Vectors, normalised
 from sentemb.encoding.sentence import prompt_of
 from sentemb.encoding.tokens import Tokens
+from sentemb.encoding.view import with_truncation_as_module
 from sentemb.errors import InputError
 from sentemb.modules import load
 from sentemb.modules.lengths import longest_input, shortest_input
@@ -70,7 +71,7 @@ class EncoderSession(Session):
         self.rows = rows
         # New layers of the model and the head of the loss draw from the generators.
         set_seed(self.seed)
-        self.model = load(config.base, pooling=config.pooling)  # type: ignore[arg-type]
+        self.model = _trainable(load(config.base, pooling=config.pooling), config.base)  # type: ignore[arg-type]
         self.max_length = self._fitting_length()
         self._check_ranks()
         self.speed = SpeedCallback(config.batch_size * self.text_columns)
@@ -100,11 +101,19 @@ class EncoderSession(Session):
     @property
     def _routes(self) -> dict[str, str]:
         """The route of each text column through the model's Router, if it has one."""
-        router = next((module for module in self.model if isinstance(module, Router)), None)
-        if router is None:
+        router: Any = self.model[0]
+        if not isinstance(router, Router) or not self._columns:
             return {}
-        usual: str = router.default_route or next(iter(router.sub_modules))
-        return {name: self.roles.get(name, usual) for name in self._columns}
+        usual = dict.fromkeys(self._columns, router.default_route)
+        if router.default_route is None:
+            if len(usual) == 1 or not {"query", "document"} <= set(router.sub_modules):
+                raise InputError(
+                    f"{self.config.base} has the routes {', '.join(router.sub_modules)}, none the default",
+                    "set default_route in its router_config.json, or train on pairs of query and document",
+                )
+            # Queries come first, as losses have them.
+            usual = dict(zip(usual, ["query", *["document"] * (len(usual) - 1)], strict=True))
+        return {**usual, **{name: role for name, role in self.roles.items() if name in usual}}
 
     def describe(self) -> dict[str, Any]:
         """Say for the record what is trained."""
@@ -210,6 +219,17 @@ class EncoderSession(Session):
                 )
             return longest
         return self.config.max_length
+
+
+def _trainable(model: SentenceTransformer, base: str) -> SentenceTransformer:
+    """The model in float32, whatever it is stored in: small steps would be rounded away in fewer bits."""
+    if not any(weight.requires_grad for weight in model.parameters()):
+        raise InputError(
+            f"{base} has no weights that training could change ({type(model[0]).__name__})",
+            "name a transformer or a static model; word vectors are trained with update_embeddings "
+            "in their wordembedding_config.json",
+        )
+    return with_truncation_as_module(model.float())
 
 
 def _training_arguments(

@@ -28,8 +28,8 @@ def resolve(
     """Fill a configuration: the recipe's defaults, over them the file, over that the flags.
 
     A recipe's pooling is for raw transformers: a finished encoder that is named as the base keeps its own,
-    unless a pooling is named too. A loss of the user's own (`my_losses.py:MyLoss`) gets only the options that
-    are named with it.
+    and a decoder pools its last token, unless a pooling is named too. A loss of the user's own
+    (`my_losses.py:MyLoss`) gets only the options that are named with it.
 
     Args:
         recipe: A recipe, or its name.
@@ -61,7 +61,7 @@ def resolve(
     values["recipe"] = chosen.name
     named = set().union(*layers)
     own_base = values.get("base") != chosen.values(preset, task).get("base")
-    if own_base and "pooling" not in named and "pooling" in values and _is_finished(values["base"]):
+    if own_base and "pooling" not in named and "pooling" in values and _has_own_pooling(values["base"]):
         values["pooling"] = None
     if "loss" in named and ":" in str(values["loss"]):
         # The options of the recipe's loss are not those of the user's own.
@@ -182,12 +182,14 @@ def differing(before: Mapping[str, Any], config: CheckedModel, *, but: Iterable[
     return sorted(name for name in names if before.get(name, "none") != now.get(name))
 
 
-def _is_finished(base: Any) -> bool:
-    """Whether a base has a pooling of its own; what cannot be found is reported where it is loaded."""
-    from sentemb.modules import is_finished_encoder
+def _has_own_pooling(base: Any) -> bool:
+    """Whether a base needs another pooling than a recipe's; what cannot be found is reported on loading."""
+    from sentemb.modules.kinds import is_decoder
+    from sentemb.modules.source import find_source
 
     try:
-        return isinstance(base, str) and is_finished_encoder(base)
+        source = find_source(str(base))
+        return source.has_modules or is_decoder(source)
     except InputError:
         return False
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,7 +15,7 @@ from torch import Tensor, nn
 from sentemb._compat import Dense, Normalize
 from sentemb.encoding import load_encoder
 from sentemb.encoding.dropout import encode_with_dropout
-from sentemb.encoding.view import with_modules
+from sentemb.encoding.view import with_modules, with_truncation_as_module
 from sentemb.errors import InputError
 from sentemb.modules.flow import FlowModule
 from sentemb.transforms.config import FlowConfig
@@ -128,8 +129,11 @@ def append_transform(model: SentenceTransformer, transform: FlowModule | Dense) 
         A model that shares the encoder's modules.
 
     Raises:
-        InputError: The transform is for vectors of another length, or the model cuts its vectors.
+        InputError: The transform is for vectors of another length.
     """
+    model = with_truncation_as_module(model)
+    if model.dtype in (torch.float16, torch.bfloat16):  # the transform is fitted and applied in float32
+        model = copy.deepcopy(model).float()
     modules = list(model)
     kept = _length_without_normalisation(modules)
     wanted = transform.dimension if isinstance(transform, FlowModule) else transform.in_features
@@ -144,11 +148,7 @@ def append_transform(model: SentenceTransformer, transform: FlowModule | Dense) 
 
 
 def _without_normalisation(model: SentenceTransformer) -> SentenceTransformer:
-    if model.truncate_dim is not None:
-        raise InputError(
-            f"the model cuts its vectors to {model.truncate_dim} dimensions",
-            "load it without truncate_dim; whitening can keep fewer dimensions itself",
-        )
+    model = with_truncation_as_module(model)
     modules = list(model)
     return with_modules(model, modules[: _length_without_normalisation(modules)])
 

@@ -14,7 +14,6 @@ from tokenizers.pre_tokenizers import BertPreTokenizer
 
 from sentemb._files import read_json
 from sentemb.compression import compress
-from sentemb.compression.price import price
 from sentemb.compression.static_files import Storage, write_static
 from sentemb.compression.variants import Original, variants_of
 from sentemb.compression.write import LossError
@@ -50,7 +49,7 @@ def pairs() -> ScoredPairs:
 def folders(tmp_path_factory: pytest.TempPathFactory, _tiny_encoder: SentenceTransformer) -> dict[str, Path]:
     """Every variant of the tiny model."""
     variants, missing = variants_of(Original(_tiny_encoder, drawn(60, 0)))
-    assert missing == []
+    assert not missing
     found = {}
     for variant in variants:
         found[variant.name] = tmp_path_factory.mktemp(variant.name)
@@ -214,18 +213,15 @@ def gold_of(folder: Path, pairs: ScoredPairs) -> ScoredPairs:
     return ScoredPairs("own", "dev", pairs.first, pairs.second, cosines.astype(float), pairs.subsets)
 
 
-def test_all_speeds_are_of_one_device(
-    folders: dict[str, Path], pairs: ScoredPairs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_all_speeds_are_of_one_device(pairs: ScoredPairs, monkeypatch: pytest.MonkeyPatch) -> None:
     devices: list[str | None] = []
 
     def noted(folder: Path, *, device: str | None = None) -> TextEncoder:
         devices.append(device)
         return load_encoder(folder, device=device)
 
-    monkeypatch.setattr("sentemb.compression.price.load_encoder", noted)
-    chosen = {name: folders[name] for name in ("model", "onnx")}
-    price(chosen, [pairs], [], drawn(20, 0), cache=tmp_path)
+    monkeypatch.setattr("sentemb.compression.write.load_encoder", noted)
+    compress("static-mini", drawn(20, 0), pairs=[pairs], only=["int8-vectors"])
     assert devices == ["cpu", "cpu"]
 
 

@@ -184,7 +184,7 @@ REFUSED: dict[str, tuple[str, Damage, str]] = {
         edit(POOLING, embedding_dimension=99),
         "have 99 dimensions, they have 16",
     ),
-    "another kind of model": ("pooled", edit(OPTIONS, model_type="SparseEncoder"), "is 'SparseEncoder'"),
+    "another kind of model": ("pooled", edit(OPTIONS, model_type="SparseEncoder"), "is a sparse encoder"),
     "prompt a number": ("pooled", edit(OPTIONS, prompts={"query": 3}), f"{OPTIONS}: prompts is"),
     "Dense of another width": (
         "dense",

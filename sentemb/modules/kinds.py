@@ -1,0 +1,143 @@
+"""What kind of model a folder holds, by its configuration: not all are sentence encoders."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Literal
+
+from sentemb.errors import InputError
+from sentemb.modules.source import ModelSource
+
+Kind = Literal["encoder", "cross-encoder", "classifier", "sparse", "multi-vector", "static", "code", "other"]
+
+# By the `model_type` that sentence-transformers saves, and by the packages of the modules it lists.
+_SAVED: dict[str, Kind] = {
+    "CrossEncoder": "cross-encoder",
+    "SparseEncoder": "sparse",
+    "MultiVectorEncoder": "multi-vector",
+    "ColBERT": "multi-vector",
+}
+_PACKAGES: dict[str, Kind] = {
+    "sentence_transformers.cross_encoder.": "cross-encoder",
+    "sentence_transformers.sparse_encoder.": "sparse",
+    "sentence_transformers.multi_vector_encoder.": "multi-vector",
+    "pylate.": "multi-vector",
+}
+_TRUSTED = ("sentence_transformers.", "sentemb.")
+# Published without a word of what they are, but in their name: what their architecture ends in.
+_NAMED: dict[str, tuple[str, Kind]] = {
+    "splade": ("ForMaskedLM", "sparse"),
+    "rerank": ("ForCausalLM", "cross-encoder"),
+}
+_WHAT: dict[Kind, tuple[str, str]] = {
+    "encoder": ("is a sentence encoder", "serve it as a model, without --reranker"),
+    "cross-encoder": (
+        "is a cross-encoder: it scores pairs of texts and has no vectors of its own",
+        "serve it with --reranker, and name an encoder here",
+    ),
+    "classifier": (
+        "is a classifier, not an encoder",
+        "name the encoder or the transformer it was trained from",
+    ),
+    "sparse": (
+        "is a sparse encoder: its vectors have a number for each token of the vocabulary",
+        "name a dense encoder; SparseEncoder of sentence-transformers loads this one",
+    ),
+    "multi-vector": (
+        "is a multi-vector encoder: it has a vector for each token of a text",
+        "name an encoder with one vector a text; MultiVectorEncoder of sentence-transformers loads this one",
+    ),
+    "static": (
+        "is a model2vec model without its modules.json",
+        "save it with SentenceTransformer(modules=[StaticEmbedding.from_model2vec(NAME)])",
+    ),
+    "code": (
+        "needs code of its own (CODE), which sentemb does not run",
+        "name a model of an architecture that transformers has; or, if you trust the code, pass "
+        "SentenceTransformer(NAME, trust_remote_code=True) to sentemb.load_encoder in Python",
+    ),
+    "other": ("is a model of a kind that sentemb does not know", "name a sentence encoder"),
+}
+
+
+def kind_of(source: ModelSource) -> Kind:
+    """Tell what kind of model a source is, without loading it."""
+    saved = source.options.get("model_type", "SentenceTransformer")
+    if saved != "SentenceTransformer":
+        return _SAVED.get(str(saved), "other")
+    for module in source.modules:
+        for package, kind in _PACKAGES.items():
+            if module.startswith(package):
+                return kind
+        if not module.startswith(_TRUSTED):
+            return "code"
+    if source.has_modules:
+        return "encoder"
+    return _kind_of_transformer(source)
+
+
+def check_kind(source: ModelSource, wanted: Kind = "encoder") -> None:
+    """Refuse a model of another kind.
+
+    Raises:
+        InputError: It says which kind the model is and where it can be used.
+    """
+    if (kind := kind_of(source)) != wanted:
+        error = refusal(source, kind)
+        if wanted == "cross-encoder" and kind != "encoder":
+            error = InputError(error.message, "name a cross-encoder, which gives a pair of texts one score")
+        raise error
+
+
+def refusal(source: ModelSource, kind: Kind) -> InputError:
+    """The error for a model that is of a kind that cannot be used here."""
+    what, hint = _WHAT[kind]
+    code = next(
+        (one for one in source.modules if not one.startswith(_TRUSTED)), "auto_map in its config.json"
+    )
+    hint = hint.replace("NAME", f'"{source.address}"')
+    return InputError(f"{source.address} {what.replace('CODE', code)}", hint)
+
+
+@contextmanager
+def naming_code(source: ModelSource) -> Iterator[None]:
+    """Explain what fails with code of its own, where a model's configuration names some.
+
+    It is no reason to refuse a model before: transformers may have the architecture meanwhile.
+    """
+    try:
+        yield
+    except InputError as error:
+        if source.config.get("auto_map"):
+            raise refusal(source, "code") from error
+        raise
+
+
+def is_decoder(source: ModelSource) -> bool:
+    """Return whether each token of a raw transformer sees the tokens before it alone."""
+    is_causal = bool(source.config.get("is_causal", True))
+    return source.architecture.endswith(("ForCausalLM", "LMHeadModel")) and is_causal
+
+
+def _kind_of_transformer(source: ModelSource) -> Kind:
+    """Tell what a folder without modules.json is by its architecture."""
+    architecture = source.architecture
+    if architecture.endswith("ForSequenceClassification"):
+        labels = source.config.get("id2label") or {}
+        count = source.config.get("num_labels", len(labels) or 2)
+        return "cross-encoder" if count == 1 or _is_named(source, "rerank", "cross") else "classifier"
+    if "colbert" in architecture.lower() or (Path(source.address) / "artifact.metadata").is_file():
+        return "multi-vector"
+    if source.config.get("model_type") == "model2vec":
+        return "static"
+    for name, (ending, kind) in _NAMED.items():
+        if architecture.endswith(ending) and _is_named(source, name):
+            return kind
+    return "encoder"
+
+
+def _is_named(source: ModelSource, *words: str) -> bool:
+    names = f"{Path(source.address).name} {source.config.get('_name_or_path', '')}".lower()
+    return any(word in names for word in words)

@@ -1,0 +1,159 @@
+"""Write docs/guides/models.md: what each kind of model can do, found out on the models of the matrix.
+
+Run `python -m tests.models_page` after a change of the matrix.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from sentemb.compression.prune import reason_against_pruning
+from sentemb.compression.variants import is_text_transformer, original_of, variants_of
+from sentemb.modules import load
+from tests.models_matrix import MODELS
+
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "guides" / "models.md"
+# What a reader calls a model of the matrix, well-known ones of the kind, and what is special about it.
+_ROWS: dict[str, tuple[str, str, str]] = {
+    "bert": ("BERT", "all-MiniLM, BGE, GTE", ""),
+    "bert-e5": ("BERT with prompts", "E5", "queries and documents get their prompts in every command"),
+    "bert-instructor": ("BERT, prompts left out of the pooling", "Instructor", ""),
+    "bert-dense": ("BERT with Dense layers", "distiluse", ""),
+    "roberta": ("RoBERTa", "all-distilroberta", ""),
+    "xlm-roberta": ("XLM-RoBERTa", "BGE-M3, multilingual E5", ""),
+    "mpnet": ("MPNet", "all-mpnet-base", ""),
+    "distilbert": ("DistilBERT", "msmarco-distilbert", ""),
+    "albert": ("ALBERT", "paraphrase-albert", "its layers share their weights"),
+    "electra": ("ELECTRA", "", ""),
+    "ernie": ("ERNIE", "", ""),
+    "camembert": ("CamemBERT", "sentence-camembert", ""),
+    "deberta": ("DeBERTa", "", ""),
+    "deberta-v2": ("DeBERTa-v2, DeBERTa-v3", "mDeBERTa", ""),
+    "longformer": ("Longformer", "", ""),
+    "big-bird": ("BigBird", "", ""),
+    "funnel": ("Funnel", "", ""),
+    "t5": ("T5 encoder", "sentence-t5, GTR", ""),
+    "mt5": ("mT5 encoder", "", ""),
+    "modernbert": ("ModernBERT", "ModernBERT-embed, GTE-ModernBERT", ""),
+    "nomic-bert": ("NomicBERT in the format of transformers", "nomic-embed-text", ""),
+    "eurobert": ("EuroBERT", "", ""),
+    "gpt2": ("GPT-2", "SGPT", ""),
+    "gpt-neo": ("GPT-Neo", "SGPT", ""),
+    "gpt-neox-raw": ("GPT-NeoX, raw", "Pythia", "pools the last token"),
+    "opt-raw": ("OPT, raw", "", "pools the last token"),
+    "bloom": ("BLOOM", "SGPT-BLOOM", ""),
+    "falcon-raw": ("Falcon, raw", "", "pools the last token"),
+    "llama-raw": ("Llama, raw", "", "pools the last token"),
+    "mistral": ("Mistral, padded on the left", "E5-Mistral", ""),
+    "qwen2": ("Qwen2, padded on the left", "GTE-Qwen2", ""),
+    "qwen3": ("Qwen3, padded on the left", "Qwen3-Embedding", ""),
+    "gemma-raw": ("Gemma, raw", "", "pools the last token"),
+    "gemma3": ("Gemma 3", "EmbeddingGemma", ""),
+    "bert-bf16": ("weights in float16 or bfloat16", "Qwen3-Embedding", "trained in float32"),
+    "bert-matryoshka": ("truncate_dim", "Matryoshka models", "trained and compressed as truncated"),
+    "weighted-layers": (
+        "WeightedLayerPooling",
+        "`--pooling first-last`, `last-2`",
+        "a graph has one layer alone",
+    ),
+    "bert-cnn": ("CNN or LayerNorm behind a transformer", "", ""),
+    "static": ("StaticEmbedding", "static-retrieval-mrl, Model2Vec", ""),
+    "words": (
+        "WordEmbeddings, with mean, CNN or LSTM",
+        "average_word_embeddings_glove",
+        "needs `update_embeddings`",
+    ),
+    "bag-of-words": ("BoW", "", ""),
+    "router-static": ("Router, Asym", "", "pairs train both routes, single texts the default one"),
+    "clip": ("CLIP", "clip-ViT-B-32", "texts alone"),
+}
+# What torch cannot export or a runtime cannot compute; to find it out takes a minute.
+_UNCONVERTED = {
+    "longformer": "ONNX and OpenVINO",
+    "funnel": "ONNX and OpenVINO",
+    "falcon-raw": "ONNX and OpenVINO",
+    "gpt2": "int8",
+}
+_HEAD = """# Supported models
+
+Every command takes a model by the name of a folder or of a hub repository. This table says what works with
+which kind of model. It is generated from the tests, which build a tiny model of each kind
+(`python -m tests.models_page`).
+
+```bash
+sentemb eval sts MODEL
+```
+
+A folder without `modules.json` is a raw transformer. It gets the pooling that sentence-transformers would
+choose: the mean of the tokens, or the last token where the architecture is `...ForCausalLM`. `--pooling`
+chooses another: `cls`, `cls-mlp`, `mean`, `max`, `last-token`, `last-2`, `first-last`, `first-last-static` or
+`wk`.
+
+"""
+_COLUMNS = ("kind", "such as", "encode", "train, adapt", "fewer layers", "compress", "notes")
+_TAIL = """
+*encode* stands for all commands that read vectors: `encode`, `eval`, `choose`, `index`, `serve`, and
+`distill` to a static model. *fewer layers* is `distill --layers` and the `layers-N` variants of `compress`.
+Under *compress*, *all* means float16, bfloat16, ONNX, OpenVINO, int8, and fewer dimensions; *vectors* means
+fewer dimensions and rounded vectors.
+
+## Not encoders
+
+| kind | what to do |
+|---|---|
+| cross-encoder | serve it with `sentemb serve --reranker FOLDER` |
+| classifier of a pair or a text | use the encoder that it was trained from |
+| ColBERT, PyLate, SPLADE | use a dense encoder |
+| model with code of its own (`auto_map`) | sentemb runs no code of a model: see below |
+| adapter (LoRA) | merge it into its base with `merge_and_unload` and save that |
+| weights as a pickle (`pytorch_model.bin`) | convert them as the message says |
+| image model | use a model that takes text |
+
+A model that needs `trust_remote_code=True` can be encoded with in Python, if you trust its code:
+`sentemb.load_encoder(SentenceTransformer(NAME, trust_remote_code=True))`.
+"""
+
+
+def page(folders: Mapping[str, Path]) -> str:
+    """The text of the page, from the models of the matrix."""
+    rows = [_row(name, folders[name]) for name in _ROWS]
+    lines = [_COLUMNS, ("---",) * len(_COLUMNS), *rows]
+    return _HEAD + "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n" + _TAIL
+
+
+def _row(name: str, folder: Path) -> tuple[str, ...]:
+    title, like, note = _ROWS[name]
+    model = load(folder, device="cpu")
+    trains = any(weight.requires_grad for weight in model.parameters())
+    original = original_of(model, [])
+    made = {variant.name for variant in variants_of(original)[0]}
+    if is_text_transformer(original.model):
+        lacking = [*_without(made), *([_UNCONVERTED[name]] if name in _UNCONVERTED else [])]
+        forms = f"all but {', '.join(lacking)}" if lacking else "all"
+    else:
+        forms = "vectors, int8 table" if "int8" in made else "vectors"
+    return (title, like, "✓", _tick(trains), _tick(reason_against_pruning(model) is None), forms, note)
+
+
+def _without(made: set[str]) -> list[str]:
+    names = {"bf16": "bfloat16", "onnx": "ONNX and OpenVINO"}
+    return [title for name, title in names.items() if name not in made]
+
+
+def _tick(works: bool) -> str:
+    return "✓" if works else "–"
+
+
+def main() -> None:
+    """Build the models and write the page."""
+    with tempfile.TemporaryDirectory() as place:
+        for model in MODELS:
+            (Path(place) / model.name).mkdir()
+            model.write(Path(place) / model.name)
+        PAGE.write_text(page({model.name: Path(place) / model.name for model in MODELS}), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
