@@ -33,6 +33,11 @@ def memory_gib() -> float | None:
         return None
 
 
+def this_processor() -> str:
+    """Return what this machine computes with: machines of which it is equal make the same bits."""
+    return f"{processor_name()}, arithmetic {arithmetic()}"
+
+
 @cache
 def arithmetic() -> str:
     """Return a digest of what this machine's kernels make of fixed numbers.

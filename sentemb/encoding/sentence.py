@@ -251,8 +251,8 @@ def is_plain_text_model(model: SentenceTransformer, role: Role | None = None) ->
         and not transformer.can_flatten_inputs
         and bool(getattr(transformer.tokenizer, "is_fast", False))
         and transformer.tokenizer.pad_token_id is not None
-        # Padding on the left moves the positions of some architectures, so that vectors depend on the batch.
-        and transformer.tokenizer.padding_side == "right"
+        # Batches are padded on the right, those of one length on a CPU not at all.
+        and (transformer.tokenizer.padding_side == "right" or model.device.type == "cpu")
         # Leaving the prompt's tokens out of the pooling is upstream's business.
         and (not prompt or all(getattr(module, "include_prompt", True) for module in modules))
     )

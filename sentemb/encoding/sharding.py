@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sentemb._files import held, read_json, write_json, write_text
+from sentemb._machine import this_processor
 from sentemb._uris import refuse_uri
 from sentemb.encoding.encoder import Role, TextEncoder
 from sentemb.encoding.resolve import load_encoder
@@ -30,6 +31,7 @@ from sentemb.encoding.shards import (
     SET_ASIDE,
     SHARDS,
     DType,
+    Finished,
     Refused,
     Row,
     Settings,
@@ -54,8 +56,7 @@ SHARD_SIZE = 16_384
 
 class _Done(NamedTuple):
     file: str
-    rows: int
-    refused: list[Refused]
+    shard: Finished
     found: bool
 
 
@@ -102,7 +103,7 @@ def encode_shards(
         dtype: How vectors are stored.
         shard_size: Rows of a shard.
         progress: Called with the number of rows that are done.
-        say: Told when a worker ended and its shard is tried again.
+        say: Told when a worker ended and its shard is tried again, and of several kinds of processors.
 
     Returns:
         The folder, and how many rows have no vector: blank ones and those that cannot be encoded. They are
@@ -133,7 +134,7 @@ def encode_shards(
             make = functools.partial(_load, _seen_anywhere(model), folder.resolve(), settings, run)
             say = say or logger.warning
             workers = None if pool is None else pool(make, say=say)
-            return _encode(rows, folder, settings, encoder, source, workers, progress)
+            return _encode(rows, folder, settings, encoder, source, workers, progress, say)
     except BaseException:
         if made and not any(folder.glob(SHARDS)):
             shutil.rmtree(folder)
@@ -148,21 +149,24 @@ def _encode(
     source: str,
     workers: contextlib.AbstractContextManager[Runner] | None,
     progress: Callable[[int], None] | None,
+    say: Callable[[str], None],
 ) -> Encoded:
     pieces = iter(functools.partial(_take, iter(rows), settings.shard_size), [])
     shards: list[tuple[str, int]] = []
     refused: list[Refused] = []
+    processors: set[str] = set()
     seen = encoded = 0
     with contextlib.ExitStack() as stack:
         if workers is None:
             done: Iterator[_Done] = map(_ShardWriter(encoder, folder, settings), pieces)
         else:
             done = stack.enter_context(workers).run(pieces)
-        for one in done:
-            shards.append((one.file, one.rows))
-            refused += one.refused
-            encoded += 0 if one.found else one.rows
-            seen += one.rows + len(one.refused)
+        for file, shard, found in done:
+            shards.append((file, shard.rows))
+            refused += shard.refused
+            processors.add(shard.processor)
+            encoded += 0 if found else shard.rows
+            seen += shard.rows + len(shard.refused)
             if progress is not None:
                 progress(seen)
     if seen == len(refused):
@@ -175,7 +179,14 @@ def _encode(
         write_text(folder / SET_ASIDE, "".join(aside))
     for path in set(folder.glob(SHARDS)) - {folder / file for file, _ in shards}:
         path.unlink()  # of rows that are not there any more
-    write_manifest(folder, settings, shards, set_aside=len(refused), source=source)
+    if len(processors) > 1:
+        say(
+            f"the vectors were computed by several kinds of processors ({'; '.join(sorted(processors))}): "
+            "they agree to about 1e-5, and another run may give other bits"
+        )
+    write_manifest(
+        folder, settings, shards, set_aside=len(refused), source=source, processors=sorted(processors)
+    )
     for name in (BEGUN, _LOCK):
         (folder / name).unlink()
     return Encoded(ShardFolder(folder), len(refused), encoded)
@@ -191,14 +202,14 @@ class _ShardWriter:
         file = self._settings.file_name(rows)
         before = finished(self._folder / file)
         if before is not None:
-            return _Done(file, *before, found=True)
+            return _Done(file, before, found=True)
         refused = {number: reason for number, row in enumerate(rows) if (reason := _unfit(row))}
         good = [number for number in range(len(rows)) if number not in refused]
         vectors = self._encoded(rows, good, refused)
         kept = [rows[number] for number in good if number not in refused]
         aside = [Refused(rows[one].location, rows[one].id, refused[one]) for one in sorted(refused)]
         write_shard(self._folder / file, kept, vectors, aside, self._settings)
-        return _Done(file, len(kept), aside, found=False)
+        return _Done(file, Finished(len(kept), aside, this_processor()), found=False)
 
     def _encoded(self, rows: list[Row], numbers: list[int], refused: dict[int, str]) -> Any:
         """The vectors of rows as they are stored; those that cannot be encoded are looked for by halves."""

@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.ipc
 
 from sentemb._files import new_file, read_json, sha256_of, write_json
+from sentemb._machine import this_processor
 from sentemb._uris import local_path
 from sentemb.encoding.encoder import Role, TextEncoder, Vectors
 from sentemb.encoding.roles import for_role
@@ -29,7 +30,7 @@ MANIFEST, BEGUN, SET_ASIDE, SHARDS = "shards.json", "begun.json", "set-aside.jso
 DType = Literal["float32", "float16"]
 """How vectors are stored."""
 _FORMAT = 1
-_REFUSED = b"refused"
+_REFUSED, _PROCESSOR = b"refused", b"processor"
 _AT_ONCE = 8192  # rows
 _COLUMNS = ["id", "id_is_integer", "text", "metadata", "vector"]
 _FLOATS = {"float32": pa.float32(), "float16": pa.float16()}
@@ -63,6 +64,20 @@ class Refused(NamedTuple):
     location: str
     id: str | int
     reason: str
+
+
+class Finished(NamedTuple):
+    """What a shard that is there tells of itself.
+
+    Attributes:
+        rows: How many rows have a vector.
+        refused: The rows that have none.
+        processor: What computed the vectors, as `sentemb doctor` calls it.
+    """
+
+    rows: int
+    refused: list[Refused]
+    processor: str
 
 
 class Batch(NamedTuple):
@@ -120,6 +135,9 @@ class ShardFolder:
     Args:
         path: The folder.
 
+    Attributes:
+        processors: What computed the vectors; those of several kinds of processors agree to about 1e-5.
+
     Raises:
         InputError: There is no such folder, it is not finished, or its manifest is damaged.
     """
@@ -140,6 +158,7 @@ class ShardFolder:
             self.settings = Settings(**values["settings"])
             self.set_aside = int(values["set_aside"])
             self.source = str(values["source"])
+            self.processors = [str(one) for one in values.get("processors", [])]
             self._shards = [
                 (str(one["file"]), int(one["rows"]), str(one["sha256"])) for one in values["shards"]
             ]
@@ -264,26 +283,39 @@ def write_shard(
             ),
         }
     )
-    schema = table.schema.with_metadata({_REFUSED: json.dumps(refused)})
+    schema = table.schema.with_metadata({_REFUSED: json.dumps(refused), _PROCESSOR: this_processor()})
     with new_file(path) as file, pa.ipc.new_file(file, schema) as writer:
         writer.write_table(table.replace_schema_metadata(schema.metadata))
 
 
 def write_manifest(
-    folder: Path, settings: Settings, shards: Sequence[tuple[str, int]], *, set_aside: int, source: str
+    folder: Path,
+    settings: Settings,
+    shards: Sequence[tuple[str, int]],
+    *,
+    set_aside: int,
+    source: str,
+    processors: Sequence[str],
 ) -> None:
-    """Finish a folder, with the names and rows of its shards."""
+    """Finish a folder, with the names and rows of its shards and the processors that made them."""
     listed = [{"file": file, "rows": rows, "sha256": sha256_of(folder / file)} for file, rows in shards]
-    values = {"format": _FORMAT, "settings": asdict(settings), "source": source, "set_aside": set_aside}
+    values = {
+        "format": _FORMAT,
+        "settings": asdict(settings),
+        "source": source,
+        "set_aside": set_aside,
+        "processors": list(processors),
+    }
     write_json(folder / MANIFEST, {**values, "shards": listed})
 
 
-def finished(path: Path) -> tuple[int, list[Refused]] | None:
-    """How many rows a shard has and which were refused; None where it is not there, or damaged."""
+def finished(path: Path) -> Finished | None:
+    """Read what a shard tells of itself; None where it is not there, or damaged."""
     try:
         with pa.memory_map(str(path)) as source, pa.ipc.open_file(source) as file:
-            refused = [Refused(*one) for one in json.loads(file.schema.metadata[_REFUSED])]
-            return file.read_all().num_rows, refused
+            metadata = file.schema.metadata
+            refused = [Refused(*one) for one in json.loads(metadata[_REFUSED])]
+            return Finished(file.read_all().num_rows, refused, metadata[_PROCESSOR].decode())
     except (OSError, pa.ArrowInvalid, ValueError, KeyError, TypeError):
         return None
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from sentemb import _machine
 from sentemb.encoding import load_encoder
 from sentemb.encoding.sharding import Encoded, encode_shards
 from sentemb.encoding.shards import BEGUN, MANIFEST, Row, ShardFolder
@@ -67,6 +68,24 @@ def test_two_processes_and_an_interrupted_one_make_the_same_bytes(tmp_path: Path
         ShardFolder(tmp_path / "three")
     assert encode(tmp_path / "three").encoded == 100 - 48
     assert content(tmp_path / "one") == content(tmp_path / "three")
+
+
+def test_processors_of_several_kinds_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[str] = []
+    here = encode(tmp_path / "one", say=said.append)
+    assert here.folder.processors == [_machine.this_processor()] and not said
+
+    def stop(done: int) -> None:
+        if done > 40:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        encode(tmp_path / "two", progress=stop)
+    monkeypatch.setattr(_machine, "arithmetic", lambda: "another")  # resumed on another machine
+    resumed = encode(tmp_path / "two", say=said.append)
+    assert resumed.folder.processors == sorted([*here.folder.processors, _machine.this_processor()])
+    (line,) = said
+    assert "several kinds of processors" in line and "agree to about 1e-5" in line
 
 
 def test_rows_without_a_vector_are_named(tmp_path: Path) -> None:
