@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar
@@ -144,6 +145,8 @@ class EncoderSession(Session):
         if len(rows) > _ROWS_MEASURED:
             chosen = np.random.default_rng(0).choice(len(rows), _ROWS_MEASURED, replace=False)
             drawn = rows.select(np.sort(chosen))
+        if self.max_length is None:
+            return
         tokens = Tokens(tokenizer, self.max_length - tokenizer.num_special_tokens_to_add())
         columns = (drawn[name] for name in rows.column_names if name != LABEL)
         texts = [text for column in columns for text in column if isinstance(text, str)]  # no pairs
@@ -164,8 +167,11 @@ class EncoderSession(Session):
                 "raise --batch-size or start fewer processes",
             )
 
-    def _fitting_length(self) -> int:
+    def _fitting_length(self) -> int | None:
+        """Return the longest training input in tokens; None where a model has no limit and none is set."""
         longest = self.model.max_seq_length
+        if self.config.max_length is None:
+            return None if longest is None or math.isinf(longest) else int(longest)
         if longest is not None and self.config.max_length < (shortest := shortest_input(self.model)):
             raise InputError(
                 f"max_length {self.config.max_length} leaves no room for a text",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -28,8 +29,8 @@ def resolve(
     """Fill a configuration: the recipe's defaults, over them the file, over that the flags.
 
     A recipe's pooling is for raw transformers: a finished encoder that is named as the base keeps its own,
-    unless a pooling is named too. A loss of the user's own (`my_losses.py:MyLoss`) gets only the options that
-    are named with it.
+    unless a pooling is named too. A recipe may have other values for static encoders. A loss of the user's
+    own (`my_losses.py:MyLoss`) gets only the options that are named with it.
 
     Args:
         recipe: A recipe, or its name.
@@ -60,9 +61,7 @@ def resolve(
             values[key] = {**values.get(key, {}), **value} if joined else value
     values["recipe"] = chosen.name
     named = set().union(*layers)
-    own_base = values.get("base") != chosen.values(preset, task).get("base")
-    if own_base and "pooling" not in named and "pooling" in values and _is_finished(values["base"]):
-        values["pooling"] = None
+    _fit_to_base(values, chosen, default=chosen.values(preset, task).get("base"), named=named)
     if "loss" in named and ":" in str(values["loss"]):
         # The options of the recipe's loss are not those of the user's own.
         values["loss_options"] = {
@@ -182,6 +181,18 @@ def differing(before: Mapping[str, Any], config: CheckedModel, *, but: Iterable[
     return sorted(name for name in names if before.get(name, "none") != now.get(name))
 
 
+def _fit_to_base(values: dict[str, Any], recipe: Recipe, *, default: Any, named: set[str]) -> None:
+    """Leave a finished encoder its pooling, and take what a recipe has for static ones."""
+    base = values.get("base")
+    # Only a recipe with values for static encoders has a finished encoder as its default.
+    if base == default and not recipe.static:
+        return
+    if "pooling" not in named and "pooling" in values and _is_finished(base):
+        values["pooling"] = None
+    if recipe.static and _is_static(base):
+        values |= {name: value for name, value in recipe.static.items() if name not in named}
+
+
 def _is_finished(base: Any) -> bool:
     """Whether a base has a pooling of its own; what cannot be found is reported where it is loaded."""
     from sentemb.modules import is_finished_encoder
@@ -190,6 +201,19 @@ def _is_finished(base: Any) -> bool:
         return isinstance(base, str) and is_finished_encoder(base)
     except InputError:
         return False
+
+
+def _is_static(base: Any) -> bool:
+    """Tell whether a base is made of token vectors alone."""
+    if not _is_finished(base):
+        return False
+    from sentence_transformers.util import load_file_path
+
+    from sentemb.modules.source import find_source
+
+    file = load_file_path(find_source(base).address, "modules.json")
+    modules = json.loads(Path(file).read_text(encoding="utf-8")) if file else []
+    return bool(modules) and str(modules[0].get("type", "")).endswith("StaticEmbedding")
 
 
 def _read(kind: type[CheckedModel], file: Path, recipe: str) -> dict[str, Any]:
