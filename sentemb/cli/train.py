@@ -107,9 +107,11 @@ def _index_command(config: Any) -> str:
 
     columns = pair_columns(config.data, config.columns, data_dir=config.data_dir)
     passages = [config.data, "--text-column", columns.names[1]] if columns.is_header else ["DOCUMENTS"]
-    output = f"{config.output.rstrip('/')}-index"
-    command = ["sentemb", "index", "build", *passages, "--model", config.output, "--output", output]
-    return shlex.join(command)
+    model = config.output.rstrip("/")
+    output = f"{model}-index"
+    if len(config.seeds) > 1:
+        model += f"/seed-{config.seeds[0]}"
+    return shlex.join(["sentemb", "index", "build", *passages, "--model", model, "--output", output])
 
 
 def _train(config: Any, resume: bool) -> None:

@@ -156,6 +156,8 @@ class EncoderSession(Session):
             self.announce(
                 f"{cut:,} of {among} are longer than the {tokens.room} tokens that --max-length "
                 f"{self.max_length} reads, and are cut there; a larger one reads more"
+                if self.config.max_length is not None
+                else f"{cut:,} of {among} are truncated to the {tokens.room} tokens that the encoder reads"
             )
 
     def _check_ranks(self) -> None:
