@@ -108,7 +108,8 @@ def test_the_verdict_draws_groups_of_questions(tiny_encoder: SentenceTransformer
     for weight in other.parameters():
         weight.data += 0.1 * torch.randn_like(weight)
     words = make_sentences(150, seed=3)
-    many = [(f"{words[n // 4]}{' the' * (n % 4)}", f"{words[n // 4]} dog") for n in range(600)]
+    # The tokenizer knows none of the marks, so that all wordings have one vector.
+    many = [(f"{words[n // 4]} {'.!?,'[n % 4]}", f"{words[n // 4]} dog") for n in range(600)]
     parts = hold_out_pairs(dataset(many), share=0.15, seed=1)
     assert len({*parts.groups}) < len(parts.test) / 2
     alone = parts._replace(groups=np.arange(len(parts.test)))
@@ -225,7 +226,7 @@ def test_triples_and_a_gradient_cache(configure: Configure) -> None:
     assert run.steps == 4 and run.verdict()
 
 
-@pytest.mark.parametrize("stop", [4, 14])
+@pytest.mark.parametrize("stop", [4, 9])
 def test_a_resumed_run_ends_with_the_same_weights(
     configure: Configure, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stop: int
 ) -> None:
