@@ -256,7 +256,7 @@ def test_several_seeds_divide_the_pairs_anew(configure: Configure, tmp_path: Pat
 
 
 def test_a_static_encoder_has_its_own_learning_rate() -> None:
-    assert resolve("pairs", overrides={"data": "a.csv", "output": "o"}).learning_rate == 0.02  # static-mini
+    assert resolve("pairs", overrides={"data": "a.csv", "output": "o"}).learning_rate == 0.01  # static-mini
     named = resolve("pairs", overrides={"data": "a.csv", "output": "o", "learning_rate": 0.5})
     assert (named.learning_rate, named.pooling, named.max_length) == (0.5, None, None)
     raw = resolve("pairs", overrides={"data": "a.csv", "output": "o", "base": "bert-mini"})
