@@ -5,11 +5,10 @@ SimCSE's own, with batches of 512 and a head that stays in the model:
 
     python training/simcse_nli.py --base bert-base-uncased --output simcse-nli
 
-Batches that do not fit into memory; triples made of labelled pairs; hard negatives for pairs without any:
+Batches that do not fit into memory; triples made of labelled pairs:
 
     python training/simcse_nli.py --batch-size 512 --mini-batch-size 32 --output simcse-nli-512
     sentemb data nli-triples pairs.tsv --only split=train --output triples.jsonl
-    sentemb data mine-negatives pairs.csv --model all-MiniLM-L6-v2 --output triples.jsonl
     python training/simcse_nli.py --data triples.jsonl --columns sent0,sent1,hard_neg --output mine
 
 The result loads as SentenceTransformer("simcse-nli").

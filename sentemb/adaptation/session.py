@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
@@ -57,7 +57,6 @@ class AdaptSession(EncoderSession):
 
     config: AdaptConfig
     eval_on_start: ClassVar[bool] = True
-    roles: ClassVar[Mapping[str, Role]] = {"query": "query", "document": "document"}
 
     def __init__(
         self, config: AdaptConfig, documents: Sequence[OwnDocument], *, progress: ConsoleProgress | None
@@ -102,6 +101,10 @@ class AdaptSession(EncoderSession):
             f"{len(documents)} documents, {len(self.parts.train)} of them to train on; "
             f"{queries} queries are cut out of the others for the verdict",
         )
+
+    def role_of(self, column: str) -> Role | None:
+        """Return what the texts of a column are in a search, which its name says."""
+        return "query" if column == "query" else "document"
 
     def prepare(self) -> None:
         """Whiten the base, if that helps, and let the teacher, if there is one, encode the pairs."""

@@ -20,6 +20,7 @@ from sentemb.cli.options import (
     Overwrite,
     Seed,
     grouped,
+    split_columns,
     split_numbers,
     split_seeds,
 )
@@ -147,7 +148,7 @@ def back_translate(
 def noisy_copies(
     data: Annotated[str, typer.Argument(help="Labelled set of the catalogue, or a file.")],
     options: Translation,
-    column: Columns = None,
+    columns: Columns = None,
     temperatures: Annotated[str, typer.Option(help="Of the samples; the paper's.")] = "0.3,0.5,0.7,0.9",
     copies: Annotated[int, typer.Option(help="Of each row at each temperature; the paper's.")] = 3,
     seeds: Annotated[
@@ -166,7 +167,7 @@ def noisy_copies(
     check_output(options.output, [data], overwrite=options.overwrite, cache=options.cache_dir)
     levels = [float(level) for level in split_numbers("temperatures", temperatures)]
     chosen = None if seeds is None else _drawn(data, split_seeds(seeds), options.data_dir)
-    rows = read_originals(data, column, only=chosen, data_dir=options.data_dir)
+    rows = read_originals(data, split_columns(columns), only=chosen, data_dir=options.data_dir)
     from sentemb import augmentation
 
     decodings = [
@@ -174,7 +175,7 @@ def noisy_copies(
         for level in levels
     ]
     pair = options.translators(decodings[0], [text for row in rows.values() for text in row])
-    columns: dict[str, list[Any]] = {}
+    copied: dict[str, list[Any]] = {}
     made: dict[str, Any] = {}
     with options.cache() as cache, progress_bar() as progress:
         for level, decoding in zip(levels, decodings, strict=True):
@@ -189,14 +190,14 @@ def noisy_copies(
                 progress=progress,
             )
             for name, values in found.columns.items():
-                columns.setdefault(name, []).extend(values)
+                copied.setdefault(name, []).extend(values)
             made[f"{level:g}"] = {**_described(*sampling), "counts": found.counts._asdict()}
             typer.echo(f"temperature {level:g}: {found.counts}")
             if found.incomplete:
                 say(f"{found.incomplete:,} rows have fewer than {copies}; more --copies leave spare ones")
         source = describe_source(data, data_dir=options.data_dir)
-        write_table(options.output, columns, {"source": source, "temperatures": made})
-    typer.echo(f"{options.output}: {len(columns['index']):,} copies of {len(rows):,} rows")
+        write_table(options.output, copied, {"source": source, "temperatures": made})
+    typer.echo(f"{options.output}: {len(copied['index']):,} copies of {len(rows):,} rows")
     next_step(f"sentemb experiment noise --data copies.{data}={options.output} --output FOLDER")
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import functools
 import inspect
+import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast, get_type_hints
@@ -15,6 +16,7 @@ import typer
 from sentemb._uris import refuse_uri
 from sentemb.data.folder import VARIABLE
 from sentemb.errors import InputError
+from sentemb.training.values import parsed
 
 if TYPE_CHECKING:
     from sentemb.encoding import TextEncoder
@@ -97,7 +99,8 @@ Sets = Annotated[
     typer.Option(help="Names of data sets or your own files, separated by commas; the suite's by default."),
 ]
 Columns = Annotated[
-    list[str] | None, typer.Option("--column", help="Text column; repeat it in the order of the roles.")
+    str | None,
+    typer.Option("--columns", metavar="A,B,...", help="Text columns in the order of their roles."),
 ]
 AllowCountMismatch = Annotated[
     bool, typer.Option("--allow-count-mismatch", help="Use data sets with missing or extra rows.")
@@ -134,6 +137,20 @@ Jobs = Annotated[int, typer.Option(min=1, help="Runs side by side, a process eac
 def split_names(listed: str) -> list[str]:
     """Read an option that takes several names, such as `--sets sts12,stsb`."""
     return [name for name in (part.strip() for part in listed.split(",")) if name]
+
+
+def split_columns(listed: str | None) -> list[str] | None:
+    """Read `--columns a,b` as the recipes do: names that hold commas are written as a list of TOML."""
+    return None if listed is None else list(parsed(listed, tuple[str, ...]))
+
+
+def listed_columns(names: Sequence[str]) -> str:
+    """Write columns as `--columns` takes them."""
+    return json.dumps(names, ensure_ascii=False) if any(map(_needs_list, names)) else ",".join(names)
+
+
+def _needs_list(name: str) -> bool:
+    return "," in name or name != name.strip()
 
 
 def given_options(options: Mapping[str, tuple[Any, Any]]) -> list[str]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sentemb.cli.console import next_step, printable, say, show
-from sentemb.cli.options import AllowCountMismatch, Columns, DataDir, Overwrite, split_names
+from sentemb.cli.options import AllowCountMismatch, Columns, DataDir, Overwrite, split_columns, split_names
 from sentemb.errors import InputError
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def overlap(
     sets: Annotated[
         str, typer.Option(help="Catalogue names, files, sts (STS12-16, STS-B, SICK-R), transfer (SentEval).")
     ] = "sts",
-    column: Columns = None,
+    columns: Columns = None,
     set_column: Annotated[
         list[str] | None, typer.Option(help="Column of files among the sets; by default all with text.")
     ] = None,
@@ -53,7 +53,7 @@ def overlap(
     from sentemb.data.sources import kind_of
     from sentemb.search.pool import documents_at
 
-    names = split_names(sets)
+    names, chosen = split_names(sets), split_columns(columns)
     if output is not None:
         refuse_unusable_output(output, [train, *names])
         refuse_existing(output, overwrite=overwrite)
@@ -67,16 +67,16 @@ def overlap(
 
     documents = documents_at(train)
     if documents is None:
-        columns = column or (get(train).text_columns if kind_of(train) == "entry" else None)
-        rows = read_rows(train, columns=columns, data_dir=data_dir)
-    elif column:
-        raise InputError("--column is for files, and this folder has documents", "leave --column out")
+        named = chosen or (get(train).text_columns if kind_of(train) == "entry" else None)
+        rows = read_rows(train, columns=named, data_dir=data_dir)
+    elif chosen:
+        raise InputError("--columns is for files, and this folder has documents", "leave --columns out")
     else:
         rows = (Row(one.location or without_secrets(train), {"text": one.text}) for one in documents)
     found = find_contamination(rows, held_out, nearness=nearness, progress=report)
     report(found.texts)
     if output is not None:
-        write_json(output, {"train": without_secrets(train), "columns": column or None, **found.to_json()})
+        write_json(output, {"train": without_secrets(train), "columns": chosen, **found.to_json()})
     show(_table(without_secrets(train), found))
     for one in found.sets:
         for finding in one.findings[:examples]:

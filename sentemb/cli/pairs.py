@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
@@ -20,6 +21,8 @@ from sentemb.cli.options import (
     Overwrite,
     Pooling,
     Seed,
+    listed_columns,
+    split_columns,
 )
 from sentemb.errors import InputError
 from sentemb.training.settings import split_settings
@@ -31,7 +34,7 @@ def split_pairs(
     data: Data,
     output: OutputFolder,
     split: Annotated[str, typer.Option(help="Split of a catalogue's set.")] = "train",
-    column: Columns = None,
+    columns: Columns = None,
     label: Annotated[str, typer.Option(help="Column of 1 (paraphrase) and 0.")] = "label",
     dev: Annotated[float, typer.Option(min=0, max=1, help="Share of the pairs for development.")] = 0.1,
     test: Annotated[float, typer.Option(min=0, max=1, help="Share of the pairs for the test.")] = 0.1,
@@ -46,14 +49,16 @@ def split_pairs(
     files = {name: output / f"{name}.jsonl" for name in ("train", "dev", "test")}
     for file in files.values():
         check_output(file, [data], overwrite=overwrite)
-    pairs = paraphrases.load_pairs(data, columns=column or None, label=label, split=split, data_dir=data_dir)
+    pairs = paraphrases.load_pairs(
+        data, columns=split_columns(columns), label=label, split=split, data_dir=data_dir
+    )
     kept, counts = paraphrases.clean_pairs(pairs)
     typer.echo(str(counts))
     parts = paraphrases.split_pairs(kept, seed=seed, dev=dev, test=test)
     for name, rows in parts._asdict().items():
         part = kept.select(rows)
-        columns = (part.texts, part.pairs or [], part.labels.tolist())
-        write_table(files[name], dict(zip((*paraphrases.PAIR_COLUMNS, "label"), columns, strict=True)))
+        texts = (part.texts, part.pairs or [], part.labels.tolist())
+        write_table(files[name], dict(zip((*paraphrases.PAIR_COLUMNS, "label"), texts, strict=True)))
         typer.echo(f"{files[name]}: {len(part):,} pairs, {int(part.labels.sum()):,} paraphrases")
     next_step(f"sentemb train quora --data {files['train']} --output FOLDER")
 
@@ -61,7 +66,7 @@ def split_pairs(
 def nli_triples(
     data: Data,
     output: OutputFile,
-    column: Columns = None,
+    columns: Columns = None,
     only: Annotated[
         list[str] | None, typer.Option(help="Read rows with this value only: COLUMN=VALUE.")
     ] = None,
@@ -73,25 +78,28 @@ def nli_triples(
 
     The columns are those of premise, hypothesis and label. One of several contradicting hypotheses is drawn.
     """
-    from sentemb.data.nli import NLI_COLUMNS, read_triples
+    from sentemb.data.nli import NLI_COLUMNS, TRIPLE_COLUMNS, read_triples
     from sentemb.data.writing import check_output
 
     check_output(output, [data], overwrite=overwrite)
     triples, counts = read_triples(
         data,
-        columns=column or NLI_COLUMNS,
+        columns=split_columns(columns) or NLI_COLUMNS,
         only=split_settings(only or (), option="only", key="COLUMN"),
         seed=seed,
         data_dir=data_dir,
     )
-    _write_triples(output, triples, counts)
+    _write_triples(output, TRIPLE_COLUMNS, triples, counts)
+    next_step(
+        f"sentemb train simcse-supervised --data {output} --columns {','.join(TRIPLE_COLUMNS)} -o FOLDER"
+    )
 
 
 def mine_negatives(
     data: Data,
     output: OutputFile,
     model: Named = DEFAULT_ENCODER,
-    column: Columns = None,
+    columns: Columns = None,
     corpus: Annotated[
         str | None,
         typer.Option(help="Further candidates: texts, what sentemb encode made of them, or an index folder."),
@@ -108,22 +116,19 @@ def mine_negatives(
     data_dir: DataDir = None,
     overwrite: Overwrite = False,
 ) -> None:
-    """Add hard negatives to pairs: triples for `sentemb train simcse-supervised --columns a,b,c`.
+    """Add hard negatives to pairs of a question and its passage: triples for `sentemb train pairs`.
 
-    The columns are those of anchor and positive.
+    Columns are found by their usual names, as in `sentemb train pairs`, and keep them.
     """
     from sentemb.data import load_columns
-    from sentemb.data.nli import TRIPLE_COLUMNS
+    from sentemb.data.positive_pairs import load_positive_pairs, negative_column
     from sentemb.data.stored_texts import kept
     from sentemb.data.writing import check_output
     from sentemb.search.pool import TextPool, pool_at
 
     check_output(output, [data, corpus], overwrite=overwrite, cache=cache_dir)
-    names = column or TRIPLE_COLUMNS[:2]
-    if len(names) != 2:
-        raise InputError(f"--column: {len(names)} given, not 2", "repeat it for anchor and positive")
-    rows = load_columns(data, names, data_dir=data_dir)
-    pairs = list(zip(*(rows[name] for name in names), strict=True))
+    found = load_positive_pairs(data, split_columns(columns), data_dir=data_dir)
+    pairs = list(zip(*(found.rows[role] for role in ("anchor", "positive")), strict=True))
     # Before the model is loaded: a missing file or column must not cost a minute.
     further = None if corpus is None else pool_at(corpus)
     if corpus is not None and further is None:
@@ -136,15 +141,18 @@ def mine_negatives(
     triples, counts = mine(pairs, encoder, corpus=further or (), count=count, margin=margin, skip=skip)
     if not triples:
         raise InputError(f"{data}: {counts}", "lower --margin or --skip, or give more with --corpus")
-    _write_triples(output, triples, counts)
+    names = (*found.names[:2], negative_column(found.names[:2]))
+    _write_triples(output, names, triples, counts)
+    command = ["sentemb", "train", "pairs", "--data", str(output)]
+    if columns is not None:
+        command += ["--columns", listed_columns(names)]
+    next_step(shlex.join([*command, "--base", model, "--output", "mine"]))
 
 
-def _write_triples(output: Path, triples: Sequence[Sequence[str]], counts: object) -> None:
-    from sentemb.data.nli import TRIPLE_COLUMNS
+def _write_triples(
+    output: Path, names: Sequence[str], triples: Sequence[Sequence[str]], counts: object
+) -> None:
     from sentemb.data.writing import by_column, write_table
 
-    write_table(output, by_column(TRIPLE_COLUMNS, triples))
+    write_table(output, by_column(names, triples))
     typer.echo(f"{output}: {counts}")
-    next_step(
-        f"sentemb train simcse-supervised --data {output} --columns {','.join(TRIPLE_COLUMNS)} -o FOLDER"
-    )

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from sentemb.training.outcome import Run
     from sentemb.training.run import SeedSummary
 
-_COMMON = ("simcse", "simcse-supervised", "sg-opt", "bt", "quora")  # first in the list of recipes
+_COMMON = ("pairs", "simcse", "simcse-supervised", "sg-opt", "bt", "quora")  # first in the list of recipes
 _CLASSIFICATION_FLAGS = {
     "task": "Data set of a paper, divided as there; --explain and an unknown name list them.",
     "protocol": f"The paper that divides the task: {', '.join(PROTOCOLS)}; by default the recipe's own.",
@@ -92,6 +92,29 @@ def _command(recipe: Recipe) -> Callable[..., None]:
 
 
 def _contrastive(config: Any, resume: bool) -> None:
+    _train(config, resume)
+    next_step(shlex.join(["sentemb", "eval", "sts", config.output, config.base]))
+
+
+def _pairs(config: Any, resume: bool) -> None:
+    _train(config, resume)
+    next_step(_index_command(config))
+
+
+def _index_command(config: Any) -> str:
+    """Return the command that builds an index of the passages, by the trained encoder."""
+    from sentemb.data.positive_pairs import pair_columns
+
+    columns = pair_columns(config.data, config.columns, data_dir=config.data_dir)
+    passages = [config.data, "--text-column", columns.names[1]] if columns.is_header else ["DOCUMENTS"]
+    model = config.output.rstrip("/")
+    output = f"{model}-index"
+    if len(config.seeds) > 1:
+        model += f"/seed-{config.seeds[0]}"
+    return shlex.join(["sentemb", "index", "build", *passages, "--model", model, "--output", output])
+
+
+def _train(config: Any, resume: bool) -> None:
     from sentemb.training.run import train, train_seeds
 
     with _interruptible() as progress:
@@ -102,7 +125,6 @@ def _contrastive(config: Any, resume: bool) -> None:
             _report_seeds(summary)
         else:
             _report(train(config, resume=resume, progress=progress))
-    next_step(shlex.join(["sentemb", "eval", "sts", config.output, config.base]))
 
 
 def _classifier(config: Any, resume: bool, flags: dict[str, Any]) -> None:
@@ -179,7 +201,7 @@ def _report_seeds(summary: SeedSummary) -> None:
     values = summary.statistics()
     if values["standard_deviation"] is not None:
         typer.echo(
-            f"dev Spearman of {len(values['scores'])} seeds: {100 * values['mean']:.2f} "
+            f"dev {summary.measure} of {len(values['scores'])} seeds: {100 * values['mean']:.2f} "
             f"± {100 * values['standard_deviation']:.2f} "
             f"(range {100 * values['lowest']:.2f} to {100 * values['highest']:.2f})"
         )
@@ -187,6 +209,7 @@ def _report_seeds(summary: SeedSummary) -> None:
 
 _ACTS: dict[str, Callable[..., None]] = {
     "contrastive": _contrastive,
+    "pairs": _pairs,
     "flow": _transform,
     "whitening": _transform,
     "pretraining": _pretrain,

@@ -88,7 +88,7 @@ def read_originals(
 ) -> dict[int, tuple[str, ...]]:
     """Read the text, or the two texts, of each row to copy, by its number in the training split."""
     if not columns and kind_of(source) != "entry":
-        raise InputError(f"{source} does not say which of its columns hold texts", "name them with --column")
+        raise InputError(f"{source} does not say which of its columns hold texts", "name them with --columns")
     names = columns or get(source).text_columns
     if len(names) > 2:
         raise InputError(f"{len(names)} text columns", "name one, or the two of pairs")

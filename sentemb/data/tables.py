@@ -66,12 +66,17 @@ def titled(title: str, text: str) -> str:
 
 def _refuse_text_as_header(column: str, where: str) -> None:
     """Refuse a column that is called by what must be a text: the first one, where the header was left out."""
-    words, characters = _LONGEST_NAME
-    if len(column.split()) > words or len(column) > characters:
+    if reads_like_text(column):
         raise InputError(
-            f"{where}: the only column is called {column[:characters]!r}, which reads like a text",
+            f"{where}: the only column is called {column[: _LONGEST_NAME[1]]!r}, which reads like a text",
             "name the column with --text-column, or give the table a header",
         )
+
+
+def reads_like_text(column: str) -> bool:
+    """Tell whether the name of a column is longer than names are, as where a table has no header."""
+    words, characters = _LONGEST_NAME
+    return len(column.split()) > words or len(column) > characters
 
 
 def parse_csv(

@@ -198,7 +198,9 @@ def _cancelling(shape: Shape) -> tuple[nn.Linear, Tensor]:
     """Make a layer and an input (inputs,) whose products are exact in float32 and add up to zero."""
     generator = torch.Generator().manual_seed(0)
     half = shape.inputs // 2
-    linear = nn.Linear(shape.inputs, shape.outputs, bias=shape.bias, dtype=torch.float32, device="cpu")
+    # Not initialised, which would draw from the generator of a run.
+    linear = nn.Linear(shape.inputs, shape.outputs, bias=shape.bias, dtype=torch.float32, device="meta")
+    linear.to_empty(device="cpu")
     order = torch.randperm(half, generator=generator)
     with torch.no_grad():
         values, weights = (

@@ -105,7 +105,7 @@ class Comparison:
         if one.interval is not None:
             low, high = one.interval
             interval = f" ({100 * self.confidence:g} % interval {low:+.2f} to {high:+.2f})"
-        end = f"{interval}, {_written(one.p)}, {self.runs[0]} and {self.runs[1]} runs"
+        end = f"{interval}, {shown_p(one.p)}, {self.runs[0]} and {self.runs[1]} runs"
         if not one.real:
             return f"{self.second} and {self.first} cannot be told apart {where}: {one.size:+.2f}{end}"
         word = "better" if one.size > 0 else "worse"
@@ -274,7 +274,8 @@ def _deviation(scores: npt.NDArray[np.float64]) -> float | None:
     return float(np.std(scores, ddof=1)) if len(scores) > 1 else None
 
 
-def _written(p: float) -> str:
+def shown_p(p: float) -> str:
+    """Return a p-value as text."""
     return f"p = {p:.2g}" if p >= 0.001 else "p < 0.001"
 
 

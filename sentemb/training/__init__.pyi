@@ -1,5 +1,6 @@
 from .config import ClassifierConfig as ClassifierConfig
 from .config import MultiTaskConfig as MultiTaskConfig
+from .config import PairsConfig as PairsConfig
 from .config import PretrainConfig as PretrainConfig
 from .config import RunConfig as RunConfig
 from .config import TrainConfig as TrainConfig

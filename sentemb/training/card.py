@@ -17,7 +17,14 @@ from sentemb.data.catalogue import get
 from sentemb.data.sources import kind_of
 from sentemb.modules.cards import ENCODER_TAGS, base_terms, front_matter, public_name, table
 from sentemb.modules.custom_modules import CUSTOM_MODULES
-from sentemb.training.config import ClassifierConfig, EncoderConfig, MultiTaskConfig, RunConfig, TrainConfig
+from sentemb.training.config import (
+    ClassifierConfig,
+    EncoderConfig,
+    MultiTaskConfig,
+    PairsConfig,
+    RunConfig,
+    TrainConfig,
+)
 from sentemb.training.objective import citation_of
 from sentemb.training.recipes import RECIPES
 from sentemb.training.settings import shown
@@ -26,7 +33,8 @@ logger = logging.getLogger(__name__)
 
 # What a run is free to choose; other fields that differ from the recipe are named.
 _FREE = frozenset(
-    "recipe preset base output data columns label dev data_dir seeds max_steps eval_steps precision".split()
+    "recipe preset base output data columns label dev held_out data_dir seeds max_steps eval_steps "
+    "precision".split()
 )
 
 
@@ -126,7 +134,7 @@ def encoder_code(name: str, model: SentenceTransformer) -> list[str]:
 
 
 def encoder_card(
-    config: TrainConfig, model: SentenceTransformer, record: dict[str, Any], *, loss: nn.Module
+    config: TrainConfig | PairsConfig, model: SentenceTransformer, record: dict[str, Any], *, loss: nn.Module
 ) -> str:
     """Make the text of the card of a trained encoder."""
     name = run_name(config.output)
@@ -137,6 +145,7 @@ def encoder_card(
         "Licence of the data": None if entry is None else entry.licence,
         **training_rows(config),
         "Dev score": _dev_score(config, record),
+        "Verdict": (record.get("dev") or {}).get("verdict") or None,
     }
     unchanged = record["kept_step"] == 0
     summary = f"A sentence encoder trained with sentemb's `{config.recipe}` recipe."
@@ -226,11 +235,13 @@ def _options(options: Mapping[str, object]) -> str:
     return ", ".join(f"{name}={shown(value)}" for name, value in options.items())
 
 
-def _dev_score(config: TrainConfig, record: dict[str, Any]) -> str:
+def _dev_score(config: TrainConfig | PairsConfig, record: dict[str, Any]) -> str:
     dev = record.get("dev")
     if not dev or dev.get("score") is None:
         return "none: the last weights, chosen without a dev set"
     weights = "last weights" if config.use_last else f"best of {dev['evaluations']} evaluations"
-    name = public_name(config.dev)
     before = "" if dev.get("base") is None else f"; {100 * dev['base']:.2f} before training"
-    return f"{100 * dev['score']:.2f} Spearman of cosines on {name} dev, protocol all ({weights}){before}"
+    told = f"{dev['metric']} on {dev['set']}"
+    if isinstance(config, TrainConfig):
+        told = f"Spearman of cosines on {public_name(config.dev)} dev, protocol all"
+    return f"{100 * dev['score']:.2f} {told} ({weights}){before}"

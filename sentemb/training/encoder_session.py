@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -58,8 +58,6 @@ class EncoderSession(Session):
     """Optimizer steps between two evaluations, and between two checkpoints."""
     loss: Any
     """Trains the model."""
-    roles: ClassVar[Mapping[str, Role]] = {}
-    """What the texts of a column are in a search; those of any other column have no role."""
     uses_prompts: ClassVar[bool] = True
     """Whether the model is judged with its prompts, so that it is trained with them."""
 
@@ -86,6 +84,10 @@ class EncoderSession(Session):
         """Texts in a training row."""
         return len(self._columns) or 1
 
+    def role_of(self, column: str) -> Role | None:
+        """Return what the texts of a column are in a search; None if they are neither query nor document."""
+        return None
+
     @property
     def _columns(self) -> list[str]:
         """The names of the text columns."""
@@ -95,7 +97,7 @@ class EncoderSession(Session):
     def _prompts(self) -> dict[str, str]:
         """The prompt of each text column."""
         columns = self._columns if self.uses_prompts else []
-        prompts = {name: prompt_of(self.model, self.roles.get(name)) for name in columns}
+        prompts = {name: prompt_of(self.model, self.role_of(name)) for name in columns}
         return {name: prompt for name, prompt in prompts.items() if prompt}
 
     @property
@@ -113,7 +115,7 @@ class EncoderSession(Session):
                 )
             # Queries come first, as losses have them.
             usual = dict(zip(usual, ["query", *["document"] * (len(usual) - 1)], strict=True))
-        return {**usual, **{name: role for name, role in self.roles.items() if name in usual}}
+        return {name: self.role_of(name) or route for name, route in usual.items()}
 
     def describe(self) -> dict[str, Any]:
         """Say for the record what is trained."""
@@ -182,6 +184,8 @@ class EncoderSession(Session):
         if len(rows) > _ROWS_MEASURED:
             chosen = np.random.default_rng(0).choice(len(rows), _ROWS_MEASURED, replace=False)
             drawn = rows.select(np.sort(chosen))
+        if self.max_length is None:
+            return
         room = self.max_length - tokenizer.num_special_tokens_to_add()
         count = cut = 0
         for name in self._columns:
@@ -194,6 +198,8 @@ class EncoderSession(Session):
             self.announce(
                 f"{cut:,} of {among} are longer than the {room} tokens that --max-length "
                 f"{self.max_length} reads, and are cut there; a larger one reads more"
+                if self.config.max_length is not None
+                else f"{cut:,} of {among} are truncated to the {room} tokens that the encoder reads"
             )
 
     def _check_ranks(self) -> None:
@@ -205,8 +211,11 @@ class EncoderSession(Session):
                 "raise --batch-size or start fewer processes",
             )
 
-    def _fitting_length(self) -> int:
+    def _fitting_length(self) -> int | None:
+        """Return the longest training input in tokens; None where a model has no limit and none is set."""
         longest = longest_input(self.model)
+        if self.config.max_length is None:
+            return longest
         if longest is not None and self.config.max_length < (shortest := shortest_input(self.model)):
             raise InputError(
                 f"max_length {self.config.max_length} leaves no room for a text",

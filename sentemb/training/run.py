@@ -7,16 +7,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pydantic import TypeAdapter
+
 from sentemb._files import write_json
 from sentemb.errors import InputError
+from sentemb.evaluation.comparison import Difference
 from sentemb.losses import ViewCache
-from sentemb.training.config import TrainConfig
+from sentemb.training.config import PairsConfig, TrainConfig
 from sentemb.training.contrastive import ContrastiveSession
 from sentemb.training.folder import RunFolder
 from sentemb.training.objective import check_loss_options
 from sentemb.training.outcome import Run
+from sentemb.training.pairs import PairsSession
 from sentemb.training.progress import ConsoleProgress, without_upstream_bars
 from sentemb.training.ranks import on_all, on_main
+from sentemb.training.session import Session
 
 
 @dataclass(frozen=True)
@@ -28,6 +33,11 @@ class SeedSummary:
     """
 
     runs: tuple[Run, ...]
+
+    @property
+    def measure(self) -> str:
+        """What their dev scores are."""
+        return self.runs[0].measure
 
     def statistics(self) -> dict[str, Any]:
         """Mean, sample standard deviation and range of the dev scores.
@@ -47,7 +57,7 @@ class SeedSummary:
 
 
 def train(
-    config: TrainConfig,
+    config: TrainConfig | PairsConfig,
     *,
     resume: bool = False,
     progress: ConsoleProgress | None = None,
@@ -79,12 +89,20 @@ def train(
     # Before anything slow: a taken folder need not wait for a model to load.
     on_main(lambda: RunFolder(Path(config.output)).check(config, resume=resume))
     with without_upstream_bars():
-        session = on_all(lambda: ContrastiveSession(config, progress=progress, view_cache=view_cache))
+        session = on_all(lambda: _session(config, progress, view_cache))
         return session.run(resume=resume)
 
 
+def _session(
+    config: TrainConfig | PairsConfig, progress: ConsoleProgress | None, view_cache: ViewCache | None
+) -> Session:
+    if isinstance(config, PairsConfig):
+        return PairsSession(config, progress=progress)
+    return ContrastiveSession(config, progress=progress, view_cache=view_cache)
+
+
 def train_seeds(
-    config: TrainConfig, *, resume: bool = False, progress: ConsoleProgress | None = None
+    config: TrainConfig | PairsConfig, *, resume: bool = False, progress: ConsoleProgress | None = None
 ) -> SeedSummary:
     """Train one encoder per seed, each in its folder `seed-N`, and summarise them in `summary.json`.
 
@@ -119,7 +137,7 @@ def train_seeds(
     return summary
 
 
-def _check_folders(config: TrainConfig, *, resume: bool) -> None:
+def _check_folders(config: TrainConfig | PairsConfig, *, resume: bool) -> None:
     output = Path(config.output)
     expected = {f"seed-{seed}" for seed in config.seeds} | {"summary.json"}
     if output.exists():
@@ -137,7 +155,7 @@ def _check_folders(config: TrainConfig, *, resume: bool) -> None:
 
 def _finished(folder: RunFolder, seed: int) -> Run:
     record = folder.read_record()
-    interval = record["dev"].get("interval")
+    interval, test = record["dev"].get("interval"), record["dev"].get("test")
     return Run(
         output=folder.path,
         seed=seed,
@@ -147,4 +165,6 @@ def _finished(folder: RunFolder, seed: int) -> Run:
         sentences_per_second=record["sentences_per_second"],
         base_score=record["dev"].get("base"),
         interval=interval and (interval[0], interval[1]),
+        measure=record["dev"].get("metric", "").partition(" ")[0] or "Spearman",
+        test=TypeAdapter(Difference | None).validate_python(test),
     )

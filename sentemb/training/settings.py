@@ -28,8 +28,9 @@ def resolve(
     """Fill a configuration: the recipe's defaults, over them the file, over that the flags.
 
     A recipe's pooling is for raw transformers: a finished encoder that is named as the base keeps its own,
-    and a decoder pools its last token, unless a pooling is named too. A loss of the user's own
-    (`my_losses.py:MyLoss`) gets only the options that are named with it.
+    and a decoder pools its last token, unless a pooling is named too. A recipe may have other values for
+    static encoders. A loss of the user's own (`my_losses.py:MyLoss`) gets only the options that are named
+    with it.
 
     Args:
         recipe: A recipe, or its name.
@@ -60,9 +61,7 @@ def resolve(
             values[key] = {**values.get(key, {}), **value} if joined else value
     values["recipe"] = chosen.name
     named = set().union(*layers)
-    own_base = values.get("base") != chosen.values(preset, task).get("base")
-    if own_base and "pooling" not in named and "pooling" in values and _has_own_pooling(values["base"]):
-        values["pooling"] = None
+    _fit_to_base(values, chosen, default=chosen.values(preset, task).get("base"), named=named)
     if "loss" in named and ":" in str(values["loss"]):
         # The options of the recipe's loss are not those of the user's own.
         values["loss_options"] = {
@@ -182,6 +181,18 @@ def differing(before: Mapping[str, Any], config: CheckedModel, *, but: Iterable[
     return sorted(name for name in names if before.get(name, "none") != now.get(name))
 
 
+def _fit_to_base(values: dict[str, Any], recipe: Recipe, *, default: Any, named: set[str]) -> None:
+    """Leave a finished encoder its pooling, and take what a recipe has for static ones."""
+    base = values.get("base")
+    # Only a recipe with values for static encoders has a finished encoder as its default.
+    if base == default and not recipe.static:
+        return
+    if "pooling" not in named and "pooling" in values and _has_own_pooling(base):
+        values["pooling"] = None
+    if recipe.static and _is_static(base):
+        values |= {name: value for name, value in recipe.static.items() if name not in named}
+
+
 def _has_own_pooling(base: Any) -> bool:
     """Whether a base needs another pooling than a recipe's; what cannot be found is reported on loading."""
     from sentemb.modules.kinds import is_decoder
@@ -192,6 +203,17 @@ def _has_own_pooling(base: Any) -> bool:
         return source.has_modules or is_decoder(source)
     except InputError:
         return False
+
+
+def _is_static(base: Any) -> bool:
+    """Return whether a base is made of token vectors alone."""
+    from sentemb.modules.source import find_source
+
+    try:
+        modules = find_source(str(base)).modules
+    except InputError:
+        return False
+    return bool(modules) and modules[0].endswith("StaticEmbedding")
 
 
 def _read(kind: type[CheckedModel], file: Path, recipe: str) -> dict[str, Any]:

@@ -110,7 +110,7 @@ def test_noisy_copies(
     source = write_file("own.tsv", "text\tlabel\n" + "".join(f"{s}\t1\n" for s in SENTENCES[:3]))
     output = tmp_path / "copies.csv"
     common = ["noisy-copies", str(source), *models, "--overwrite", "-o", str(output)]
-    code, out, _ = sentemb("data", *common, "--column", "text", "--temperatures", "0.3,0.9", "--copies", "2")
+    code, out, _ = sentemb("data", *common, "--columns", "text", "--temperatures", "0.3,0.9", "--copies", "2")
     assert code == 0
     assert "temperature 0.3: 6 texts, 3 unique" in out
     copies = read_copies(output, temperature="temperature")
@@ -119,11 +119,11 @@ def test_noisy_copies(
     made = json.loads((tmp_path / "copies.csv.manifest.json").read_text())["temperatures"]
     assert made["0.9"]["backward"]["decoding"]["temperature"] == 0.9
     for wrong, words in (
-        ([], "name them with --column"),
-        (["--column", "lable"], "lable"),
-        (["--column", "text", "--temperatures", "hot"], "no list of unique numbers"),
-        (["--column", "text", "--temperatures", "0.3,0.3"], "no list of unique numbers"),
-        (["--column", "text", "--temperatures", "0"], "temperature is 0.0"),
+        ([], "name them with --columns"),
+        (["--columns", "lable"], "lable"),
+        (["--columns", "text", "--temperatures", "hot"], "no list of unique numbers"),
+        (["--columns", "text", "--temperatures", "0.3,0.3"], "no list of unique numbers"),
+        (["--columns", "text", "--temperatures", "0"], "temperature is 0.0"),
     ):
         code, _, error = sentemb("data", *common, *wrong)
         assert code == 2 and words in error, wrong

@@ -63,8 +63,8 @@ def test_the_training_text_may_be_encoded_or_indexed(
     ):
         code, out, _ = sentemb("data", "overlap", folder, "--sets", test)
         assert code == 0 and f"{test}, exact, {place}: A man sat." in out
-        code, _, err = sentemb("data", "overlap", folder, "--sets", test, "--column", "text")
-        assert (code, err.count("\n")) == (2, 1) and "--column is for files" in err
+        code, _, err = sentemb("data", "overlap", folder, "--sets", test, "--columns", "text")
+        assert (code, err.count("\n")) == (2, 1) and "--columns is for files" in err
     pairs = write_file("pairs.csv", "sent0,sent1\na man sat,the man sat down\n")
     for number, folder in enumerate((vectors, index)):
         mined = ("data", "mine-negatives", pairs, "--corpus", folder)
@@ -89,7 +89,7 @@ def test_the_training_text_may_be_encoded_or_indexed(
     ("arguments", "problem"),
     [
         (["train.txt", "--nearness", "0.3"], "nearness 0.3 is not above 0.5"),
-        (["train.txt", "--column", "txt"], "has no column 'txt'"),
+        (["train.txt", "--columns", "txt"], "has no column 'txt'"),
         (["none.txt"], "no such file: none.txt"),
         (["train.txt", "--sets", "mine.tsv", "--set-column", "three"], "has no column 'three'"),
         (["train.txt", "--sets", "none"], "no data set is called 'none'"),

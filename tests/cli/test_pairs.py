@@ -6,7 +6,10 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from sentemb.data import load_columns
+from sentemb.data.positive_pairs import load_positive_pairs
 
 PAIRS = "".join(
     f"{first},{second},{label}\n"
@@ -24,7 +27,7 @@ def rows_of(path: Path) -> list[dict[str, Any]]:
 
 def test_split_pairs(write_file, tmp_path, sentemb) -> None:
     source = write_file("pairs.csv", f"one,two,same\n{PAIRS}")
-    columns = ["--column", "one", "--column", "two", "--label", "same"]
+    columns = ["--columns", "one,two", "--label", "same"]
     code, out, _ = sentemb("data", "split-pairs", str(source), *columns, "--output", str(tmp_path / "parts"))
     assert code == 0
     assert out.startswith("9 of 10 pairs are left") and "train.jsonl: 7 pairs" in out
@@ -35,7 +38,7 @@ def test_split_pairs(write_file, tmp_path, sentemb) -> None:
 
 def test_nli_triples(write_file, tmp_path, sentemb) -> None:
     table = "part,p,h,l\ntrain,A,B,entailment\ntrain,A,C,contradiction\ndev,A,D,contradiction\n"
-    columns = [part for name in "phl" for part in ("--column", name)]
+    columns = ["--columns", "p,h,l"]
     source, output = str(write_file("nli.csv", table)), tmp_path / "triples.jsonl"
     code, out, _ = sentemb("data", "nli-triples", source, *columns, "--only", "part=train", "-o", str(output))
     assert code == 0 and "1 triples of 2 rows" in out
@@ -51,20 +54,62 @@ def test_mine_negatives_makes_triples_that_train(write_file, tiny_bert, tmp_path
     source = write_file("pairs.csv", f"one,two,same\n{PAIRS}")
     corpus = write_file("corpus.txt", "two birds fly over the house\na red apple\n")
     output = tmp_path / "triples.jsonl"
-    arguments = ["mine-negatives", str(source), "--column", "one", "--column", "two", "-o", str(output)]
-    arguments += [
-        "--model",
-        str(tiny_bert),
-        "--pooling",
-        "mean",
-        "--corpus",
-        corpus.as_uri(),
-        "--margin",
-        "0.01",
-    ]
-    code, out, _ = sentemb("data", *arguments)
+    mining = ["data", "mine-negatives", source, "--model", tiny_bert, "--pooling", "mean"]
+    named = ["--columns", "one,two", "--corpus", corpus.as_uri(), "--margin", "0.01"]
+    code, out, error = sentemb(*mining, *named, "-o", output)
     assert code == 0 and "triples of 10 pairs" in out
-    assert load_columns(output, ["sent0", "sent1", "hard_neg"]).num_rows == len(rows_of(output)) > 0
-    other = ("-o", str(tmp_path / "other.jsonl"))
-    code, _, error = sentemb("data", *arguments[:2], "--model", str(tiny_bert), *other)
-    assert code == 2 and "has no column 'sent0'" in error
+    assert load_columns(output, ["one", "two", "negative"]).num_rows == len(rows_of(output)) > 0
+    command = (
+        f"sentemb train pairs --data {output} --columns one,two,negative --base {tiny_bert} --output mine"
+    )
+    assert error.splitlines()[-1] == f"next: {command}"
+    code, _, error = sentemb(*mining, "-o", tmp_path / "other.jsonl")
+    assert code == 2 and "no column of the question" in error and "its columns are one, two, same" in error
+
+
+@pytest.mark.parametrize(
+    ("names", "third"),
+    [
+        (("anchor", "positive"), "negative"),
+        (("Question", "Answer"), "negative"),
+        (("sent0", "sent1"), "hard_neg"),
+    ],
+)
+def test_mined_triples_keep_the_names_and_need_none_to_train(
+    write_file, tiny_bert, tmp_path, sentemb, names: tuple[str, str], third: str
+) -> None:
+    texts = [f"{noun} {verb}" for noun in ("cat", "dog", "man", "woman") for verb in ("sat", "ran", "eat")]
+    rows = "".join(f"{text},a {text} in the house\n" for text in texts)
+    source, output = write_file("pairs.csv", f"{','.join(names)}\n{rows}"), tmp_path / "triples.csv"
+    mining = ["data", "mine-negatives", source, "--model", tiny_bert, "--pooling", "mean", "-o", output]
+    code, _, error = sentemb(*mining, "--margin", "0")
+    assert code == 0
+    assert error.splitlines()[-1] == (
+        f"next: sentemb train pairs --data {output} --base {tiny_bert} --output mine"
+    )
+    found = load_positive_pairs(output)
+    assert found.names == (*names, third)
+    assert {*found.rows["positive"]} <= {f"a {text} in the house" for text in texts}
+    options = ("--held-out", "0", "--max-steps", "1", "--batch-size", "4", "--output", tmp_path / "mine")
+    code, _, error = sentemb("train", "pairs", "--data", output, "--base", tiny_bert, *options)
+    index = f"{tmp_path / 'mine'}-index"
+    assert code == 0 and error.splitlines()[-1] == (
+        f"next: sentemb index build {output} --text-column {names[1]} --model {tmp_path / 'mine'} "
+        f"--output {index}"
+    )
+
+
+def test_train_pairs_refuses_in_one_line(write_file, tmp_path, sentemb) -> None:
+    training = ("train", "pairs", "--output", tmp_path / "mine", "--data")
+    few = write_file("few.csv", "question,answer\n" + "".join(f"q{n},a{n}\n" for n in range(9)))
+    for arguments, message in (
+        ((write_file("a.csv", "ask,answer\nx,y\n"),), "no column of the question"),
+        ((few,), "too few questions to tell whether training helps: 9"),
+        ((few, "--columns", "question,reply"), "has no column 'reply'; its columns are question, answer"),
+        ((few, "--held-out", "0.9"), "held_out is 0.9; it must be at most 0.3"),
+        ((few, "--columns", "question"), "--columns question names 1 column"),
+        ((tmp_path / "absent.csv",), "no such file"),
+    ):
+        code, _, error = sentemb(*training, *arguments)
+        assert (code, error.count("sentemb: error: ")) == (2, 1), arguments
+        assert message in error.splitlines()[-1]

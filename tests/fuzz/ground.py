@@ -114,7 +114,7 @@ READERS: dict[str, tuple[bytes, str]] = {
     "inferences.jsonl": (_json_lines(_INFERENCES), "data nli-triples {f} -o out.csv"),
     "positives.tsv": (
         _separated(_PARAPHRASES, "\t"),
-        "data mine-negatives {f} -m {g}/bert --pooling mean -o out.csv --column sentence1 --column sentence2",
+        "data mine-negatives {f} -m {g}/bert --pooling mean -o out.csv --columns sentence1,sentence2",
     ),
     "queries.txt": (_LINES, "index search {g}/index --queries {f}"),
     "found.trec": (_RUN, "eval retrieval {f} --sets {g}/judged"),
@@ -162,6 +162,7 @@ TRAININGS = {
         recipe: f"train {recipe} {TRAIN} --data {{g}}/sentences.txt --dev none"
         for recipe in ("simcse", "sg-opt")
     },
+    "pairs": f"train pairs {TRAIN} --data {{g}}/positives.tsv --columns sentence1,sentence2 --held-out 0",
     "quora": f"train quora {TRAIN} --data {{g}}/paraphrases.tsv --dev none",
     **{
         recipe: f"train {recipe} {TRAIN} --train {{g}}/labelled.csv --validation {{g}}/labelled.csv"

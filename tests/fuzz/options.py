@@ -35,7 +35,7 @@ COMMANDS = (
     "data split-pairs {g}/paraphrases.tsv -o out",
     "data nli-triples {g}/inferences.jsonl -o out.csv",
     "data mine-negatives {g}/positives.tsv -m {g}/bert --pooling mean -o out.csv "
-    "--column sentence1 --column sentence2",
+    "--columns sentence1,sentence2",
     "data overlap {g}/texts.txt --sets {g}/pairs.tsv",
     "index build {g}/documents.jsonl -m {g}/bert --pooling mean --text-column text -o out",
     "index search {g}/index dog -m {g}/bert",

@@ -49,8 +49,9 @@ def test_a_layer_range_can_be_given_as_a_flag() -> None:
 def test_a_resolved_configuration_written_as_toml_resolves_to_itself(
     recipe: str, preset: str, write_file: Write
 ) -> None:
-    # There is no published file of back-translations, and no corpus of its own for a new base.
-    given = {"bt": {"data": "pairs.csv"}, "mlm": {"corpus": ("a.txt",)}}.get(recipe.partition("-")[0], {})
+    # There is no published file of back-translations or of pairs, and no corpus of its own for a new base.
+    own = {"data": "pairs.csv"}
+    given = {"bt": own, "pairs": own, "mlm": {"corpus": ("a.txt",)}}.get(recipe.partition("-")[0], {})
     if preset == "released" and all(layer.released is None for layer in RECIPES[recipe].layers):
         with pytest.raises(InputError, match="there is no released code"):
             resolve(recipe, overrides={"output": "o", "preset": preset})

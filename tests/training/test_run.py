@@ -13,14 +13,11 @@ from typing import Any
 import pytest
 import torch
 from sentence_transformers import SentenceTransformer
-from transformers import TrainerCallback
 
 from sentemb.errors import InputError
 from sentemb.training import Interrupted, TrainConfig, train, train_seeds
 from sentemb.training.folder import RunFolder
-from sentemb.training.session import Session
-from tests.signals import deliver
-from tests.training.training_helpers import assert_equal, model_weights
+from tests.training.training_helpers import assert_equal, model_weights, stop_at
 
 Configure = Callable[..., TrainConfig]
 
@@ -143,24 +140,6 @@ def test_bfloat16_trains_float32_weights(configure: Configure) -> None:
     train(config)
     weights = model_weights(Path(config.output))
     assert {tensor.dtype for tensor in weights.values() if tensor.is_floating_point()} == {torch.float32}
-
-
-def stop_at(monkeypatch: pytest.MonkeyPatch, step: int, number: signal.Signals = signal.SIGINT) -> None:
-    """Send this process a signal in the middle of a step, as a terminal would on Ctrl-C."""
-
-    class Stop(TrainerCallback):
-        def on_optimizer_step(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-            if state.global_step == step - 1:
-                deliver(number)
-
-    build = Session._trainer
-
-    def with_stop(self: Session, *, fresh: bool) -> Any:
-        trainer = build(self, fresh=fresh)
-        trainer.add_callback(Stop())
-        return trainer
-
-    monkeypatch.setattr(Session, "_trainer", with_stop)
 
 
 def test_ctrl_c_leaves_a_run_that_resumes_to_the_same_weights(

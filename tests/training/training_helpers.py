@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import random
+import signal
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, ClassVar
 
+import pytest
 import torch
 from datasets import Dataset
 from sentence_transformers import SentenceTransformer, SentenceTransformerTrainingArguments
 from torch import Tensor, nn
-from transformers import set_seed
+from transformers import TrainerCallback, set_seed
 
 from sentemb.losses import LossParameters
 from sentemb.modules import load
 from sentemb.training import SentembTrainer
+from sentemb.training.session import Session
+from tests.signals import deliver
 
 WORDS = "a the cat dog sat ran on mat in park man woman plays guitar is not children eat red apple".split()
 
@@ -96,3 +100,21 @@ def assert_equal(first: dict[str, Tensor], second: dict[str, Tensor]) -> None:
     assert first.keys() == second.keys()
     differing = [name for name in first if not torch.equal(first[name], second[name])]
     assert not differing
+
+
+def stop_at(monkeypatch: pytest.MonkeyPatch, step: int, number: signal.Signals = signal.SIGINT) -> None:
+    """Send this process a signal in the middle of a step, as a terminal would on Ctrl-C."""
+
+    class Stop(TrainerCallback):
+        def on_optimizer_step(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+            if state.global_step == step - 1:
+                deliver(number)
+
+    build = Session._trainer
+
+    def with_stop(self: Session, *, fresh: bool) -> Any:
+        trainer = build(self, fresh=fresh)
+        trainer.add_callback(Stop())
+        return trainer
+
+    monkeypatch.setattr(Session, "_trainer", with_stop)

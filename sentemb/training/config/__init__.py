@@ -9,6 +9,7 @@ from sentemb.training.config.base import CheckedModel, EncoderConfig, OptionValu
 from sentemb.training.config.classifier import ClassifierConfig, Metric, ProbeOptions
 from sentemb.training.config.contrastive import TrainConfig
 from sentemb.training.config.multitask import MultiTaskConfig
+from sentemb.training.config.pairs import PairsConfig
 from sentemb.training.config.pretraining import PretrainConfig
 from sentemb.training.config.transforms import FlowConfig, FlowRunConfig, WhiteningRunConfig
 
@@ -21,6 +22,7 @@ __all__ = [
     "Metric",
     "MultiTaskConfig",
     "OptionValue",
+    "PairsConfig",
     "PretrainConfig",
     "ProbeOptions",
     "RunConfig",

@@ -122,10 +122,10 @@ class EncoderConfig(RunConfig):
     loss_options: Options = Field({}, description="Arguments of the loss.")
     epochs: int = Field(ge=1, description="Passes over the data.")
     schedule: Literal["linear", "constant"] = Field(description="Learning rate after the warm-up.")
-    max_length: int = Field(
+    max_length: int | None = Field(
         ge=1,
-        description="Longest training input in tokens. An encoder is evaluated and saved with its own limit, "
-        "a classifier predicts at this length.",
+        description="Longest training input in tokens; none for the encoder's own. An encoder is evaluated "
+        "and saved with its own limit, a classifier predicts at this length.",
     )
     precision: Precision = Field(
         "float32", description="`bfloat16` for mixed precision with float32 weights."

@@ -14,6 +14,7 @@ A file of recipes beside this one::
     batch_size = [16, "{paper}, table 8"]       # a field, or loss_options.NAME: value and source
     [recipes.sg-opt.released]                   # what differs under the preset `released`
     [recipes.sg-opt.tasks]                      # what differs on a task, by name
+    [recipes.sg-opt.static]                     # what differs for a static encoder as base
 
 Where a table or its recipe has a `source` of its own, its values stand alone.
 """
@@ -33,6 +34,7 @@ from sentemb.training.config import (
     ClassifierConfig,
     FlowRunConfig,
     MultiTaskConfig,
+    PairsConfig,
     PretrainConfig,
     TrainConfig,
     WhiteningRunConfig,
@@ -40,6 +42,7 @@ from sentemb.training.config import (
 
 KINDS: dict[str, type[CheckedModel]] = {
     "contrastive": TrainConfig,
+    "pairs": PairsConfig,
     "classification": ClassifierConfig,
     "multitask": MultiTaskConfig,
     "pretraining": PretrainConfig,
@@ -86,6 +89,7 @@ class Layer(NamedTuple):
     values: Defaults
     released: Defaults | None
     tasks: Mapping[str, Defaults]
+    static: Defaults
     without: tuple[str, ...]
 
 
@@ -121,6 +125,11 @@ class Recipe:
     def tasks(self) -> tuple[str, ...]:
         """The tasks for which it has values of their own."""
         return tuple(dict.fromkeys(task for layer in self.layers for task in layer.tasks))
+
+    @property
+    def static(self) -> dict[str, Any]:
+        """The values that differ for a static encoder as base."""
+        return {name: default.value for layer in self.layers for name, default in layer.static.items()}
 
     def sources(self, preset: str, task: str | None = None) -> Defaults:
         """The defaults of a preset, for a task too, with their sources: by field or `loss_options.NAME`."""
@@ -188,6 +197,7 @@ def _read(content: dict[str, Any]) -> dict[str, Recipe]:
             dict(_defaults(table.get("values", {}), names, source)),
             dict(_defaults(table["released"], names, source)) if "released" in table else None,
             {task: dict(_defaults(values, names, tasks_source)) for task, values in tasks.items()},
+            dict(_defaults(table.get("static", {}), names, source)),
             tuple(table.get("without", ())),
         )
         parent = recipes.get(table.get("inherits", ""))

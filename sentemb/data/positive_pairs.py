@@ -1,0 +1,184 @@
+"""Pairs of a question and a passage that belong together, also with hard negatives, by usual column names."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from sentemb._uris import without_secrets
+from sentemb.data.catalogue import get
+from sentemb.data.columns import load_columns
+from sentemb.data.files import format_of, refuse_bare_string
+from sentemb.data.labelled import text_key
+from sentemb.data.remote import source_at
+from sentemb.data.sources import kind_of, read_rows
+from sentemb.data.tables import reads_like_text
+from sentemb.errors import InputError
+
+if TYPE_CHECKING:
+    from datasets import Dataset
+
+ANCHORS = ("anchor", "query", "question", "sentence1", "sent0")
+POSITIVES = ("positive", "passage", "answer", "context", "document", "sentence2", "sent1")
+"""Usual names of the columns of questions, and of passages, in any letter case."""
+_NEGATIVE = re.compile(r"(hard_)?neg(ative)?(_?\d+)?")  # negative, negative_1, hard_neg, ...
+_LABELS = ("label", "labels", "score", "scores", "similarity")
+_WITHOUT_HEADER = (".csv", ".tsv")
+_NAME_THEM = "name the columns: --columns QUESTION,PASSAGE[,NEGATIVE]"
+
+
+class PairColumns(NamedTuple):
+    """The columns of pairs in a source.
+
+    Attributes:
+        names: Columns of the question, the passage, and any hard negatives.
+        is_header: Whether the first line holds names; otherwise `names` is a pair itself.
+    """
+
+    names: tuple[str, ...]
+    is_header: bool
+
+
+class PositivePairs(NamedTuple):
+    """Pairs that belong together.
+
+    Attributes:
+        rows: Columns `anchor`, `positive`, and `negative`, `negative_2`, ... where there are hard negatives;
+            each row once.
+        names: What the source calls these columns; the roles themselves where it has no header.
+        repeated: Rows that were dropped because they repeat an earlier one.
+    """
+
+    rows: Dataset
+    names: tuple[str, ...]
+    repeated: int
+
+
+def load_positive_pairs(
+    source: str | os.PathLike[str],
+    columns: Sequence[str] | None = None,
+    *,
+    data_dir: str | os.PathLike[str] | None = None,
+) -> PositivePairs:
+    """Load pairs of a question and a passage, and any hard negatives.
+
+    A `.csv` or `.tsv` file of two columns whose first line reads like text has no header.
+
+    Args:
+        source: What `read_rows` takes: a file, a folder, a URI, a hub id, or a data set of the catalogue.
+        columns: Columns of the question, the passage and any hard negatives; by default by usual names.
+        data_dir: Where the catalogue's sets lie; `SENTEMB_DATA` by default.
+
+    Returns:
+        The pairs.
+
+    Raises:
+        InputError: The source, a column or a row is missing or broken, a role has no column or several, or
+            the rows have labels; with the columns that there are.
+    """
+    found = pair_columns(source, columns, data_dir=data_dir)
+    roles = roles_of(len(found.names))
+    rows = load_columns(source, found.names, data_dir=data_dir)
+    rows = rows.rename_columns(dict(zip(found.names, roles, strict=True)))
+    if not found.is_header:
+        from datasets import Dataset, concatenate_datasets
+
+        first = Dataset.from_dict({role: [text] for role, text in zip(roles, found.names, strict=True)})
+        rows = concatenate_datasets([first, rows])
+    unique: dict[tuple[str, ...], int] = {}
+    for place, texts in enumerate(zip(*(rows[role] for role in roles), strict=True)):
+        unique.setdefault(tuple(map(text_key, texts)), place)
+    repeated = len(rows) - len(unique)
+    if repeated:
+        rows = rows.select(list(unique.values()))
+    return PositivePairs(rows, found.names if found.is_header else roles, repeated)
+
+
+def pair_columns(
+    source: str | os.PathLike[str],
+    columns: Sequence[str] | None = None,
+    *,
+    data_dir: str | os.PathLike[str] | None = None,
+) -> PairColumns:
+    """Find the columns of pairs in a source, or check those that are named; see `load_positive_pairs`."""
+    refuse_bare_string(columns)
+    if columns is not None:
+        if len(columns) < 2:
+            raise InputError(f"--columns {','.join(columns)} names {len(columns)} column", _NAME_THEM)
+        return PairColumns(tuple(columns), is_header=True)
+    name = without_secrets(str(source))
+    present = _present(source, name, data_dir)
+    if _has_no_header(source, present):
+        return PairColumns(tuple(present), is_header=False)
+    return PairColumns(find_pair_columns(present, name), is_header=True)
+
+
+def roles_of(columns: int) -> tuple[str, ...]:
+    """Return the names of the columns of pairs, in their order."""
+    return ("anchor", "positive", "negative", *(f"negative_{place}" for place in range(2, columns - 1)))[
+        :columns
+    ]
+
+
+def negative_column(names: Sequence[str]) -> str:
+    """Return what the column of hard negatives is called next to columns of pairs."""
+    usual = "hard_neg" if "sent0" in names else "negative"
+    return f"hard_{usual}" if usual in names else usual
+
+
+def find_pair_columns(present: Sequence[str], where: str) -> tuple[str, ...]:
+    """Find the columns of pairs by their usual names, in any letter case.
+
+    Args:
+        present: The columns that there are.
+        where: What an error calls their source.
+
+    Returns:
+        The columns of the question, of the passage, and of all hard negatives.
+
+    Raises:
+        InputError: A role has no column or several, or there is a column of labels.
+    """
+    by_name = {column.strip().lower(): column for column in present}
+    anchor = _only(ANCHORS, "question", by_name, where)
+    positive = _only(POSITIVES, "passage", by_name, where)
+    label = next((by_name[name] for name in _LABELS if name in by_name), None)
+    if label is not None:
+        raise InputError(
+            f"{where} has a column {label!r}, so that not all of its rows may be pairs that belong together",
+            f"keep those that do, and {_NAME_THEM}",
+        )
+    return (anchor, positive, *(column for name, column in by_name.items() if _NEGATIVE.fullmatch(name)))
+
+
+def _only(usual: Sequence[str], role: str, by_name: dict[str, str], where: str) -> str:
+    found = [by_name[name] for name in usual if name in by_name]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise InputError(f"{where}: {' and '.join(map(repr, found))} may each be the {role}", _NAME_THEM)
+    columns = ", ".join(name if len(name) <= 40 else f"{name[:37]}..." for name in by_name.values())
+    raise InputError(
+        f"{where} has no column of the {role}, such as {' or '.join(map(repr, usual[:3]))}; "
+        f"its columns are {columns}",
+        _NAME_THEM,
+    )
+
+
+def _present(source: str | os.PathLike[str], name: str, data_dir: str | os.PathLike[str] | None) -> list[str]:
+    """Return the columns that a source has, by its first row."""
+    if kind_of(source) == "entry":
+        return list(get(str(source)).text_columns)
+    first = next(read_rows(source, data_dir=data_dir), None)
+    if first is None:
+        raise InputError(f"{name} holds no rows")
+    return list(first.values)
+
+
+def _has_no_header(source: str | os.PathLike[str], present: Sequence[str]) -> bool:
+    """Tell whether a table begins with a pair: two columns, and the name of one reads like text."""
+    named = any(column.strip().lower() in (*ANCHORS, *POSITIVES) for column in present)
+    table = kind_of(source) == "file" and format_of(source_at(source)) in _WITHOUT_HEADER
+    return table and len(present) == 2 and not named and any(map(reads_like_text, present))

@@ -1,0 +1,34 @@
+"""The configuration of an encoder that is trained on pairs of a question and its passage."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from sentemb.training.config.base import EncoderConfig
+
+
+class PairsConfig(EncoderConfig):
+    """Everything that decides the weights of an encoder trained on pairs, and where they go."""
+
+    data: str = Field(
+        description="Pairs of a question and its passage, with or without hard negatives: a file, folder, "
+        "hub id or catalogue name."
+    )
+    columns: tuple[str, ...] | None = Field(
+        None,
+        description="Columns of the question, the passage and any hard negatives; by default those "
+        "with usual names, such as anchor, positive and negative, or question and answer.",
+    )
+    held_out: float = Field(
+        0.15,
+        ge=0,
+        le=0.3,
+        description="Share of the questions that choose the best checkpoint, and of those that give the "
+        "verdict, 30 to 500 each; 0 trains on all and keeps the last weights.",
+    )
+    eval_steps: int | None = Field(
+        None,
+        ge=1,
+        description="Optimizer steps between evaluations, and between checkpoints; ten in a run by default.",
+    )
+    data_dir: str | None = Field(None, description="Folder of local data sets; SENTEMB_DATA by default.")
