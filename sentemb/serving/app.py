@@ -6,12 +6,12 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from fastapi import APIRouter, Depends, FastAPI, Request, Response
+from fastapi import APIRouter, FastAPI, Request, Response
 from fastapi.openapi.utils import get_openapi
 from fastapi.responses import PlainTextResponse
 
 from sentemb import __version__
-from sentemb.serving.auth import SCHEME, reader
+from sentemb.serving.auth import OPEN_PATHS, SCHEME
 from sentemb.serving.classification import classification_router
 from sentemb.serving.embeddings import embeddings_router
 from sentemb.serving.guards import Guard, JsonRoute
@@ -26,7 +26,6 @@ from sentemb.serving.settings import Settings
 
 # What any request may be answered, whatever its route, before the route or in it.
 _ANY_ROUTE = (400, 403, 404, 405, 408, 409, 413, 415, 421, 422, 429, 431, 500, 503)
-_OPEN = ("/health", "/ready")
 _SUMMARY = "The vectors of sentemb over HTTP: embeddings, reranking, classification and search"
 
 
@@ -98,7 +97,6 @@ def _router(metrics: Metrics) -> APIRouter:
     @router.get(
         "/metrics",
         summary="Counters for Prometheus",
-        dependencies=[Depends(reader)],
         response_class=PlainTextResponse,
     )
     async def counters() -> Response:
@@ -114,7 +112,8 @@ def _openapi(app: FastAPI) -> dict[str, Any]:
     schema = get_openapi(title=app.title, version=app.version, routes=app.routes, summary=_SUMMARY)
     components = schema.setdefault("components", {})
     schemas = components.setdefault("schemas", {})
-    schemas["ProblemDocument"] = ProblemDocument.model_json_schema()
+    problem = ProblemDocument.model_json_schema(ref_template="#/components/schemas/{model}")
+    schemas.update(problem.pop("$defs"), ProblemDocument=problem)
     for unused in ("HTTPValidationError", "ValidationError"):
         schemas.pop(unused, None)
     locked = app.state.settings.keys is not None
@@ -123,10 +122,10 @@ def _openapi(app: FastAPI) -> dict[str, Any]:
     for path, operations in schema["paths"].items():
         for operation in operations.values():
             responses = operation["responses"]
-            statuses = _ANY_ROUTE if path in _OPEN or not locked else (*_ANY_ROUTE, 401)
+            statuses = _ANY_ROUTE if path in OPEN_PATHS or not locked else (*_ANY_ROUTE, 401)
             for status, response in problem_responses(*statuses).items():
                 responses[str(status)] = response
-            if locked and path not in _OPEN:
+            if locked and path not in OPEN_PATHS:
                 operation["security"] = [{SCHEME: []}]
     app.openapi_schema = schema
     return schema

@@ -6,20 +6,26 @@ import hashlib
 import hmac
 
 from fastapi import Request
+from starlette.datastructures import Headers
 
 from sentemb.serving.problems import Problem
 from sentemb.serving.settings import Settings
 
 SCHEME = "bearer"
+OPEN_PATHS = frozenset({"/", "/health", "/ready", "/openapi.json"})
+"""Paths that need no key: they show nothing of the documents."""
 _REMEDY = "send the header `Authorization: Bearer KEY` with one of the server's keys"
 
 
-async def reader(request: Request) -> None:
-    """Let those in who have a key, or all where none is asked for; a dependency of every route."""
-    keys = settings_of(request).keys
-    if keys is None:
+def check_key(path: str, headers: Headers, keys: frozenset[str] | None) -> None:
+    """Refuse a request without a key, unless its path is open or the server asks for none.
+
+    Raises:
+        Problem: There is no key, or the server does not know it.
+    """
+    if keys is None or path in OPEN_PATHS:
         return
-    scheme, _, given = request.headers.get("authorization", "").partition(" ")
+    scheme, _, given = headers.get("authorization", "").partition(" ")
     if scheme.lower() != "bearer" or not _is_one_of(given.strip(), keys):
         wrong = "the key is none of the server's" if given else "a key is needed"
         raise Problem(401, f"{wrong}; {_REMEDY}", headers={"WWW-Authenticate": "Bearer"})
@@ -27,7 +33,6 @@ async def reader(request: Request) -> None:
 
 async def writer(request: Request) -> None:
     """Let those in who may change indexes; a dependency of every route that does."""
-    await reader(request)
     settings = settings_of(request)
     if settings.read_only:
         raise Problem(403, "the server was started with --read-only; change the index with `sentemb index`")

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import numpy as np
 import torch
-from fastapi import APIRouter, Depends, Request, Response
+from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, ConfigDict, Field, StrictStr
 
 from sentemb.classification import Classifier
@@ -17,7 +17,6 @@ from sentemb.encoding.encoder import Vectors, check_finite
 from sentemb.encoding.rows import ReadyTexts, Rows
 from sentemb.errors import InputError
 from sentemb.serving.answers import json_answer
-from sentemb.serving.auth import reader
 from sentemb.serving.guards import JsonRoute
 from sentemb.serving.names import named
 from sentemb.serving.problems import Problem
@@ -119,7 +118,7 @@ def load_classifier(folder: Path, *, device: str | None) -> ClassifierRows:
 
 def classification_router() -> APIRouter:
     """The route."""
-    router = APIRouter(route_class=JsonRoute, prefix="/v1", tags=["classify"], dependencies=[Depends(reader)])
+    router = APIRouter(route_class=JsonRoute, prefix="/v1", tags=["classify"])
 
     @router.post("/classify", response_model=ClassifyResponse, summary="Name the class of texts")
     async def classify(request: Request, wanted: ClassifyRequest) -> Response:

@@ -6,14 +6,13 @@ import base64
 from typing import Annotated, Any, Literal
 
 import numpy as np
-from fastapi import APIRouter, Depends, Request, Response
+from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, ConfigDict, Field, StrictInt, StrictStr
 
 from sentemb.encoding.encoder import Role, Vectors, normalised
 from sentemb.encoding.tokens import tokens_of
 from sentemb.errors import InputError
 from sentemb.serving.answers import json_answer, json_list
-from sentemb.serving.auth import reader
 from sentemb.serving.batcher import Encoded, ServedEncoder
 from sentemb.serving.dimensions import check_dimensions
 from sentemb.serving.guards import JsonRoute
@@ -133,9 +132,7 @@ class ModelList(BaseModel):
 
 def embeddings_router() -> APIRouter:
     """The routes of embeddings."""
-    router = APIRouter(
-        route_class=JsonRoute, prefix="/v1", tags=["embeddings"], dependencies=[Depends(reader)]
-    )
+    router = APIRouter(route_class=JsonRoute, prefix="/v1", tags=["embeddings"])
 
     @router.post("/embeddings", response_model=EmbeddingsResponse, summary="Encode texts")
     async def embeddings(request: Request, wanted: EmbeddingsRequest) -> Response:

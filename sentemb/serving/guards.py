@@ -16,6 +16,7 @@ from fastapi.routing import APIRoute
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from sentemb.serving.auth import check_key
 from sentemb.serving.logs import log_request, logger
 from sentemb.serving.metrics import Metrics
 from sentemb.serving.problems import Problem, problem_of
@@ -23,6 +24,8 @@ from sentemb.serving.settings import Settings, is_loopback
 
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _BYTES_PER_SECOND = 64 * 1024  # the slowest body that is waited for
+_METHODS = frozenset({"DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"})
+_UNPREFIXED = frozenset({"/classify", "/embeddings", "/models", "/rerank"})
 _SECURITY = {
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
@@ -72,12 +75,13 @@ class Guard:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
+        scope = _with_canonical_path(scope)
         request = _Answered(scope, send)
         self._open += 1
         self._metrics.open.set(self._open)
         try:
             try:
-                self._check_head(request.headers)
+                self._check_head(scope["path"], request.headers)
                 body = await self._body(request.headers, receive)
             except Problem as problem:
                 await problem.response(request.id)(scope, receive, request.send)
@@ -94,11 +98,13 @@ class Guard:
             self._metrics.open.set(self._open)
             self._note(scope, request)
 
-    def _check_head(self, headers: Headers) -> None:
+    def _check_head(self, path: str, headers: Headers) -> None:
         settings = self._settings
         if settings.loopback and not is_loopback(_host_of(headers.get("host", ""))):
             # A web page whose name was made to point to this machine would read what only it may.
             raise Problem(421, "a server on this machine alone answers to localhost and 127.0.0.1")
+        # Before the body: nobody without a key makes the server read or parse one.
+        check_key(path, headers, settings.keys)
         if self._open > settings.max_requests:
             raise Problem(429, "too many requests are open; try again in 1 s", headers={"Retry-After": "1"})
 
@@ -139,7 +145,9 @@ class Guard:
         route = getattr(scope.get("route"), "path", None) or "none"
         seconds = time.monotonic() - request.start
         status = request.status or 499  # the client had gone
-        self._metrics.requests.labels(route, scope["method"], str(status)).inc()
+        # Clients invent methods, and every label value is kept forever.
+        method = scope["method"] if scope["method"] in _METHODS else "other"
+        self._metrics.requests.labels(route, method, str(status)).inc()
         self._metrics.seconds.labels(route).observe(seconds)
         log_request(
             request_id=request.id, method=scope["method"], route=route, status=status, seconds=seconds
@@ -202,6 +210,12 @@ async def _while_client_is_there(
     finally:
         watch.cancel()
         work.cancel()
+
+
+def _with_canonical_path(scope: Scope) -> Scope:
+    """Drop a trailing slash and add a missing `/v1`, as clients of other servers send them."""
+    path = scope["path"].rstrip("/") or "/"
+    return {**scope, "path": f"/v1{path}" if path in _UNPREFIXED else path}
 
 
 def _host_of(header: str) -> str:

@@ -37,8 +37,17 @@ _LONGEST_FIELD = 100
 _LENGTHS = ("too_long", "too_short")
 
 
+class ErrorObject(BaseModel):
+    """The error as OpenAI's API describes it, since its clients show nothing else."""
+
+    message: str = Field(description="The same as `detail`.")
+    type: str = Field(description="Kind of error, such as `invalid_request_error`.")
+    param: str | None = Field(description="The same as `field`.")
+    code: str = Field(description="The status in words, such as `not_found`.")
+
+
 class ProblemDocument(BaseModel):
-    """What every error is answered with."""
+    """The body of every answer that reports an error."""
 
     type: str = Field(default="about:blank", description="Kind of problem.")
     title: str = Field(description="The kind in words.")
@@ -46,6 +55,7 @@ class ProblemDocument(BaseModel):
     detail: str = Field(description="What is wrong, and the next step.")
     field: str | None = Field(default=None, description="The field that is wrong, such as `input.3`.")
     request_id: str = Field(description="The request's id in the server's log.")
+    error: ErrorObject = Field(description="The same for clients of OpenAI's API.")
 
 
 class Problem(HTTPException):
@@ -79,15 +89,21 @@ class Problem(HTTPException):
 
     def response(self, request_id: str) -> Response:
         """The answer."""
+        detail = self.detail[:_LONGEST_DETAIL]
+        error = ErrorObject(
+            message=detail, type=_error_type(self.status_code), param=self.field, code=_code(self.status_code)
+        )
         document = ProblemDocument(
             type=self.type,
             title=self.title,
             status=self.status_code,
-            detail=self.detail[:_LONGEST_DETAIL],
+            detail=detail,
             field=self.field,
             request_id=request_id,
+            error=error,
         )
-        body = orjson.dumps(document.model_dump(exclude_none=True))
+        # OpenAI's error object has all its members; a problem document leaves out those without a value.
+        body = orjson.dumps({**document.model_dump(exclude_none=True), "error": error.model_dump()})
         return Response(body, self.status_code, self.headers, MEDIA_TYPE)
 
 
@@ -99,6 +115,8 @@ def problem_of(error: Exception) -> Problem:
         return Problem(422, str(error))
     if isinstance(error, RequestValidationError):
         return _invalid(error)
+    if isinstance(error, HTTPException) and error.status_code == 404:
+        return Problem(404, "there is no such route; GET /openapi.json describes all routes")
     if isinstance(error, HTTPException):
         return Problem(error.status_code, str(error.detail), headers=error.headers)
     return Problem(500, "the server failed; its log has the request's id and the reason")
@@ -126,6 +144,17 @@ def problem_responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """What OpenAPI says of some statuses."""
     content = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/ProblemDocument"}}}
     return {status: {"description": _TITLES[status], "content": content} for status in statuses}
+
+
+def _error_type(status: int) -> str:
+    """Return the kind of error by the names of OpenAI's API."""
+    kinds = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
+    return kinds.get(status, "server_error" if status >= 500 else "invalid_request_error")
+
+
+def _code(status: int) -> str:
+    """Return the status in words that a program compares."""
+    return _TITLES.get(status, "Error").lower().replace(" ", "_")
 
 
 def _methods(request: Request) -> list[str]:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import numpy as np
 import torch
-from fastapi import APIRouter, Depends, Request, Response
+from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, ConfigDict, Field, StrictInt, StrictStr
 from sentence_transformers import CrossEncoder
 
@@ -22,7 +22,6 @@ from sentemb.errors import InputError
 from sentemb.modules.kinds import check_kind, naming_code
 from sentemb.modules.source import find_source, loading
 from sentemb.serving.answers import json_answer
-from sentemb.serving.auth import reader
 from sentemb.serving.guards import JsonRoute
 from sentemb.serving.names import named
 from sentemb.serving.scored import ScoredTexts
@@ -148,7 +147,7 @@ class RerankResponse(BaseModel):
 
 def rerank_router() -> APIRouter:
     """The route."""
-    router = APIRouter(route_class=JsonRoute, prefix="/v1", tags=["rerank"], dependencies=[Depends(reader)])
+    router = APIRouter(route_class=JsonRoute, prefix="/v1", tags=["rerank"])
 
     @router.post("/rerank", response_model=RerankResponse, summary="Rank documents for a query")
     async def rerank(request: Request, wanted: RerankRequest) -> Response:

@@ -9,7 +9,7 @@ from anyio import to_thread
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
 
 from sentemb.search import Document
-from sentemb.serving.auth import reader, settings_of, writer
+from sentemb.serving.auth import settings_of, writer
 from sentemb.serving.finding import found, similar_to
 from sentemb.serving.guards import JsonRoute
 from sentemb.serving.indexes import Indexes, ServedIndex
@@ -47,7 +47,6 @@ def search_router() -> APIRouter:
         prefix="/v1/indexes",
         route_class=JsonRoute,
         tags=["search"],
-        dependencies=[Depends(reader)],
         responses=problem_responses(401),
     )
     _add_reading(router)

@@ -221,5 +221,25 @@ def test_openai_client(client: TestClient) -> None:
     np.testing.assert_array_equal(
         np.array([one.embedding for one in answer.data], np.float32), served(client, TEXTS[:4])
     )
-    with pytest.raises(openai.NotFoundError):
-        asked.embeddings.create(model="none", input="a")
+
+
+@pytest.mark.parametrize(
+    ("request_body", "reason"),
+    [
+        ({"model": "none", "input": "a"}, "there is no model 'none'"),
+        ({"model": "tiny", "input": [[1, 2]]}, "token ids of another vocabulary"),
+        ({"model": "tiny", "input": "a", "dimensions": 10**6}, "dimensions"),
+        ({"model": "tiny", "input": "cat " * 1000, "extra_body": {"truncate": "error"}}, "longer than"),
+        ({"model": "tiny", "input": "a", "extra_body": {"role": "none"}}, "role: "),
+    ],
+)
+def test_openai_clients_show_the_reason(request_body: Any, reason: str, client: TestClient) -> None:
+    openai = pytest.importorskip("openai", reason="needs the openai client, which the test extra brings")
+    asked = openai.OpenAI(api_key="any", base_url="http://127.0.0.1/v1", http_client=client, max_retries=0)
+    with pytest.raises(openai.APIStatusError) as refusal:
+        asked.embeddings.create(**request_body)
+    problem = refusal.value.response.json()
+    assert reason in str(refusal.value) and reason in problem["detail"]
+    assert problem["error"]["message"] == problem["detail"]
+    assert problem["error"]["param"] == problem.get("field") == refusal.value.param
+    assert refusal.value.type == "invalid_request_error"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import json
 import select
@@ -267,3 +268,64 @@ def test_more_than_can_wait_is_told_when_to_come_again() -> None:
     with TestClient(app, base_url="http://127.0.0.1") as client:
         answer = client.get("/v1/models")
         assert (answer.status_code, answer.headers["retry-after"]) == (429, "1")
+
+
+KEY = "0123456789abcdef"
+
+
+@pytest.fixture(scope="module")
+def locked() -> Iterator[TestClient]:
+    app = create_app(Settings(models=("static-mini",), keys=frozenset([KEY])))
+    with TestClient(app, base_url="http://127.0.0.1") as found:
+        yield found
+
+
+@pytest.mark.parametrize("path", ["/v1/embeddings", "/embeddings/", "/v1/indexes/none/documents", "/none"])
+@pytest.mark.parametrize("headers", [[], [(b"authorization", b"Bearer wrong-0123456789")]])
+def test_the_key_is_checked_before_the_body_is_read(
+    path: str, headers: list[tuple[bytes, bytes]], locked: TestClient
+) -> None:
+    sent: list[Any] = []
+
+    async def receive() -> Any:
+        raise AssertionError("the body was read")
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    head = [(b"host", b"127.0.0.1"), (b"content-length", b"99999999999"), *headers]
+    scope = {"type": "http", "method": "POST", "path": path, "headers": head, "query_string": b""}
+    asyncio.run(locked.app(scope, receive, send))  # type: ignore[arg-type]
+    assert sent[0]["status"] == 401
+
+
+def test_paths_without_documents_need_no_key(locked: TestClient) -> None:
+    assert {locked.get(path).status_code for path in ("/", "/health", "/ready", "/openapi.json")} == {200}
+    answer = locked.post("/v1/embeddings", content=b"{", headers={"Authorization": f"Bearer {KEY}", **JSON})
+    assert answer.status_code == 400
+
+
+@pytest.mark.parametrize("path", ["/v1/embeddings", "/v1/embeddings/", "/embeddings", "/embeddings/"])
+def test_a_trailing_slash_or_a_missing_v1_leads_to_the_same_route(path: str, client: TestClient) -> None:
+    answer = client.post(path, json={"model": "static-mini", "input": "a cat"})
+    assert answer.status_code == 200 and len(answer.json()["data"]) == 1
+    assert client.get(path.replace("embeddings", "models")).json()["data"][0]["id"] == "static-mini"
+
+
+def test_an_unknown_route_names_where_the_routes_are(client: TestClient) -> None:
+    answer = client.get("/v2/embeddings")
+    assert answer.status_code == 404 and "/openapi.json" in answer.json()["detail"]
+
+
+def test_invented_methods_and_paths_share_one_label(client: TestClient) -> None:
+    def series() -> set[str]:
+        lines = client.get("/metrics").text.splitlines()
+        return {line.rpartition(" ")[0] for line in lines if line.startswith("sentemb_request")}
+
+    client.request("M1", "/x1")
+    client.request("M2", "/health")
+    before = series()
+    for number in range(20):
+        client.request(f"N{number}", f"/y{number}")
+        client.request(f"N{number}", "/health")
+    assert series() - before <= {one for one in series() if "/metrics" in one}
