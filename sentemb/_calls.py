@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import tee
@@ -14,6 +15,8 @@ from sentemb.search.documents import Document, as_documents
 from sentemb.search.hit import Hit, Snippet
 from sentemb.search.prepared import Span, Truncate
 from sentemb.search.writer import Changed
+
+logger = logging.getLogger(__name__)
 
 MOST = 2048
 """Texts, documents or ids of one request, as many as the server takes by default."""
@@ -107,7 +110,9 @@ def read(index: str, ids: Iterable[str | int]) -> Steps[list[Document | None]]:
 
 
 def hits_of(answer: dict[str, Any]) -> list[Hit]:
-    """The hits of an answer."""
+    """Return the hits of an answer, and log its warnings as a search by the library does."""
+    for warning in answer.get("warnings", ()):
+        logger.warning("%s", warning)
     return [_hit(**one) for one in answer["hits"]]
 
 

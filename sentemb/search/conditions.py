@@ -6,6 +6,7 @@ import datetime
 import math
 import operator
 import re
+import reprlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -23,6 +24,8 @@ _COMPARE: dict[str, Callable[[Any, Any], bool]] = {
 _LISTED = ("in", "not in")
 _OPERATORS = (*_COMPARE, *_LISTED, "exists")
 _JUNCTIONS = ("$and", "$or", "$not")
+MOST_NESTED = 50
+"""How deep conditions may be nested; whatever reads them calls itself for each level."""
 _NUMBER = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*", re.ASCII)
 _HINT = f"a condition is a value or one of {', '.join(_OPERATORS)} with a value"
 
@@ -72,14 +75,18 @@ class Junction:
 Condition = Comparison | Junction
 
 
-def read_conditions(conditions: Any) -> Junction:
-    """Read conditions that all hold."""
+def read_conditions(conditions: Any, depth: int = 0) -> Junction:
+    """Read conditions that all hold, which are nested to a depth."""
+    if depth > MOST_NESTED:
+        raise InputError(f"where: conditions are nested more than {MOST_NESTED} deep", "write them flatter")
     if not isinstance(conditions, Mapping) or not conditions:
-        raise InputError(f"where is {conditions!r}", 'pass conditions such as {"year": {">=": 2020}}')
+        raise InputError(
+            f"where is {reprlib.repr(conditions)}", 'pass conditions such as {"year": {">=": 2020}}'
+        )
     parts: list[Condition] = []
     for name, wanted in conditions.items():
         if name in _JUNCTIONS:
-            parts.append(_junction(name, wanted))
+            parts.append(_junction(name, wanted, depth + 1))
         elif not isinstance(name, str):
             raise InputError(f"where: the field {name!r} is no text")
         else:
@@ -116,12 +123,14 @@ def type_of(value: Any) -> type | None:
     return float if isinstance(value, int) or (isinstance(value, float) and math.isfinite(value)) else None
 
 
-def _junction(name: str, wanted: Any) -> Junction:
+def _junction(name: str, wanted: Any, depth: int) -> Junction:
     if name == "$not":
-        return Junction(name, (read_conditions(wanted),))
+        return Junction(name, (read_conditions(wanted, depth),))
     if isinstance(wanted, (str, Mapping)) or not isinstance(wanted, Sequence) or not wanted:
-        raise InputError(f"where, {name}: {wanted!r} is no list of conditions", "pass one condition or more")
-    return Junction(name, tuple(read_conditions(one) for one in wanted))
+        raise InputError(
+            f"where, {name}: {reprlib.repr(wanted)} is no list of conditions", "pass one condition or more"
+        )
+    return Junction(name, tuple(read_conditions(one, depth) for one in wanted))
 
 
 def _comparisons(field: str, wanted: Any) -> Iterator[Comparison]:
@@ -133,7 +142,9 @@ def _comparisons(field: str, wanted: Any) -> Iterator[Comparison]:
             raise InputError(f"where, {field}: there is no operator {name!r}", _HINT)
         if name in _LISTED:
             if not isinstance(value, (list, tuple, set, frozenset)):
-                raise InputError(f"where, {field}: {name} {value!r} is no list", "pass a list of values")
+                raise InputError(
+                    f"where, {field}: {name} {reprlib.repr(value)} is no list", "pass a list of values"
+                )
             yield Comparison(field, name, [_operand(field, name, one) for one in value])
         else:
             yield Comparison(field, name, _operand(field, name, value))
@@ -145,7 +156,7 @@ def _operand(field: str, name: str, value: Any) -> Any:
     kind = type_of(value)
     ordered = name in ("<", "<=", ">", ">=")
     if kind is None or (kind is bool and ordered) or (name == "exists" and kind is not bool):
-        raise InputError(f"where, {field}: {name} {value!r} compares nothing", _HINT)
+        raise InputError(f"where, {field}: {name} {reprlib.repr(value)} compares nothing", _HINT)
     return value
 
 

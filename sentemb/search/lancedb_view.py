@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -24,8 +23,6 @@ from sentemb.search.vectors import Numbers
 from sentemb.search.view import Encode, Fetched, Ranked
 from sentemb.search.where import Where
 
-logger = logging.getLogger(__name__)
-
 _LISTED = 10_000  # documents that a condition of LanceDB names; of more, the nearest are filtered here
 _FILTERS = 16
 _WIDER = 4
@@ -37,6 +34,7 @@ class LancePart(NamedTuple):
 
     documents: int
     among: Numbers | None = None
+    reason: str | None = None  # why no document can meet the filter
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,9 +85,8 @@ class LanceView:
                 numbers += [number for number, metadata in rows if where.matches(metadata)]
             if self._changed():
                 return None
-            if not numbers and (reason := where.cannot_hold()):
-                logger.warning("where: %s", reason)
-            part = LancePart(len(numbers), np.sort(np.array(numbers, dtype=np.int64)))
+            reason = None if numbers else where.explain_no_match()
+            part = LancePart(len(numbers), np.sort(np.array(numbers, dtype=np.int64)), reason)
             if len(self.parts) >= _FILTERS:
                 self.parts.clear()
             self.parts[where.key] = part

@@ -26,7 +26,7 @@ from sentemb.search.prepared import Prepared, Truncate
 from sentemb.search.ready import ReadyVectors
 from sentemb.search.shards import Progress, encode_checked
 from sentemb.search.truncation import Truncation
-from sentemb.search.view import View, open_view
+from sentemb.search.view import Part, View, open_view
 from sentemb.search.where import Where
 from sentemb.search.writer import Changed, Writer, change
 
@@ -216,12 +216,27 @@ class OpenIndex:
         Raises:
             InputError: A condition is none.
         """
-        if where is None:
-            return len(self)
-        conditions = Where(where)
-        while (part := self._current().part(conditions)) is None:
+        return len(self) if where is None else self._part(Where(where)).documents
+
+    def explain_no_match(self, where: Mapping[str, Any]) -> str | None:
+        """Explain why no document can meet conditions.
+
+        Args:
+            where: As for `search`.
+
+        Returns:
+            One sentence, if no document has a required field or all have other types in it; else None.
+
+        Raises:
+            InputError: A condition is not valid.
+        """
+        return self._part(Where(where)).reason
+
+    def _part(self, where: Where) -> Part:
+        """Return the documents that meet conditions."""
+        while (part := self._current().part(where)) is None:
             pass  # the documents have changed between the view and the filter
-        return part.documents
+        return part
 
     def fields(self) -> tuple[Field, ...]:
         """The fields of the documents' metadata with their types and values, to make filters from.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Sequence
 from itertools import repeat
 from typing import Any, Literal, NamedTuple, get_args
@@ -20,6 +21,8 @@ from sentemb.search.snippets import snippets_of
 from sentemb.search.vectors import comparable
 from sentemb.search.view import Fetched, Ranked, View
 from sentemb.search.where import Where
+
+logger = logging.getLogger(__name__)
 
 Mode = Literal["dense", "keyword", "hybrid"]
 Rank = Callable[[View], list[list[Ranked]] | None]
@@ -130,6 +133,9 @@ def find(current: Callable[[], View], rank: Rank, queries: Sequence[str], wanted
         found = None if ranked is None else view.fetch(ranked)
         if ranked is not None and found is not None:
             break
+    part = None if wanted.where is None else view.part(wanted.where)
+    if part is not None and part.reason is not None:
+        logger.warning("where: %s", part.reason)
     if wanted.mode == "dense":
         return _by_meaning(view, ranked, found)
     return [_with_words(query, row, found, view.language) for query, row in zip(queries, ranked, strict=True)]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -26,8 +25,6 @@ from sentemb.search.store import DocumentStore, StoredDocument
 from sentemb.search.vectors import Numbers, VectorIndex, comparable
 from sentemb.search.where import Where
 
-logger = logging.getLogger(__name__)
-
 Encode = Callable[[Sequence[str]], Vectors]
 """Gives texts of documents their vectors, (n, dim)."""
 
@@ -41,6 +38,7 @@ class Part(NamedTuple):
     segments: Segments
     documents: int
     among: NDArray[np.bool_] | None = None  # which documents, by their numbers; None for all
+    reason: str | None = None  # why no document can meet the filter
 
 
 class Ranked(NamedTuple):
@@ -150,11 +148,10 @@ class View:
                 if self.store.version() != self.version:
                     return None
                 documents, texts = self.store.numbers_where(where)
-            if not documents and (reason := where.cannot_hold()):
-                logger.warning("where: %s", reason)
+            reason = None if documents else where.explain_no_match()
             among = np.zeros(max(documents, default=-1) + 1, dtype=np.bool_)
             among[documents] = True
-            part = Part(self.segments.only(np.array(texts, dtype=np.int64)), len(documents), among)
+            part = Part(self.segments.only(np.array(texts, dtype=np.int64)), len(documents), among, reason)
             if len(self.parts) >= _FILTERS:
                 self.parts.clear()
             self.parts[where.key] = part

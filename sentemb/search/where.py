@@ -54,8 +54,8 @@ class Where:
                     types.add(float)
         return self._tree.holds(fields)
 
-    def cannot_hold(self) -> str | None:
-        """Why none of the documents that were asked can meet the conditions, where it is not their values."""
+    def explain_no_match(self) -> str | None:
+        """Explain why no document can meet the conditions; return None if only their values do not."""
         for test in self._required:
             met, wanted = self._met[test.field], test.needs()
             if wanted and not met:

@@ -47,6 +47,8 @@ async def found(served: ServedIndex, wanted: SearchRequest) -> dict[str, Any]:
 
     def search() -> dict[str, Any]:
         _check_state(index, wanted)
+        if where is not None and (reason := index.explain_no_match(where)):
+            return _no_match(index, reason, cut=cut)
         hits = index.search(
             wanted.query,
             wanted.k,
@@ -80,6 +82,8 @@ async def similar_to(served: ServedIndex, wanted: SimilarRequest) -> dict[str, A
         document = index.get([wanted.id])[0] if fits(wanted.id) else None
         if document is None:
             raise Problem(404, f"the index {served.name} has no document {wanted.id!r}", field="id")
+        if where is not None and (reason := index.explain_no_match(where)):
+            return _no_match(index, reason, cut=False)
         vectors = _vectors_of(served, document)
         hits = index.search(document.text, wanted.k + 1, where=where, vectors=vectors)
         others = [hit for hit in hits if hit.id != wanted.id][: wanted.k]
@@ -116,7 +120,13 @@ def _answer(index: SearchIndex, query: str, hits: list[Hit], *, with_text: bool,
         "hits": [_hit(hit, with_text=with_text) for hit in _with_snippets(index, query, hits)],
         "documents": len(index),
         "query_cut": cut,
+        "warnings": [],
     }
+
+
+def _no_match(index: SearchIndex, reason: str, *, cut: bool) -> dict[str, Any]:
+    """Answer a search whose conditions cannot match; a search would log the client's field names."""
+    return {"hits": [], "documents": len(index), "query_cut": cut, "warnings": [f"where: {reason}"]}
 
 
 def _with_snippets(index: SearchIndex, query: str, hits: list[Hit]) -> list[tuple[Hit, Any]]:

@@ -69,8 +69,6 @@ def _readable(where: Any) -> Any:
     except InputError as error:
         reason = str(error).removeprefix("where, ").removeprefix("where: ")
         raise PydanticCustomError("conditions", "{reason}", {"reason": reason}) from None
-    except RecursionError:
-        raise PydanticCustomError("conditions", "the conditions are nested too deeply") from None
     return where
 
 
@@ -233,6 +231,7 @@ class SearchAnswer(BaseModel):
     hits: list[HitOut]
     documents: int = Field(description="How many documents the index has.")
     query_cut: bool = Field(description="Whether the query is longer than the model reads.")
+    warnings: list[str] = Field(description="Why the conditions cannot match any document.")
 
 
 class ChangedAnswer(BaseModel):

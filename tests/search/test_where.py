@@ -11,6 +11,7 @@ import pytest
 
 from sentemb.errors import InputError
 from sentemb.search import SearchIndex
+from sentemb.search.conditions import MOST_NESTED
 from sentemb.search.where import Where, read_where
 from tests.search.bag_of_words import BagOfWords, Table, clustered
 
@@ -155,6 +156,8 @@ def test_a_condition_that_nothing_can_meet_is_told(caplog: pytest.LogCaptureFixt
     ):
         caplog.clear()
         assert index.search("3", where=where) == []
+        reason = index.explain_no_match(where)
+        assert re.fullmatch(told, reason or "") if told else reason is None
         assert (
             [bool(re.search(told, one)) for one in caplog.messages] == [True] if told else not caplog.messages
         )
@@ -222,3 +225,29 @@ def test_many_filters_are_forgotten(tmp_path: Path) -> None:
     for n in range(40):
         assert [hit.id for hit in index.search("w1", where={"n": n})] == [n]
     assert len(index._view.parts) <= 16
+
+
+def nested(depth: int, join: str) -> dict[str, Any]:
+    """Return a condition inside of `depth` junctions."""
+    where: dict[str, Any] = {"year": 1}
+    for _ in range(depth):
+        where = {join: where if join == "$not" else [where]}
+    return where
+
+
+@pytest.mark.parametrize("join", ["$not", "$and", "$or"])
+def test_conditions_are_nested_up_to_a_limit(join: str) -> None:
+    assert Where(nested(MOST_NESTED, join)).matches('{"year": 1}')
+    for depth in (MOST_NESTED + 1, 100_000):
+        with pytest.raises(InputError, match=f"nested more than {MOST_NESTED} deep"):
+            Where(nested(depth, join))
+
+
+def test_a_deeply_nested_value_is_refused_in_one_line() -> None:
+    value: Any = 1
+    for _ in range(100_000):
+        value = [value]
+    for where in ({"year": value}, {"year": {"in": [value]}}, value, {"$and": [value]}):
+        with pytest.raises(InputError) as refusal:
+            Where(where)
+        assert "\n" not in str(refusal.value) and len(str(refusal.value)) < 500

@@ -82,6 +82,13 @@ def test_an_index_is_searched_and_changed(client: Client, folder: Path) -> None:
     assert len(SearchIndex.load(folder)) == 30
 
 
+def test_a_filter_that_cannot_match_is_logged(
+    client: Client, folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert client.search(folder.name, "cat", where={"yaer": 1}) == []
+    assert caplog.messages[-1] == "where: no document has the field 'yaer'"
+
+
 def test_documents_are_ranked(client: Client) -> None:
     ranked = client.rerank("cat", TEXTS[:5], model="cross")
     assert sorted(one.index for one in ranked) == [0, 1, 2, 3, 4]

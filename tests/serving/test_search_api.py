@@ -149,3 +149,34 @@ def test_an_index_whose_model_is_not_the_served_one_is_refused(folder: Path, tmp
         create_app(Settings(indexes=(folder, folder)))
     with pytest.raises(InputError):
         create_app(Settings(indexes=(tmp_path / "none",)))
+
+
+@pytest.mark.parametrize("depth", [51, 200, 900])
+def test_deeply_nested_conditions_are_a_problem(depth: int, client: TestClient) -> None:
+    content = b'{"query": "a", "where": %b{"year": 1}%b}' % (b'{"$not": ' * depth, b"}" * depth)
+    answer = client.post(f"{ROUTE}/search", content=content, headers={"Content-Type": "application/json"})
+    assert answer.status_code == 422 and answer.json()["field"] == "where"
+    assert "nested more than 50 deep" in answer.json()["detail"]
+
+
+@pytest.mark.parametrize("route", ["search", "similar"])
+@pytest.mark.parametrize(
+    ("where", "warning"),
+    [
+        ({"yaer": 2003}, "where: no document has the field 'yaer'"),
+        (
+            {"year": True},
+            "where: year is a number in every document, and the condition asks for a truth value",
+        ),
+        ({"year": 1}, None),
+        ({"year": {">": 2003}}, None),
+    ],
+)
+def test_a_filter_that_cannot_match_is_answered_with_a_warning(
+    route: str, where: Any, warning: str | None, client: TestClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    body = {"query": "cat"} if route == "search" else {"id": 3}
+    for _ in range(2):  # the second is answered from what is kept of the filter
+        answer = client.post(f"{ROUTE}/{route}", json={**body, "where": where}).json()
+        assert answer["warnings"] == ([] if warning is None else [warning])
+    assert not any("yaer" in message for message in caplog.messages)  # the log has nothing that clients send
