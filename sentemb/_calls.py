@@ -124,7 +124,7 @@ def pause(status: int, retry_after: str | None) -> float | None:
     return min(float(seconds), _LONGEST_WAIT)
 
 
-def result(url: str, status: int, content: bytes) -> Any:
+def result(server: str, status: int, content: bytes) -> Any:
     """What an answer says.
 
     Raises:
@@ -139,8 +139,8 @@ def result(url: str, status: int, content: bytes) -> Any:
         return answer
     detail = answer.get("detail") if isinstance(answer, dict) else None
     if detail is None or status == 500:
-        raise RuntimeError(f"{url} answered {status}: {detail or content[:200]!r}")
-    raise InputError(f"{url} refused: {detail}")
+        raise RuntimeError(f"{server} answered {status}: {detail or content[:200]!r}")
+    raise InputError(f"{server} refused: {detail}")
 
 
 def _sent(documents: Iterable[Any]) -> Iterator[dict[str, Any]]:

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sentemb._calls import Ask, Ranked, Steps, ask, hits_of, parts, path_to, pause, read, result, write
+from sentemb._network import find_proxy, is_loopback
 from sentemb.errors import InputError
 from sentemb.search.documents import Document
 from sentemb.search.hit import Hit
@@ -22,6 +23,7 @@ from sentemb.search.prepared import Truncate
 from sentemb.search.searching import Mode
 from sentemb.search.writer import Changed
 
+_START = "start a server with `sentemb serve`"
 Given = ParamSpec("Given")
 Result = TypeVar("Result")
 
@@ -36,7 +38,22 @@ class _Connection:
         if key is not None:
             headers["Authorization"] = f"Bearer {key}"
         limits = httpx.Timeout(timeout, connect=min(10.0, timeout))
-        self._options: dict[str, Any] = {"base_url": self.url, "headers": headers, "timeout": limits}
+        try:
+            address = httpx.URL(self.url)
+        except httpx.InvalidURL as error:
+            raise InputError(f"{url} is not a URL: {error}", "write it like http://127.0.0.1:8000") from None
+        host = address.host
+        proxy = find_proxy(address.scheme, host)
+        self._server = f"{self.url} through the proxy {proxy}" if proxy else self.url
+        self._remedy = f"set NO_PROXY={host} to reach it without the proxy" if proxy else _START
+        # No proxy can reach this machine's own addresses, though the environment may name one for all.
+        direct = {"trust_env": False} if is_loopback(host) else {}
+        self._options: dict[str, Any] = {
+            "base_url": self.url,
+            "headers": headers,
+            "timeout": limits,
+            **direct,
+        }
 
     def _again(self, response: httpx.Response, attempt: int) -> float | None:
         """Seconds until the next attempt; None where there is none."""
@@ -46,7 +63,7 @@ class _Connection:
 
     def _no_answer(self, error: httpx.HTTPError | httpx.InvalidURL) -> InputError:
         reason = str(error) or type(error).__name__
-        return InputError(f"no answer from {self.url}: {reason}", "start a server with `sentemb serve`")
+        return InputError(f"no answer from {self._server}: {reason}", self._remedy)
 
 
 def _call(
@@ -130,7 +147,7 @@ class Client(_Connection):
             except (httpx.HTTPError, httpx.InvalidURL) as error:
                 raise self._no_answer(error) from error
             if (seconds := self._again(response, attempt)) is None:
-                return result(self.url, response.status_code, response.content)
+                return result(self._server, response.status_code, response.content)
             attempt += 1
             time.sleep(seconds)
 
@@ -299,7 +316,7 @@ class AsyncClient(_Connection):
             except (httpx.HTTPError, httpx.InvalidURL) as error:
                 raise self._no_answer(error) from error
             if (seconds := self._again(response, attempt)) is None:
-                return result(self.url, response.status_code, response.content)
+                return result(self._server, response.status_code, response.content)
             attempt += 1
             await asyncio.sleep(seconds)
 

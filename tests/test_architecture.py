@@ -20,6 +20,7 @@ BASE = {
     "_fusion",
     "_fusion_weights",
     "_machine",
+    "_network",
     "_threads",
     "_uris",
     "_vectors",

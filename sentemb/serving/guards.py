@@ -16,11 +16,12 @@ from fastapi.routing import APIRoute
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from sentemb._network import is_loopback
 from sentemb.serving.auth import check_key
 from sentemb.serving.logs import log_request, logger
 from sentemb.serving.metrics import Metrics
 from sentemb.serving.problems import Problem, problem_of
-from sentemb.serving.settings import Settings, is_loopback
+from sentemb.serving.settings import Settings
 
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _BYTES_PER_SECOND = 64 * 1024  # the slowest body that is waited for

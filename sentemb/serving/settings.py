@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import ipaddress
 import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from sentemb._network import is_loopback
 from sentemb.encoding.encoder import Precision
 from sentemb.errors import InputError
 
@@ -99,16 +99,6 @@ class Settings:
         if self.keys is not None and self.no_auth:
             raise InputError("keys and --no-auth were given", "give one of them")
         return self
-
-
-def is_loopback(host: str) -> bool:
-    """Whether an address is this machine's own alone."""
-    if host.lower() == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False
 
 
 def read_keys(file: Path | None) -> frozenset[str] | None:

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -121,6 +121,70 @@ def test_the_wrong_key_and_no_server_are_told(address: str) -> None:
         Client(address, KEY[::-1]).encode(["a"])
     with pytest.raises(InputError, match="sentemb serve"):
         Client("http://127.0.0.1:9").encode(["a"])
+    with pytest.raises(InputError, match="not a URL"):
+        Client("http://[::1")
+
+
+class Proxy(NamedTuple):
+    """A proxy that answers everything itself."""
+
+    address: str
+    requests: list[str]
+
+
+@pytest.fixture
+def proxy(monkeypatch: pytest.MonkeyPatch) -> Iterator[Proxy]:
+    """A proxy for all addresses, which reaches none."""
+    requests: list[str] = []
+
+    class Refusals(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            requests.append(self.path)
+            self.send_response(502)
+            self.end_headers()
+            self.wfile.write(b"<html>")
+
+        def log_message(self, *told: object) -> None:
+            pass
+
+    server = HTTPServer(("127.0.0.1", 0), Refusals)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    for name in ("no_proxy", "NO_PROXY", "all_proxy", "ALL_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    for name in ("http_proxy", "HTTP_PROXY"):
+        monkeypatch.setenv(name, f"http://user:secret@127.0.0.1:{server.server_port}")
+    yield Proxy(f"http://127.0.0.1:{server.server_port}", requests)
+    server.shutdown()
+    server.server_close()
+
+
+def stats(kind: type, url: str) -> Any:
+    """Ask a server for the statistics of an index with either client."""
+    client = kind(url, KEY, retries=0)
+    return client.stats("odd name") if kind is Client else asyncio.run(client.stats("odd name"))
+
+
+@pytest.mark.parametrize("kind", [Client, AsyncClient])
+def test_this_machine_is_reached_without_a_proxy(kind: type, address: str, proxy: Proxy) -> None:
+    for url in (address, address.replace("127.0.0.1", "localhost")):
+        assert stats(kind, url)["documents"] == len(TEXTS)
+    assert proxy.requests == []
+    with pytest.raises(InputError, match=r"no answer .*sentemb serve"):
+        stats(kind, "http://127.0.0.1:9")
+
+
+@pytest.mark.parametrize("kind", [Client, AsyncClient])
+def test_a_proxy_is_named_without_its_credentials(
+    kind: type, proxy: Proxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(RuntimeError, match=f"through the proxy {proxy.address} answered 502") as refusal:
+        stats(kind, "http://server.invalid")
+    assert len(proxy.requests) == 1 and "secret" not in str(refusal.value)
+    monkeypatch.setenv("http_proxy", "user:secret@127.0.0.1:9")
+    monkeypatch.setenv("HTTP_PROXY", "user:secret@127.0.0.1:9")
+    with pytest.raises(InputError, match=r"proxy http://127.0.0.1:9: .*NO_PROXY=server.invalid") as failure:
+        stats(kind, "http://server.invalid")
+    assert "secret" not in str(failure.value)
 
 
 def test_awaited_calls_return_the_same(address: str, client: Client, folder: Path) -> None:
