@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -17,6 +19,12 @@ if TYPE_CHECKING:
 
 # A tokenizer call costs a fixed amount, and its Python lists take about 100 bytes a token.
 _TEXTS_PER_CALL = 4096
+# Of a long text so many characters are tokenized first for each token that the model reads, and more if they
+# have too few tokens. Where a text ends changes its last tokens only: those of its last word, as a rule.
+_CHARACTERS_PER_TOKEN = 16
+_WIDER = 8
+_MARGIN = 64
+_BLANK = re.compile(r"\s")
 _SEQUENCE_KEYS = ("input_ids", "token_type_ids")
 
 
@@ -49,31 +57,87 @@ class TokenisedTexts:
         return features
 
 
-def tokenise(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str]) -> TokenisedTexts:
-    """Tokenise texts in a few large calls, cut to the tokenizer's own limit."""
+def tokenise(tokenizer: PreTrainedTokenizerBase, texts: Sequence[Any]) -> TokenisedTexts:
+    """Tokenize texts or pairs in a few large calls, truncated to the tokenizer's own limit.
+
+    Of a long text no more is tokenized than decides which tokens the model reads.
+    """
     keys = [key for key in _SEQUENCE_KEYS if key in tokenizer.model_input_names]
     pieces: dict[str, list[NDArray[np.int32]]] = {key: [] for key in keys}
     lengths: list[int] = []
     cut: list[int] = []
     for first in range(0, len(texts), _TEXTS_PER_CALL):
-        encoded: Any = tokenizer(
-            list(texts[first : first + _TEXTS_PER_CALL]),
-            truncation="longest_first",
-            return_attention_mask=False,
-        )
-        counts = [len(row) for row in encoded["input_ids"]]
-        lengths += counts
-        # What was cut off is made for no more texts than may have lost something.
-        full = (row for row, count in enumerate(counts) if count >= tokenizer.model_max_length)
-        cut += [first + row for row in full if encoded.encodings[row].overflowing]
+        rows = _tokenize_beginnings(tokenizer, texts[first : first + _TEXTS_PER_CALL], keys)
+        lengths += [len(row["input_ids"]) for row, _ in rows]
+        cut += [first + place for place, (_, is_cut) in enumerate(rows) if is_cut]
         for key in keys:
-            pieces[key].append(np.fromiter((token for row in encoded[key] for token in row), dtype=np.int32))
+            pieces[key].append(np.fromiter((token for row, _ in rows for token in row[key]), dtype=np.int32))
     return TokenisedTexts(
         columns={key: np.concatenate(arrays) for key, arrays in pieces.items()},
         starts=np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
         padding=_padding(tokenizer),
         cut=cut,
     )
+
+
+def _tokenize_beginnings(
+    tokenizer: PreTrainedTokenizerBase, texts: Sequence[Any], keys: Sequence[str]
+) -> list[tuple[dict[str, list[int]], bool]]:
+    """Return the columns of each text, and whether it was truncated."""
+    limit = tokenizer.model_max_length
+    # A tokenizer that keeps the end of a text, or has no limit, needs all of it.
+    reach = (limit + _MARGIN) * _CHARACTERS_PER_TOKEN if tokenizer.truncation_side == "right" else sys.maxsize
+    found: dict[int, tuple[dict[str, list[int]], bool]] = {}
+    while left := [row for row in range(len(texts)) if row not in found]:
+        parts = [_beginning(texts[row], reach) for row in left]
+        encoded: Any = tokenizer(parts, truncation="longest_first", return_attention_mask=False)
+        for place, (row, part) in enumerate(zip(left, parts, strict=True)):
+            encoding = encoded.encodings[place]
+            if _has_enough(encoding, part, texts[row], 2 * limit + _MARGIN):
+                # The truncated tokens are only made for texts that may have lost some.
+                is_cut = len(encoding) >= limit and bool(encoding.overflowing)
+                found[row] = {key: encoded[key][place] for key in keys}, is_cut
+        reach *= _WIDER
+    return [found[row] for row in range(len(texts))]
+
+
+def _beginning(text: Any, reach: int) -> Any:
+    """Return the first characters of a long text up to a blank; of a pair, if only one text is long."""
+    if isinstance(text, str):
+        return text[: _end(text, reach)]
+    long = [len(one) > reach for one in text]
+    # Of two long texts the longer one keeps a token more, and only all of both says which that is.
+    return text if sum(long) != 1 else tuple(one[: _end(one, reach)] for one in text)
+
+
+def _end(text: str, reach: int) -> int:
+    """Return where a text may end: at the first blank after so many characters, if one is near."""
+    if len(text) <= reach:
+        return len(text)
+    blank = _BLANK.search(text, reach, 2 * reach)
+    return blank.start() if blank else 2 * reach
+
+
+def _has_enough(encoding: Any, part: Any, whole: Any, needed: int) -> bool:
+    """Return whether a text is complete, or its part has so many tokens that the rest changes none."""
+    sides = [(part, whole)] if isinstance(part, str) else zip(part, whole, strict=True)
+    for side, (start, text) in enumerate(sides):
+        if len(start) < len(text):
+            owners = encoding.sequence_ids
+            # If the other text of a pair fills its half of the room, its length counts, too.
+            if 2 * owners.count(1 - side) >= len(owners) - owners.count(None) - 1:
+                return False
+            pieces = [encoding, *encoding.overflowing]
+            # Pieces of a pair repeat tokens of the other text, so different ones are counted.
+            tokens = {
+                place
+                for piece in pieces
+                for place, owner in zip(piece.offsets, piece.sequence_ids, strict=True)
+                if owner == side
+            }
+            if len(tokens) < needed:
+                return False
+    return True
 
 
 def from_ids(

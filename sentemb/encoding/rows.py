@@ -152,7 +152,7 @@ class _TextRows:
         tokens = tokens_of(self._encoder)
         if tokens is None:
             return ReadyTexts(texts, np.array([len(text.split()) for text in texts], dtype=np.int64), ())
-        counts = np.array([len(tokens.starts(text)) for text in texts], dtype=np.int64)
+        counts = np.array(tokens.counts(texts), dtype=np.int64)
         cut = np.flatnonzero(counts > tokens.room).tolist()
         return ReadyTexts(texts, np.minimum(counts, tokens.room) + tokens.overhead, cut)
 

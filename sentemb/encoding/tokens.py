@@ -52,15 +52,15 @@ class Tokens:
         return self._prompt_tokens + int(self._tokenizer.num_special_tokens_to_add())
 
     def lengths(self, texts: Sequence[str]) -> NDArray[np.int64]:
-        """Number of tokens of each text, (n,); of a short text of ASCII it may be an upper bound.
+        """Return the number of tokens of each text, (n,), or a bound on the same side of the room.
 
-        That bound is within the room: a token has one character or more, and there may be one before the
-        first.
+        A short text of ASCII may have an upper bound within the room: a token has one character or more, and
+        there may be one before the first. A long text may have a lower bound beyond the room.
         """
         lengths = np.array([len(text) + 1 for text in texts], dtype=np.int64)
         unsure = [row for row, text in enumerate(texts) if lengths[row] > self.room or not text.isascii()]
         for rows in _calls(unsure, texts):
-            lengths[rows] = self._counts([texts[row] for row in rows])
+            lengths[rows] = self.counts([texts[row] for row in rows])
         return lengths
 
     def note(self, texts: Sequence[str]) -> None:
@@ -73,28 +73,36 @@ class Tokens:
         found = self._starts(self._prompt + text)[self._prompt_tokens :] - len(self._prompt)
         return np.maximum(found, 0)
 
-    def _counts(self, texts: list[str]) -> list[int]:
-        counts = []
+    def counts(self, texts: Sequence[str]) -> list[int]:
+        """Return the number of tokens of each text, or of a long one a lower bound beyond the room."""
         if self._fast is None or any(len(text) > _PART for text in texts):
-            counts = [len(self._starts(self._prompt + text)) for text in texts]
+            counts = [self._count(self._prompt + text) for text in texts]
         else:
             given = [self._prompt + text for text in texts]
             counts = [len(one) for one in self._fast.encode_batch(given, add_special_tokens=False)]
         return [count - self._prompt_tokens for count in counts]
 
+    def _count(self, text: str) -> int:
+        """Count tokens until there is no more room for them."""
+        count = 0
+        for _, part in _parts(text):
+            count += len(self._starts_of_part(part))
+            if count > self.room + self._prompt_tokens:
+                break
+        return count
+
     def _starts(self, text: str) -> NDArray[np.int64]:
-        found = [np.empty(0, dtype=np.int64)]
-        for first, part in _parts(text):
-            if self._fast is None:
-                options = {"add_special_tokens": False, "truncation": False, "verbose": False}
-                count = len(self._tokenizer(part, **options)["input_ids"])
-                # Such a tokenizer does not say where its tokens lie.
-                starts = np.linspace(0, len(part), count, endpoint=False).astype(np.int64)
-            else:
-                offsets = self._fast.encode(part, add_special_tokens=False).offsets
-                starts = np.array([start for start, _ in offsets], dtype=np.int64)
-            found.append(np.maximum.accumulate(starts) + first)
-        return np.concatenate(found)
+        found = [self._starts_of_part(part) + first for first, part in _parts(text)]
+        return np.concatenate([np.empty(0, dtype=np.int64), *found])
+
+    def _starts_of_part(self, part: str) -> NDArray[np.int64]:
+        if self._fast is None:
+            options = {"add_special_tokens": False, "truncation": False, "verbose": False}
+            count = len(self._tokenizer(part, **options)["input_ids"])
+            # Such a tokenizer does not say where its tokens lie.
+            return np.linspace(0, len(part), count, endpoint=False).astype(np.int64)
+        offsets = self._fast.encode(part, add_special_tokens=False).offsets
+        return np.maximum.accumulate(np.array([start for start, _ in offsets], dtype=np.int64))
 
 
 def tokens_of(encoder: Any) -> Tokens | None:

@@ -67,7 +67,7 @@ class Truncation:
         text = document.text
         if self._truncate == "error":
             raise InputError(
-                f"{document.location}: the text has {length:,} tokens, {self._encoder.name} reads "
+                f"{document.location}: the text has {length:,} tokens or more, {self._encoder.name} reads "
                 f"{tokens.room:,}",
                 "truncate='split' (--truncate split) indexes it in passages, 'warn' its beginning",
             )

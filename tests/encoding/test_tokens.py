@@ -23,8 +23,31 @@ def test_what_is_longer_is_what_the_model_cuts(longest: int | None) -> None:
     assert tokens.room == room
     lengths = tokens.lengths(TEXTS)
     assert (lengths > room).tolist() == [length - 2 > room for length in true]
-    exact = [row for row, text in enumerate(TEXTS) if lengths[row] > room or not text.isascii()]
+    short = [row for row, text in enumerate(TEXTS) if len(text) < 100_000]
+    exact = [row for row in short if lengths[row] > room or not TEXTS[row].isascii()]
     assert [lengths[row] + 2 for row in exact] == [true[row] for row in exact]
+    counts = tokens.counts([TEXTS[row] for row in short])
+    assert [count + 2 for count in counts] == [true[row] for row in short]
+
+
+def test_counting_ends_where_the_room_does() -> None:
+    seen: list[int] = []
+
+    class Words:
+        """A tokenizer whose tokens are words."""
+
+        def __call__(self, text: str, **options: object) -> dict[str, list[str]]:
+            seen.append(len(text))
+            return {"input_ids": text.split()}
+
+    long = "word " * 1_000_000
+    tokens = Tokens(Words(), 10)
+    assert (tokens.lengths([long, "word", long]) > 10).tolist() == [True, False, True]
+    assert sum(seen) < len(long) / 10
+    seen.clear()
+    # Where there is room for all, all is counted.
+    assert Tokens(Words(), 2_000_000).lengths([long]).tolist() == [1_000_000]
+    assert sum(seen) == len(long)
 
 
 def test_tokens_lie_where_the_tokenizer_says() -> None:

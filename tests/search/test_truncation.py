@@ -107,7 +107,9 @@ def test_texts_are_cut_with_a_warning(tmp_path: Path, caplog: pytest.LogCaptureF
 
 
 def test_long_texts_are_refused(index: SearchIndex) -> None:
-    with pytest.raises(InputError, match="document 0: the text has 12 tokens, bag-of-words reads 3; trunc"):
+    with pytest.raises(
+        InputError, match="document 0: the text has 12 tokens or more, bag-of-words reads 3; trunc"
+    ):
         SearchIndex.build([LONG], FewWords(3), truncate="error")
     with pytest.raises(InputError, match="document 1: the text has 4 tokens"):
         index.add(["w1", "w1 w2 w3 w4"], truncate="error")
