@@ -133,7 +133,7 @@ class Classifier:
         parts = [[one] if isinstance(one, str) else list(one) for one in inputs]
         at_most = [sum(tokens.lengths(one)) for one in parts]
         return sum(
-            sum(len(tokens.starts(part)) for part in one) > tokens.room
+            sum(tokens.counts(one)) > tokens.room
             for one, most in zip(parts, at_most, strict=True)
             if most > tokens.room
         )

@@ -85,8 +85,9 @@ class Pane {
     list.append(...found.hits.map((hit) => drawHit(hit, stats.most_percentile)));
     const few = found.hits.length;
     const cut = found.query_cut ? " · the model read only the beginning of the query" : "";
+    const reasons = found.warnings.map((reason) => ` · ${reason}`).join("");
     const hits = few === 0 ? "Nothing found" : few === 1 ? "1 hit" : `${few} hits`;
-    this.status.textContent = `${hits} among ${whole(found.documents)} documents · ${Math.round(milliseconds)} ms${cut}`;
+    this.status.textContent = `${hits} among ${whole(found.documents)} documents · ${Math.round(milliseconds)} ms${cut}${reasons}`;
     const more = make("button", { type: "button", className: "more", data: { act: "more" } }, "More hits");
     this.body.replaceChildren(list, ...(few === this.k && few < MOST ? [more] : []));
   }
