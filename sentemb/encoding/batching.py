@@ -83,17 +83,22 @@ def tokenise(tokenizer: PreTrainedTokenizerBase, texts: Sequence[Any]) -> Tokeni
 def _tokenize_beginnings(
     tokenizer: PreTrainedTokenizerBase, texts: Sequence[Any], keys: Sequence[str]
 ) -> list[tuple[dict[str, list[int]], bool]]:
-    """Return the columns of each text, and whether it was truncated."""
+    """Return the columns of each text or pair, and whether it was truncated."""
     limit = tokenizer.model_max_length
     # A tokenizer that keeps the end of a text, or has no limit, needs all of it.
     reach = (limit + _MARGIN) * _CHARACTERS_PER_TOKEN if tokenizer.truncation_side == "right" else sys.maxsize
+    needed = 2 * limit + _MARGIN
     found: dict[int, tuple[dict[str, list[int]], bool]] = {}
     while left := [row for row in range(len(texts)) if row not in found]:
-        parts = [_beginning(texts[row], reach) for row in left]
+        parts = [
+            text[: _end(text, reach)] if isinstance(text, str) else _short_pair(tokenizer, text, reach)
+            for text in (texts[row] for row in left)
+        ]
         encoded: Any = tokenizer(parts, truncation="longest_first", return_attention_mask=False)
         for place, (row, part) in enumerate(zip(left, parts, strict=True)):
-            encoding = encoded.encodings[place]
-            if _has_enough(encoding, part, texts[row], 2 * limit + _MARGIN):
+            encoding, text = encoded.encodings[place], texts[row]
+            is_whole = not isinstance(text, str) or len(part) == len(text)
+            if is_whole or len(_offsets(encoding)) >= needed:
                 # The truncated tokens are only made for texts that may have lost some.
                 is_cut = len(encoding) >= limit and bool(encoding.overflowing)
                 found[row] = {key: encoded[key][place] for key in keys}, is_cut
@@ -101,13 +106,44 @@ def _tokenize_beginnings(
     return [found[row] for row in range(len(texts))]
 
 
-def _beginning(text: Any, reach: int) -> Any:
-    """Return the first characters of a long text up to a blank; of a pair, if only one text is long."""
-    if isinstance(text, str):
-        return text[: _end(text, reach)]
-    long = [len(one) > reach for one in text]
-    # Of two long texts the longer one keeps a token more, and only all of both says which that is.
-    return text if sum(long) != 1 else tuple(one[: _end(one, reach)] for one in text)
+def _short_pair(tokenizer: PreTrainedTokenizerBase, pair: Sequence[str], reach: int) -> tuple[str, ...]:
+    """Return a pair with the same tokens as the model reads them, of which no text is long.
+
+    A tokenizer makes all combinations of what is truncated of both texts, which fill the memory.
+    """
+    if max(map(len, pair)) <= reach:
+        return tuple(pair)
+    limit = tokenizer.model_max_length
+    sides = [_first_tokens(tokenizer, text, reach, 2 * limit + _MARGIN) for text in pair]
+    # The text with more tokens gets the odd token of the room. Of two long texts nobody counts all tokens, so
+    # it is the one with more characters.
+    longer = max((0, 1), key=lambda side: (len(sides[side]), len(pair[side])))
+    most = {longer: 2 * limit + _MARGIN, 1 - longer: 2 * limit}
+    return tuple(
+        text[: int(ends[most[side] - 1])] if len(ends) >= most[side] else text
+        for side, (text, ends) in enumerate(zip(pair, sides, strict=True))
+    )
+
+
+def _first_tokens(tokenizer: PreTrainedTokenizerBase, text: str, reach: int, most: int) -> list[int]:
+    """Return where the first tokens of a text end."""
+    while True:
+        part = text[: _end(text, reach)]
+        encoded: Any = tokenizer([part], truncation="longest_first", return_attention_mask=False)
+        ends = sorted(end for _, end in _offsets(encoded.encodings[0]))
+        if len(part) == len(text) or len(ends) >= most:
+            return ends[:most]
+        reach *= _WIDER
+
+
+def _offsets(encoding: Any) -> set[tuple[int, int]]:
+    """Return where the tokens of a text lie, the truncated ones among them."""
+    return {
+        place
+        for piece in (encoding, *encoding.overflowing)
+        for place, owner in zip(piece.offsets, piece.sequence_ids, strict=True)
+        if owner == 0
+    }
 
 
 def _end(text: str, reach: int) -> int:
@@ -116,28 +152,6 @@ def _end(text: str, reach: int) -> int:
         return len(text)
     blank = _BLANK.search(text, reach, 2 * reach)
     return blank.start() if blank else 2 * reach
-
-
-def _has_enough(encoding: Any, part: Any, whole: Any, needed: int) -> bool:
-    """Return whether a text is complete, or its part has so many tokens that the rest changes none."""
-    sides = [(part, whole)] if isinstance(part, str) else zip(part, whole, strict=True)
-    for side, (start, text) in enumerate(sides):
-        if len(start) < len(text):
-            owners = encoding.sequence_ids
-            # If the other text of a pair fills its half of the room, its length counts, too.
-            if 2 * owners.count(1 - side) >= len(owners) - owners.count(None) - 1:
-                return False
-            pieces = [encoding, *encoding.overflowing]
-            # Pieces of a pair repeat tokens of the other text, so different ones are counted.
-            tokens = {
-                place
-                for piece in pieces
-                for place, owner in zip(piece.offsets, piece.sequence_ids, strict=True)
-                if owner == side
-            }
-            if len(tokens) < needed:
-                return False
-    return True
 
 
 def from_ids(
