@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from sentemb._commands import format_command
 from sentemb._files import write_text
 from sentemb.adaptation import Adapted, adapt
 from sentemb.data.bundled_text import bundled_pairs, bundled_pairs_file, bundled_sentences_file
@@ -70,10 +71,11 @@ class Quickstart:
 
     def your_turn(self) -> tuple[str, ...]:
         """Commands for a file of one's own."""
+        yours = ("YOUR-FILE.csv", "--text-column", "text")
         return (
-            f"sentemb adapt YOUR-FILE.csv --text-column text --base {self.encoder} --output my-encoder",
-            "sentemb index build YOUR-FILE.csv --text-column text --model my-encoder --output my-index",
-            'sentemb index search my-index "your question" --mode hybrid',
+            format_command("adapt", *yours, "--base", self.encoder, "--output", "my-encoder"),
+            format_command("index", "build", *yours, "--model", "my-encoder", "--output", "my-index"),
+            format_command("index", "search", "my-index", "your question", "--mode", "hybrid"),
         )
 
     def table(self) -> Table:

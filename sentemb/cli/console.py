@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from sentemb._commands import format_command
+from sentemb._uris import without_secrets_in_prose
 from sentemb.encoding.cut import say_waiting
 
 if TYPE_CHECKING:
@@ -33,14 +35,19 @@ def printable(text: str) -> str:
 
 
 def say(text: str) -> None:
-    """Print a message for the user to standard error."""
-    typer.echo(printable(text), err=True)
+    """Print a message for the user to standard error, without the credentials that URIs hold."""
+    typer.echo(printable(without_secrets_in_prose(text)), err=True)
 
 
-def next_step(command: str) -> None:
-    """Print the command to type next, as the last line."""
+def next_step(text: str) -> None:
+    """Print what to do next, as the last line."""
     say_waiting(say)
-    say(f"next: {command}")
+    say(f"next: {text}")
+
+
+def next_command(*words: object, comment: str = "") -> None:
+    """Print the command to type next, from its verb and arguments, as the last line."""
+    next_step(format_command(*words) + (f"  # {comment}" if comment else ""))
 
 
 @contextlib.contextmanager
@@ -66,8 +73,8 @@ def each_warning_once() -> Iterator[None]:
 
 
 def error_line(message: str) -> str:
-    """The one line that an error of the user is."""
-    return f"sentemb: error: {printable(' '.join(message.split()))}\n"
+    """Return the one line that an error of the user is, without the credentials that URIs hold."""
+    return f"sentemb: error: {printable(without_secrets_in_prose(' '.join(message.split())))}\n"
 
 
 @contextlib.contextmanager

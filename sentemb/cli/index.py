@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, cast
 import typer
 
 from sentemb._files import read_json
-from sentemb.cli.console import next_step, say, show
+from sentemb.cli.console import next_command, say, show
 from sentemb.cli.options import (
     AsJson,
 )
@@ -118,7 +118,7 @@ def info(place: IndexPlace, as_json: AsJson = False) -> None:
     if not as_json:
         show_facts(folder, view.manifest, **counts)
         if segments.compaction_pays:
-            next_step(f"sentemb index compact {folder}")
+            next_command("index", "compact", folder)
     elif view.manifest.living is None:
         typer.echo((folder / "manifest.json").read_text(encoding="utf-8"), nl=False)
     else:
