@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -52,6 +53,7 @@ def overlap(
     from sentemb.data.sources import kind_of
     from sentemb.search.pool import documents_at
 
+    import_module("rapidfuzz")  # an extra, without which minutes of reading would be lost
     names, chosen = split_names(sets), split_columns(columns)
     if output is not None:
         refuse_unusable_output(output, [train, *names])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -59,6 +60,7 @@ def tune(
     from sentemb.experiments.tuning import tune as search
     from sentemb.experiments.validation import checked_model
 
+    import_module("optuna")  # an extra, without which the reading of the data would be lost
     experiment = load_experiment("full").replace(
         rows=[recipe],
         datasets=[data_set],
