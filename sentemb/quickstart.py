@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -110,11 +111,14 @@ def run_quickstart(
 ) -> Quickstart:
     """Adapt a search to the standard library's documentation; train SG-OPT from a raw encoder, evaluate both.
 
-    The model has the weights that were best on the bundled pairs, of which its table is made too.
+    The documents lie in `documents.jsonl`, to try other commands with. The model has the weights that were
+    best on the bundled pairs, of which its table is made too.
     """
     announce = (lambda text: None) if progress is None else progress.announce
     announce("indexing the documentation of the standard library")
     documents = list(stdlib_documents())
+    lines = ({"id": one.id, "text": one.text, **one.metadata} for one in documents)
+    write_text(output / "documents.jsonl", "".join(f"{json.dumps(line)}\n" for line in lines))
     index = SearchIndex.build(documents, model)
     announce(f"adapting {index.manifest.encoder.name} to it, without labels")
     own = [OwnDocument(one.id, title="", text=one.text) for one in documents]

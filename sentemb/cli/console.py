@@ -6,6 +6,7 @@ import contextlib
 import logging
 import re
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 _OBEYED = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 Marked = Mapping[tuple[int, int], Sequence[tuple[int, int]]]
 """Places (start, stop) in cells that a terminal shows in bold, by row and column."""
+_SECONDS_BETWEEN_LINES = 30  # of progress, where standard error is a file
 _GAP = 2  # between two columns
 _NAMES = 0.5  # the share of a terminal's width that names may take before they are folded
 
@@ -79,7 +81,10 @@ def error_line(message: str) -> str:
 
 @contextlib.contextmanager
 def progress_bar() -> Iterator[Callable[[str, int, int], None]]:
-    """A bar on standard error, where that is a terminal: takes a stage and how many of how many are done."""
+    """Show a bar on standard error; takes a stage and how many of how many are done.
+
+    Where that is not a terminal, a line is printed instead, at most every half minute.
+    """
     from rich.console import Console
     from rich.progress import MofNCompleteColumn, Progress, TimeRemainingColumn
 
@@ -87,8 +92,13 @@ def progress_bar() -> Iterator[Callable[[str, int, int], None]]:
     columns = (*Progress.get_default_columns()[:2], MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
         task = bar.add_task("")
+        printed = time.monotonic()
 
         def report(stage: str, done: int, total: int) -> None:
+            nonlocal printed
+            if bar.disable and time.monotonic() - printed >= _SECONDS_BETWEEN_LINES:
+                say(f"{stage}: {done:,} of {total:,}" if total else f"{stage}: {done:,}")
+                printed = time.monotonic()
             bar.update(task, description=printable(stage), completed=done, total=total or None)
 
         yield report

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 # Written first, so that nothing is ever removed from a folder that somebody else made.
 MARKER = ".sentemb-quickstart"
-MADE = ("model", "adapted", "index", "index.html")
+MADE = ("documents.jsonl", "model", "adapted", "index", "index.html")
 _QUESTIONS, _WIDTH = 3, 100
 
 
