@@ -11,6 +11,7 @@ import pytest
 
 from sentemb._commands import format_command, program
 from sentemb.cli.console import error_line, next_command
+from sentemb.cli.main import run
 
 
 def test_an_executable_on_the_path_is_called_by_its_name() -> None:
@@ -72,3 +73,24 @@ def test_words_are_quoted_and_lose_their_credentials() -> None:
 )
 def test_error_lines_hold_no_credentials(message: str, shown: str) -> None:
     assert error_line(message) == f"sentemb: error: {shown}\n"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["index", "build", "texts.txt", "-m", "http://me:password@127.0.0.1:9/m?t=password", "-o", "index"],
+        ["serve", "static-mini", "--keys", "http://me:password@127.0.0.1:9/keys?t=password"],
+        ["adapt", "http://me:password@127.0.0.1:9/texts.jsonl?t=password", "-o", "model"],
+        ["eval", "sts", "static-mini", "--sets", "http://me:password@127.0.0.1:9/pairs.csv?t=password"],
+    ],
+    ids=" ".join,
+)
+def test_an_error_of_a_command_holds_no_credentials(
+    arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "texts.txt").write_text("a cat sat\n")
+    with pytest.raises(SystemExit, match="2"):
+        run(arguments)
+    printed = "".join(capfd.readouterr())
+    assert "127.0.0.1" in printed and "password" not in printed
