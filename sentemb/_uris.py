@@ -11,6 +11,12 @@ from sentemb.errors import InputError
 _SCHEME = r"[a-z][a-z0-9+.-]+"  # one letter alone is a drive of Windows
 _URI = re.compile(rf"{_SCHEME}://", re.IGNORECASE)
 _LISTED = re.compile(rf"{_SCHEME}://.*?(?=,{_SCHEME}://|$)", re.IGNORECASE | re.DOTALL)
+_WORD = r"[^\s'\"<>]"  # of a URI within a sentence; a colon or a stop at its end belongs to the sentence
+_IN_PROSE = re.compile(
+    rf"(?P<scheme>{_SCHEME}:)(?P<slashes>//?)(?P<login>[^\s/'\"<>]*@)?(?P<path>[^\s?'\"<>]*)"
+    rf"(?P<query>\?{_WORD}*?)?(?=[:;,.)]*(?!{_WORD}))",
+    re.IGNORECASE,
+)
 _NO_OUTPUT = re.compile(rf"{_SCHEME}:[/\\]|lancedb:", re.IGNORECASE)  # `Path` makes one slash of two
 _LOCAL = ("file://", "local://")
 
@@ -54,6 +60,18 @@ def without_secrets(name: str) -> str:
 def without_listed_secrets(text: str) -> str:
     """The same for URIs within a text, such as an option with several."""
     return _LISTED.sub(lambda found: without_secrets(found[0]), text)
+
+
+def without_secrets_in_prose(text: str) -> str:
+    """The same for URIs within sentences, where one ends at a blank or a quotation mark."""
+
+    def clean(found: re.Match[str]) -> str:
+        # `Path` makes one slash of two; `lancedb:/folder` is a path, in which a question mark is a character.
+        is_path = len(found["slashes"]) == 1 and not found["login"]
+        query = found["query"] or "" if is_path else ""
+        return found["scheme"] + found["slashes"] + found["path"] + query
+
+    return _IN_PROSE.sub(clean, text)
 
 
 def refuse_uri(output: str | os.PathLike[str]) -> None:

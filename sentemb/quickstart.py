@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from sentemb._commands import format_command
 from sentemb._files import write_text
 from sentemb.adaptation import Adapted, adapt
 from sentemb.data.bundled_text import bundled_pairs, bundled_pairs_file, bundled_sentences_file
@@ -70,10 +72,11 @@ class Quickstart:
 
     def your_turn(self) -> tuple[str, ...]:
         """Commands for a file of one's own."""
+        yours = ("YOUR-FILE.csv", "--text-column", "text")
         return (
-            f"sentemb adapt YOUR-FILE.csv --text-column text --base {self.encoder} --output my-encoder",
-            "sentemb index build YOUR-FILE.csv --text-column text --model my-encoder --output my-index",
-            'sentemb index search my-index "your question" --mode hybrid',
+            format_command("adapt", *yours, "--base", self.encoder, "--output", "my-encoder"),
+            format_command("index", "build", *yours, "--model", "my-encoder", "--output", "my-index"),
+            format_command("index", "search", "my-index", "your question", "--mode", "hybrid"),
         )
 
     def table(self) -> Table:
@@ -108,11 +111,14 @@ def run_quickstart(
 ) -> Quickstart:
     """Adapt a search to the standard library's documentation; train SG-OPT from a raw encoder, evaluate both.
 
-    The model has the weights that were best on the bundled pairs, of which its table is made too.
+    The documents lie in `documents.jsonl`, to try other commands with. The model has the weights that were
+    best on the bundled pairs, of which its table is made too.
     """
     announce = (lambda text: None) if progress is None else progress.announce
     announce("indexing the documentation of the standard library")
     documents = list(stdlib_documents())
+    lines = ({"id": one.id, "text": one.text, **one.metadata} for one in documents)
+    write_text(output / "documents.jsonl", "".join(f"{json.dumps(line)}\n" for line in lines))
     index = SearchIndex.build(documents, model)
     announce(f"adapting {index.manifest.encoder.name} to it, without labels")
     own = [OwnDocument(one.id, title="", text=one.text) for one in documents]

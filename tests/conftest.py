@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sysconfig
 
 # Before any upstream import: a test that reaches for the hub must fail at once, not hang.
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
@@ -10,6 +11,8 @@ os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 # The tests already take every core; threads that spin while they wait would slow all of them down.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+# As in a virtual environment that is activated: commands propose others by the name that works there.
+os.environ["PATH"] = os.pathsep.join([sysconfig.get_path("scripts"), os.environ.get("PATH", os.defpath)])
 
 import copy
 import gc

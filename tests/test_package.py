@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import ast
+import re
 import subprocess
 import sys
+import tomllib
 from importlib import import_module
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
 
 import sentemb
+from sentemb.cli.main import _EXTRAS, run
 
 HEAVY = ("torch", "numpy", "transformers", "sentence_transformers", "faiss", "datasets", "matplotlib", "rich")
 ROOT = Path(sentemb.__file__).parent
@@ -45,3 +50,52 @@ def test_the_top_offers_every_loss_and_loads_only_what_one_needs() -> None:
     code += "print(*{name.split('.')[1] for name in sys.modules if name.startswith('sentemb.')})"
     printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert {*printed.split()} <= {"losses", "errors", "_compat", "_vectors", "limits"}
+
+
+def _imported() -> set[str]:
+    """Names of the packages that any module imports."""
+    found = set()
+    for path in ROOT.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Import):
+                found |= {alias.name.partition(".")[0] for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+                found.add(node.module.partition(".")[0])
+    return found - {*sys.stdlib_module_names, "sentemb"}
+
+
+def test_what_the_plain_installation_lacks_is_said_by_the_extra_that_brings_it() -> None:
+    project = tomllib.loads((ROOT.parent / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    plain = {re.split(r"[\[<>=]", requirement)[0] for requirement in project["dependencies"]}
+    come_with_those = {"aiohttp", "anyio", "h11", "markupsafe", "pydantic_core", "starlette"}
+    integrations = {"haystack", "langchain_core"}  # rooms that only programs with these packages import
+    distributions = packages_distributions()
+    lacking = {
+        name
+        for name in _imported()
+        if not plain & {one.lower().replace("_", "-") for one in distributions.get(name, [name])}
+    }
+    assert lacking - come_with_those - integrations - {*_EXTRAS} == set()
+    assert {*_EXTRAS.values()} <= {*project["optional-dependencies"]}
+
+
+@pytest.mark.parametrize(
+    ("module", "extra", "arguments"),
+    [
+        ("rapidfuzz", "overlap", ["data", "overlap", "absent.txt"]),
+        ("optuna", "tune", ["tune", "scl", "absent.csv", "-o", "out", "--grid", "epochs=1,2"]),
+    ],
+)
+def test_a_missing_extra_is_said_before_anything_is_read(
+    module: str,
+    extra: str,
+    arguments: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(SystemExit, match="2"):
+        run(arguments)
+    assert capsys.readouterr().err == f"sentemb: error: this needs {module}; pip install 'sentemb[{extra}]'\n"

@@ -18,7 +18,7 @@ from sentemb.data.bundled_text import bundled_questions
 from sentemb.data.docstrings import stdlib_documents
 from sentemb.modules.source import find_source
 from sentemb.quickstart_search import Answers, ask_everything
-from sentemb.search import SearchIndex
+from sentemb.search import SearchIndex, read_documents
 
 
 def quickstart(*arguments: str) -> int:
@@ -68,6 +68,12 @@ def test_the_index_holds_the_documentation_of_the_standard_library(made: Path) -
     (hits,) = SearchIndex.load(made / "index").search(["sort a dictionary"], 3)
     assert len(hits) == 3
     assert SearchIndex.load(made / "index").manifest.documents > 2000
+
+
+def test_its_documents_are_a_file_for_other_commands(made: Path) -> None:
+    documents = list(read_documents(str(made / "documents.jsonl"), id_column="id"))
+    assert len(documents) == SearchIndex.load(made / "index").manifest.documents
+    assert all(one.id and one.text for one in documents)
 
 
 def test_the_page_shows_table_curve_map_and_answers(made: Path) -> None:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import shlex
 from typing import Annotated
 
 import typer
 
 from sentemb._files import refuse_unusable_output
-from sentemb.cli.console import next_step
+from sentemb.cli.console import next_command
 from sentemb.cli.options import (
     DEFAULT_ENCODER,
     DOCUMENTS,
@@ -112,6 +111,4 @@ def adapt(
             "--pooling": (None if found.helped else pooling, None),
         }
     )
-    next_step(
-        shlex.join(["sentemb", "index", "build", documents, *given, "--model", model, "--output", "index"])
-    )
+    next_command("index", "build", documents, *given, "--model", model, "--output", "index")

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from sentemb.cli.console import next_step
+from sentemb.cli.console import next_command
 from sentemb.cli.options import OutputFolder
 from sentemb.errors import InputError
 
@@ -56,4 +56,4 @@ def geometry(
             picture = output / f"{slug(some[0].protocol)}.{what}.png"
             write_bytes(picture, png_of(figure))
             typer.echo(str(picture))
-    next_step(f"sentemb report {' '.join(map(str, folders))} -o report.html")
+    next_command("report", *folders, "-o", "report.html")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from sentemb.cli.console import next_step, say, show
+from sentemb.cli.console import next_command, next_step, say, show
 from sentemb.cli.options import (
     AllowCountMismatch,
     DataDir,
@@ -64,7 +64,7 @@ def layers(
         next_step("the same command with --output FOLDER keeps a record and draws the figure")
     else:
         _draw(record, output)
-        next_step(f"sentemb report {output}")
+        next_command("report", output)
 
 
 def _draw(record: Record, folder: Path) -> None:

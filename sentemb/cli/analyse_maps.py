@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sentemb._files import refuse_existing, refuse_unusable_output, write_bytes
-from sentemb.cli.console import next_step
+from sentemb.cli.console import next_command
 from sentemb.cli.options import DataDir, Models, OutputPicture, Overwrite, Pooling, Seed
 from sentemb.errors import InputError
 
@@ -44,7 +44,7 @@ def pair_map(
     vectors = {name: encoder.encode(texts) for name, encoder in encoders.items()}
     write_bytes(output, png_of(pair_map_figure(vectors, positives=pairs, seed=seed)))
     typer.echo(str(output))
-    next_step(f"sentemb eval geometry {' '.join(models)} --data {data} --output FOLDER")
+    next_command("eval", "geometry", *models, "--data", data, "--output", "FOLDER")
 
 
 def class_map(
@@ -71,7 +71,7 @@ def class_map(
     figure = label_map_figure(panels, texts.labels.astype(int), texts.label_names, seed=seed)
     write_bytes(output, png_of(figure))
     typer.echo(str(output))
-    next_step(f"sentemb classify {classifiers[0]} FILE --output classes.csv")
+    next_command("classify", classifiers[0], "FILE", "--output", "classes.csv")
 
 
 def _load_named(models: Sequence[str], *, pooling: str | None) -> dict[str, TextEncoder]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sentemb.cli.console import next_step, progress_bar, say
+from sentemb.cli.console import next_command, progress_bar, say
 from sentemb.cli.options import (
     Columns,
     DataDir,
@@ -141,7 +141,7 @@ def back_translate(
         }
         write_table(options.output, by_column(augmentation.PAIR_COLUMNS, kept), made)
     typer.echo(f"{options.output}: {len(kept):,} rows; {counts}")
-    next_step(f"sentemb train bt --data {options.output} --output FOLDER")
+    next_command("train", "bt", "--data", options.output, "--output", "FOLDER")
 
 
 @grouped
@@ -198,7 +198,7 @@ def noisy_copies(
         source = describe_source(data, data_dir=options.data_dir)
         write_table(options.output, copied, {"source": source, "temperatures": made})
     typer.echo(f"{options.output}: {len(copied['index']):,} copies of {len(rows):,} rows")
-    next_step(f"sentemb experiment noise --data copies.{data}={options.output} --output FOLDER")
+    next_command("experiment", "noise", "--data", f"copies.{data}={options.output}", "--output", "FOLDER")
 
 
 def _described(forward: Seq2SeqTranslator, backward: Seq2SeqTranslator) -> dict[str, Any]:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sentemb.cli.console import next_step, progress_bar, say, show
+from sentemb.cli.console import next_command, progress_bar, say, show
 from sentemb.cli.options import (
     DEFAULT_ENCODER,
     DOCUMENTS,
@@ -117,19 +116,19 @@ def choose(
     if output is not None:  # last: a disk that is full costs no verdict
         write_json(output, choice.to_json())
     source = judged if texts is None and judged is not None and Path(judged).is_dir() else texts
-    next_step(_next(choice, source, (text_column, title_column), options))
+    next_command(*_next(choice, source, (text_column, title_column), options))
 
 
 def _next(
     choice: Choice, source: str | None, columns: tuple[str | None, str | None], options: EncoderOptions
-) -> str:
+) -> list[str]:
     """What to do with the best: adapt it where documents are enough, else search or serve with it."""
     from sentemb.adaptation.held_out import FEWEST_DOCUMENTS
     from sentemb.evaluation.retrieval.named import model_of
 
     model = next((found for one in choice.candidates if (found := model_of(one.given)) is not None), None)
     if source is None:
-        return shlex.join(["sentemb", "serve", model or DEFAULT_ENCODER])
+        return ["serve", model or DEFAULT_ENCODER]
     given = given_options(
         {
             "--text-column": (columns[0], None),
@@ -140,7 +139,7 @@ def _next(
     )
     # Word vectors, which are a file, are not adapted.
     if model is not None and not Path(model).is_file() and choice.documents >= FEWEST_DOCUMENTS:
-        return shlex.join(["sentemb", "adapt", source, *given, "--base", model, "--output", "FOLDER"])
+        return ["adapt", source, *given, "--base", model, "--output", "FOLDER"]
     length = {"--max-length": (options.max_length, None)}
     named = [] if model is None else [*given_options(length), "--model", model]
-    return shlex.join(["sentemb", "index", "build", source, *given, *named, "--output", "FOLDER"])
+    return ["index", "build", source, *given, *named, "--output", "FOLDER"]

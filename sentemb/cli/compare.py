@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from sentemb.cli.console import next_step, show
+from sentemb.cli.console import next_command, show
 from sentemb.cli.options import Records
 from sentemb.errors import InputError
 
@@ -58,5 +58,4 @@ def compare(
     for comparison in comparisons:
         typer.echo()
         show(comparison_table(comparison))
-    folders = " ".join(str(path) for path in records)
-    next_step(f"sentemb report {folders} --baseline {systems[0]} -o report.html")
+    next_command("report", *records, "--baseline", systems[0], "-o", "report.html")

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sentemb.cli.console import next_step, progress_bar, say, show
+from sentemb.cli.console import next_command, progress_bar, say, show
 from sentemb.cli.options import (
     DOCUMENTS,
     DataDir,
@@ -134,7 +135,7 @@ def compress(
         raise refused
     data = {"--data-dir": (given_data_dir(data_dir), None)}
     if output is not None:
-        next_step(shlex.join(["sentemb", "eval", "sts", str(output), *given_options(data)]))
+        next_command("eval", "sts", output, *given_options(data))
         return
     given = given_options(
         {
@@ -149,7 +150,7 @@ def compress(
             **data,
         }
     )
-    _say_next(found, shlex.join(["sentemb", "compress", model, *given]), student, tolerance)
+    _say_next(found, ["compress", model, *given], student, tolerance)
 
 
 def _pairs(sets: str | None, data_dir: Path | None) -> list[ScoredPairs]:
@@ -214,7 +215,7 @@ def _cells(one: Difference | None) -> tuple[str, str, str]:
     return f"{one.size:+.2f}", f"{low:+.2f} to {high:+.2f}", p
 
 
-def _say_next(found: Compressed, command: str, student: Path | None, tolerance: float) -> None:
+def _say_next(found: Compressed, command: Sequence[str], student: Path | None, tolerance: float) -> None:
     """Which variant to write, and the command that does so."""
     whole, *others = found.prices.rows
     points = f"{tolerance:g} point{'' if tolerance == 1 else 's'}"
@@ -228,6 +229,5 @@ def _say_next(found: Compressed, command: str, student: Path | None, tolerance: 
     else:
         chosen = min(fit, key=lambda row: (row.bytes, row.vector_bytes))
         say(f"nothing that loses at most {points} is faster than the model itself; smallest: {chosen.name}")
-    if student is not None and chosen.name == "student":
-        command += f" --student {shlex.quote(str(student))}"
-    next_step(f"{command} --only {chosen.name} --write {chosen.name} -o FOLDER")
+    written = [] if student is None or chosen.name != "student" else ["--student", student]
+    next_command(*command, *written, "--only", chosen.name, "--write", chosen.name, "-o", "FOLDER")

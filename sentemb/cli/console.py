@@ -6,11 +6,14 @@ import contextlib
 import logging
 import re
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import typer
 
+from sentemb._commands import format_command
+from sentemb._uris import without_secrets_in_prose
 from sentemb.encoding.cut import say_waiting
 
 if TYPE_CHECKING:
@@ -23,6 +26,7 @@ if TYPE_CHECKING:
 _OBEYED = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 Marked = Mapping[tuple[int, int], Sequence[tuple[int, int]]]
 """Places (start, stop) in cells that a terminal shows in bold, by row and column."""
+_SECONDS_BETWEEN_LINES = 30  # of progress, where standard error is a file
 _GAP = 2  # between two columns
 _NAMES = 0.5  # the share of a terminal's width that names may take before they are folded
 
@@ -33,14 +37,19 @@ def printable(text: str) -> str:
 
 
 def say(text: str) -> None:
-    """Print a message for the user to standard error."""
-    typer.echo(printable(text), err=True)
+    """Print a message for the user to standard error, without the credentials that URIs hold."""
+    typer.echo(printable(without_secrets_in_prose(text)), err=True)
 
 
-def next_step(command: str) -> None:
-    """Print the command to type next, as the last line."""
+def next_step(text: str) -> None:
+    """Print what to do next, as the last line."""
     say_waiting(say)
-    say(f"next: {command}")
+    say(f"next: {text}")
+
+
+def next_command(*words: object, comment: str = "") -> None:
+    """Print the command to type next, from its verb and arguments, as the last line."""
+    next_step(format_command(*words) + (f"  # {comment}" if comment else ""))
 
 
 @contextlib.contextmanager
@@ -66,13 +75,16 @@ def each_warning_once() -> Iterator[None]:
 
 
 def error_line(message: str) -> str:
-    """The one line that an error of the user is."""
-    return f"sentemb: error: {printable(' '.join(message.split()))}\n"
+    """Return the one line that an error of the user is, without the credentials that URIs hold."""
+    return f"sentemb: error: {printable(without_secrets_in_prose(' '.join(message.split())))}\n"
 
 
 @contextlib.contextmanager
 def progress_bar() -> Iterator[Callable[[str, int, int], None]]:
-    """A bar on standard error, where that is a terminal: takes a stage and how many of how many are done."""
+    """Show a bar on standard error; takes a stage and how many of how many are done.
+
+    Where that is not a terminal, a line is printed instead, at most every half minute.
+    """
     from rich.console import Console
     from rich.progress import MofNCompleteColumn, Progress, TimeRemainingColumn
 
@@ -80,8 +92,13 @@ def progress_bar() -> Iterator[Callable[[str, int, int], None]]:
     columns = (*Progress.get_default_columns()[:2], MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
         task = bar.add_task("")
+        printed = time.monotonic()
 
         def report(stage: str, done: int, total: int) -> None:
+            nonlocal printed
+            if bar.disable and time.monotonic() - printed >= _SECONDS_BETWEEN_LINES:
+                say(f"{stage}: {done:,} of {total:,}" if total else f"{stage}: {done:,}")
+                printed = time.monotonic()
             bar.update(task, description=printable(stage), completed=done, total=total or None)
 
         yield report

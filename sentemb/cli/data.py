@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import shlex
 from typing import Annotated
 
 import typer
 
-from sentemb.cli.console import next_step, say, show
+from sentemb.cli.console import next_command, say, show
 from sentemb.cli.options import AllowCountMismatch, DataDir
 from sentemb.errors import InputError
 
@@ -81,7 +80,7 @@ def fetch(
         if entry.hub_id and entry.revision is None:
             say(f"{name}: the catalogue pins no revision of {entry.hub_id}; taking the newest")
         typer.echo(f"{name}: {fetch_set(name, data_dir, check_rows=not allow_count_mismatch)}")
-    next_step(f"sentemb data verify {shlex.join(names)} --data-dir {shlex.quote(str(data_dir))}")
+    next_command("data", "verify", *names, "--data-dir", data_dir)
 
 
 def verify(

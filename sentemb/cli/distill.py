@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from sentemb.cli.console import next_step, progress_bar
+from sentemb.cli.console import next_command, progress_bar
 from sentemb.cli.options import (
     DOCUMENTS,
     EncoderOptions,
@@ -95,7 +94,7 @@ def distill(
         run = {"resume": resume, "max_steps": steps, "seeds": (seed,)}
         _layered(teacher, texts, output, options, layers, **run, **common)
     data = given_options({"--data-dir": (given_data_dir(options.data_dir), None)})
-    next_step(shlex.join(["sentemb", "eval", "sts", str(output), teacher, *data]))
+    next_command("eval", "sts", output, teacher, *data)
 
 
 def _refuse_static(static: Mapping[str, Any], options: EncoderOptions) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sentemb.cli.console import next_step, say, show
+from sentemb.cli.console import next_command, say, show
 from sentemb.cli.options import Markdown, bundled_models
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def doctor(
     if not holds:
         say("a text's vector can change in its last bits with the batch: results agree to rounding")
         raise typer.Exit(1)
-    next_step("sentemb quickstart")
+    next_command("quickstart")
 
 
 def _kernels() -> Table:

@@ -12,7 +12,7 @@ import typer
 
 from sentemb._files import refuse_unusable_output
 from sentemb._uris import local_path
-from sentemb.cli.console import next_step, progress_bar, say
+from sentemb.cli.console import next_command, progress_bar, say
 from sentemb.cli.options import (
     DEFAULT_ENCODER,
     EncoderOptions,
@@ -110,7 +110,7 @@ def encode(
         f"{found.encoded:,} of them encoded now, {speed:,.0f} a second{aside}"
     )
     if role == "document":
-        next_step(f"sentemb index build {output} --output index")
+        next_command("index", "build", output, "--output", "index")
 
 
 def _pool(workers: int | None, ray: str | None, options: EncoderOptions) -> Pool | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 import typer
 
-from sentemb.cli.console import next_step, say, show
+from sentemb.cli.console import next_command, next_step, say, show
 from sentemb.cli.options import (
     EvaluationOptions,
     Markdown,
@@ -331,6 +330,6 @@ def _say_next(names: Sequence[str], output: Path | None) -> None:
     if output is None:
         next_step("the same command with --output FOLDER keeps records to compare and to report")
     elif len(names) > 1:
-        next_step(f"sentemb compare {shlex.join(names)} --records {shlex.quote(str(output))}")
+        next_command("compare", *names, "--records", output)
     else:
-        next_step(f"sentemb report {shlex.quote(str(output))}")
+        next_command("report", output)

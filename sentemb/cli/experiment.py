@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sentemb.cli.console import next_step, say
+from sentemb.cli.console import next_command, say
 from sentemb.cli.options import (
     AllowCountMismatch,
     DataDir,
@@ -130,7 +130,7 @@ def experiment(
 
         for picture in draw(chosen, output):
             say(str(picture))
-    next_step(f"sentemb report {output}")
+    next_command("report", output)
 
 
 def assigned(option: str, arguments: Sequence[str]) -> dict[str, Any]:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from sentemb.cli.console import next_step, say
+from sentemb.cli.console import next_command, say
 from sentemb.cli.options import OutputFolder
 from sentemb.errors import InputError
 
@@ -34,7 +33,7 @@ def export(
     check_writable(output)
     for record in found:
         export_record(record, output, model_name)
-    next_step(f"sentemb card MODEL --records {shlex.quote(str(records[0]))}")
+    next_command("card", "MODEL", "--records", records[0])
 
 
 def export_record(record: Record, folder: Path, model_name: str | None = None) -> None:

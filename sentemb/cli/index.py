@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, cast
 import typer
 
 from sentemb._files import read_json
-from sentemb.cli.console import next_step, say, show
+from sentemb.cli.console import next_command, say, show
 from sentemb.cli.options import (
     AsJson,
 )
@@ -118,7 +118,7 @@ def info(place: IndexPlace, as_json: AsJson = False) -> None:
     if not as_json:
         show_facts(folder, view.manifest, **counts)
         if segments.compaction_pays:
-            next_step(f"sentemb index compact {folder}")
+            next_command("index", "compact", folder)
     elif view.manifest.living is None:
         typer.echo((folder / "manifest.json").read_text(encoding="utf-8"), nl=False)
     else:
@@ -288,12 +288,14 @@ def _show_hits(query: str, hits: list[Hit], calibration: Calibration | None) -> 
 
 
 def _shown(hit: Hit) -> tuple[str, list[tuple[int, int]]]:
-    """What is printed of a document, and the words of the query in it."""
+    """Return what is printed of a document, and the words of the query in it."""
+    from sentemb.search.snippets import beginning
+
     if hit.snippet is not None:
         text, start, spans = hit.snippet.text, hit.snippet.start, hit.snippet.spans
     else:
         start, stop = hit.passage or (0, len(hit.text))
-        text, spans = hit.text[start:stop], ()
+        text, spans = beginning(hit.text[start:stop]), ()
     before = "…" if start else ""
     after = "…" if start + len(text) < len(hit.text) else ""
     return f"{before}{text}{after}", [(begin + len(before), end + len(before)) for begin, end in spans]

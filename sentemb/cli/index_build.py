@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import shlex
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -11,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from sentemb._files import refuse_unusable_output
-from sentemb.cli.console import next_step, progress_bar, say
+from sentemb._uris import without_listed_secrets
+from sentemb.cli.console import next_command, progress_bar, say
 from sentemb.cli.index import COMPACTING, STAGES, TruncateOption, by_stage, show_facts
 from sentemb.cli.options import (
     DEFAULT_ENCODER,
@@ -136,7 +136,7 @@ def build(
             index.fit()
         index.save(folder, overwrite=overwrite)
     show_facts(folder, index.manifest)
-    next_step(f'sentemb index search {shlex.quote(str(folder))} "..."')
+    next_command("index", "search", folder, "your question")
 
 
 def _of_documents(documents: Iterator[Document], model: str, options: EncoderOptions) -> _Make:
@@ -192,8 +192,9 @@ def _fill(
             progress=by_stage(bar, _FILLING),
             say=say,
         )
-    typer.echo(f"{address}: {manifest.documents:,} documents, {manifest.vectors:,} vectors")
-    next_step(f'sentemb index search {address} "..."')
+    shown = without_listed_secrets(address)
+    typer.echo(f"{shown}: {manifest.documents:,} documents, {manifest.vectors:,} vectors")
+    next_command("index", "search", address, "your question")
 
 
 def _refuse(why: str, **given: object) -> None:

@@ -8,7 +8,8 @@ from typing import Annotated
 import typer
 
 from sentemb._files import refuse_unusable_output
-from sentemb.cli.console import next_step, progress_bar, show
+from sentemb._uris import without_listed_secrets
+from sentemb.cli.console import next_command, progress_bar, show
 from sentemb.cli.index import describe_roles
 
 _STAGES = {
@@ -35,8 +36,9 @@ def move(
         manifest = moved(
             source, to, progress=lambda stage, done, total: bar(_STAGES.get(stage, stage), done, total)
         )
-    typer.echo(f"{to}: {manifest.documents:,} documents, {manifest.vectors:,} vectors")
-    next_step(f'sentemb index search {to} "..."')
+    shown = without_listed_secrets(to)
+    typer.echo(f"{shown}: {manifest.documents:,} documents, {manifest.vectors:,} vectors")
+    next_command("index", "search", to, "your question")
 
 
 def show_table(address: str, *, as_json: bool) -> None:

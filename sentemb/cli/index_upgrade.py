@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from sentemb.cli.console import next_step, progress_bar, say, show
+from sentemb.cli.console import next_command, progress_bar, say, show
 from sentemb.cli.index import IndexFolder, NewBudget, NewKind, by_stage, show_facts
 from sentemb.cli.options import EncoderOptions, grouped
 from sentemb.errors import InputError
@@ -88,9 +88,9 @@ def _tell(folder: Path, source: EncoderSource, before: str, done: Upgraded) -> N
         options = [("model", source.model), ("pooling", source.pooling), ("max-length", source.max_length)]
         if source.precision != "float32":
             options.append(("precision", source.precision))
-        given = " ".join(f"--{name} {value}" for name, value in options if value is not None)
-        next_step(f"sentemb index upgrade {folder} {given}  # encodes the documents too")
-    next_step(f'sentemb index search {folder} "..."')
+        given = [part for name, value in options if value is not None for part in (f"--{name}", value)]
+        next_command("index", "upgrade", folder, *given, comment="encodes the documents too")
+    next_command("index", "search", folder, "your question")
 
 
 def _show_cost(done: Upgraded) -> None:

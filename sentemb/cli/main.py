@@ -25,7 +25,6 @@ from sentemb.limits import CEILINGS, VARIABLE, raise_limits
 
 # Modules that only an extra installs.
 _EXTRAS = {
-    "matplotlib": "report",
     "optuna": "tune",
     "rapidfuzz": "overlap",
     "lancedb": "lancedb",

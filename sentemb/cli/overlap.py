@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import shlex
 import time
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sentemb.cli.console import next_step, printable, say, show
+from sentemb.cli.console import next_command, next_step, printable, say, show
 from sentemb.cli.options import AllowCountMismatch, Columns, DataDir, Overwrite, split_columns, split_names
 from sentemb.errors import InputError
 
@@ -53,6 +53,7 @@ def overlap(
     from sentemb.data.sources import kind_of
     from sentemb.search.pool import documents_at
 
+    import_module("rapidfuzz")  # an extra, without which minutes of reading would be lost
     names, chosen = split_names(sets), split_columns(columns)
     if output is not None:
         refuse_unusable_output(output, [train, *names])
@@ -87,7 +88,7 @@ def overlap(
     if output is None:
         next_step("the same command with --output FILE.json keeps every text found")
     else:
-        next_step(f"sentemb train sg-opt --data {shlex.quote(train)} --output FOLDER")
+        next_command("train", "sg-opt", "--data", train, "--output", "FOLDER")
 
 
 def _table(train: str, found: Contamination) -> Table:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from sentemb.cli.console import next_step
+from sentemb.cli.console import next_command
 from sentemb.cli.options import (
     DEFAULT_ENCODER,
     CacheDir,
@@ -60,7 +59,7 @@ def split_pairs(
         texts = (part.texts, part.pairs or [], part.labels.tolist())
         write_table(files[name], dict(zip((*paraphrases.PAIR_COLUMNS, "label"), texts, strict=True)))
         typer.echo(f"{files[name]}: {len(part):,} pairs, {int(part.labels.sum()):,} paraphrases")
-    next_step(f"sentemb train quora --data {files['train']} --output FOLDER")
+    next_command("train", "quora", "--data", files["train"], "--output", "FOLDER")
 
 
 def nli_triples(
@@ -90,9 +89,8 @@ def nli_triples(
         data_dir=data_dir,
     )
     _write_triples(output, TRIPLE_COLUMNS, triples, counts)
-    next_step(
-        f"sentemb train simcse-supervised --data {output} --columns {','.join(TRIPLE_COLUMNS)} -o FOLDER"
-    )
+    columns_given = ("--columns", ",".join(TRIPLE_COLUMNS))
+    next_command("train", "simcse-supervised", "--data", output, *columns_given, "-o", "FOLDER")
 
 
 def mine_negatives(
@@ -143,10 +141,8 @@ def mine_negatives(
         raise InputError(f"{data}: {counts}", "lower --margin or --skip, or give more with --corpus")
     names = (*found.names[:2], negative_column(found.names[:2]))
     _write_triples(output, names, triples, counts)
-    command = ["sentemb", "train", "pairs", "--data", str(output)]
-    if columns is not None:
-        command += ["--columns", listed_columns(names)]
-    next_step(shlex.join([*command, "--base", model, "--output", "mine"]))
+    given = [] if columns is None else ["--columns", listed_columns(names)]
+    next_command("train", "pairs", "--data", output, *given, "--base", model, "--output", "mine")
 
 
 def _write_triples(

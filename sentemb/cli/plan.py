@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import itertools
-import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from sentemb.cli.console import next_step, progress_bar, say, show
+from sentemb.cli.console import next_command, progress_bar, say, show
 from sentemb.cli.options import DEFAULT_ENCODER, EncoderOptions, Markdown, Named, Overwrite, grouped
 from sentemb.errors import InputError
 
@@ -42,7 +41,10 @@ def plan(
         Literal["auto", "flat", "hnsw", "ivfpq"], typer.Option(help="Of index; auto chooses by size.")
     ] = "auto",
     memory_budget: Annotated[
-        str | None, typer.Option(help="Memory the index may take on one machine, such as 64GB.")
+        str | None,
+        typer.Option(
+            help="Memory the index may take on one machine, such as 64GB; 2GiB by default, or what it needs."
+        ),
     ] = None,
     recall: Annotated[
         float | None, typer.Option(min=0, max=1, help="Share of the 10 nearest that should be found.")
@@ -85,11 +87,11 @@ def plan(
         write_json(output, found.to_json())
     show(_table(found), markdown=markdown)
     typer.echo(_verdict(found, recall))
-    place, named = shlex.quote(texts or "DATA"), shlex.quote(model)
-    next_step(f"sentemb encode {place} -o vectors --model {named} --workers {workers} --dtype {dtype}")
-    limit = "" if memory_budget is None else f" --memory-budget {shlex.quote(memory_budget)}"
-    next_step(f"sentemb index build vectors -o index --kind {found.plan.kind}{limit}")
-    next_step("sentemb serve index")
+    ways = ("--model", model, "--workers", workers, "--dtype", dtype)
+    next_command("encode", texts or "DATA", "-o", "vectors", *ways)
+    limit = [] if memory_budget is None else ["--memory-budget", memory_budget]
+    next_command("index", "build", "vectors", "-o", "index", "--kind", found.plan.kind, *limit)
+    next_command("serve", "index")
 
 
 def _number(text: str) -> int:

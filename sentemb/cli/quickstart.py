@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import shutil
 from collections.abc import Iterator, Sequence
 from itertools import zip_longest
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sentemb._files import check_writable
-from sentemb.cli.console import next_step, show
+from sentemb.cli.console import next_command, show
 from sentemb.cli.options import OutputFolder, Overwrite, Seed
 from sentemb.errors import InputError
 
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 
 # Written first, so that nothing is ever removed from a folder that somebody else made.
 MARKER = ".sentemb-quickstart"
-MADE = ("model", "adapted", "index", "index.html")
+MADE = ("documents.jsonl", "model", "adapted", "index", "index.html")
 _QUESTIONS, _WIDTH = 3, 100
 
 
@@ -104,7 +103,7 @@ def _print(made: Quickstart) -> None:
     typer.echo(f"\nmodel  {made.model}\nindex  {made.index}\npage   {made.page}\n\nnow with your file:")
     for command in made.your_turn():
         typer.echo(f"  {command}")
-    next_step(f'sentemb index search {shlex.quote(str(made.index))} "..." --mode hybrid')
+    next_command("index", "search", made.index, "your question", "--mode", "hybrid")
 
 
 def _shortened(text: str, width: int) -> str:

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from sentemb.cli.console import next_step, progress_bar, say
+from sentemb.cli.console import next_command, progress_bar, say
 from sentemb.cli.options import Overwrite
 from sentemb.errors import InputError
 
@@ -85,4 +85,4 @@ def report(
         say(verdict)
     say(f"{output}: {', '.join(one.heading for one in built.sections)}")
     if not baseline:
-        next_step(f"sentemb report {' '.join(map(str, folders))} --baseline MODEL -o {output}")
+        next_command("report", *folders, "--baseline", "MODEL", "-o", output)

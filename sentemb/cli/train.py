@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 from typer.main import get_command
 
-from sentemb.cli.console import error_line, next_step
+from sentemb.cli.console import error_line, next_command
 from sentemb.cli.main import LazyGroup, run
 from sentemb.cli.settings import settings_command
 from sentemb.errors import unknown
@@ -93,15 +92,15 @@ def _command(recipe: Recipe) -> Callable[..., None]:
 
 def _contrastive(config: Any, resume: bool) -> None:
     _train(config, resume)
-    next_step(shlex.join(["sentemb", "eval", "sts", config.output, config.base]))
+    next_command("eval", "sts", config.output, config.base)
 
 
 def _pairs(config: Any, resume: bool) -> None:
     _train(config, resume)
-    next_step(_index_command(config))
+    next_command(*_index_command(config))
 
 
-def _index_command(config: Any) -> str:
+def _index_command(config: Any) -> list[str]:
     """Return the command that builds an index of the passages, by the trained encoder."""
     from sentemb.data.positive_pairs import pair_columns
 
@@ -111,7 +110,7 @@ def _index_command(config: Any) -> str:
     output = f"{model}-index"
     if len(config.seeds) > 1:
         model += f"/seed-{config.seeds[0]}"
-    return shlex.join(["sentemb", "index", "build", *passages, "--model", model, "--output", output])
+    return ["index", "build", *passages, "--model", model, "--output", output]
 
 
 def _train(config: Any, resume: bool) -> None:
@@ -133,7 +132,7 @@ def _classifier(config: Any, resume: bool, flags: dict[str, Any]) -> None:
     with _interruptible() as progress:
         for line in train_classifier(config, flags, resume=resume, progress=progress):
             typer.echo(line)
-    next_step(f"sentemb classify {config.output} FILE --output classes.csv")
+    next_command("classify", config.output, "FILE", "--output", "classes.csv")
 
 
 def _by_protocol(recipe: Recipe, flags: dict[str, Any]) -> dict[str, Any]:
@@ -157,7 +156,7 @@ def _transform(config: Any, resume: bool) -> None:
 
     with _interruptible() as progress:
         typer.echo(str(fit_transform(config, progress=progress)))
-    next_step(f"sentemb eval sts {config.output} {config.base}")
+    next_command("eval", "sts", config.output, config.base)
 
 
 def _pretrain(config: Any, resume: bool) -> None:
@@ -165,7 +164,7 @@ def _pretrain(config: Any, resume: bool) -> None:
 
     with _interruptible() as progress:
         _report(pretrain(config, resume=resume, progress=progress))
-    next_step(f"sentemb train simcse --base {config.output} --data TEXTS --output FOLDER")
+    next_command("train", "simcse", "--base", config.output, "--data", "TEXTS", "--output", "FOLDER")
 
 
 def _multitask(config: Any, resume: bool, flags: dict[str, Any]) -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from sentemb._files import write_text
-from sentemb.cli.console import next_step, say
+from sentemb.cli.console import next_command, say
 from sentemb.cli.experiment import assigned
 from sentemb.cli.options import DataDir, Seeds, Settings, local_output, split_seeds
 from sentemb.errors import InputError
@@ -59,6 +60,7 @@ def tune(
     from sentemb.experiments.tuning import tune as search
     from sentemb.experiments.validation import checked_model
 
+    import_module("optuna")  # an extra, without which the reading of the data would be lost
     experiment = load_experiment("full").replace(
         rows=[recipe],
         datasets=[data_set],
@@ -90,7 +92,8 @@ def tune(
     write_text(output / f"{stem}.md", table)
     write_text(output / f"{stem}.toml", to_toml({recipe: nested(tuned.tried[0].settings)}))
     typer.echo(table, nl=False)
-    next_step(f"sentemb experiment full {recipe} --methods {output / stem}.toml --sets {data_set} -o FOLDER")
+    methods = output / f"{stem}.toml"
+    next_command("experiment", "full", recipe, "--methods", methods, "--sets", data_set, "-o", "FOLDER")
 
 
 def _grid(arguments: Sequence[str]) -> dict[str, list[Any]]:

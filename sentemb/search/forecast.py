@@ -8,7 +8,8 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -23,11 +24,13 @@ from sentemb.errors import InputError
 from sentemb.search.codes import CodesPlan
 from sentemb.search.laws import COMPARED, COUNT, ONE, POINTS, Line, Term, fit, law_of
 from sentemb.search.plan import (
+    DEFAULT_MEMORY_BUDGET,
     IVFPQ_MINIMUM,
     IndexPlan,
     Kind,
     budget_of,
     estimate_bytes,
+    format_bytes,
     plan_index,
 )
 from sentemb.search.rescoring import rescores
@@ -110,7 +113,8 @@ def forecast(
         texts: Some of them, or others as long as they are.
         model: Arguments of `load_encoder`.
         kind: Of the index, as for `plan_index`.
-        memory_budget: Bytes that the vectors may take in memory, as for `plan_index`.
+        memory_budget: Bytes that the vectors may take in memory, as for `plan_index`; where nothing fits the
+            default, the memory that the usual IVF-PQ index needs.
         workers: Processes that encode.
         dtype: How vectors are stored between encoding and indexing.
         progress: Called with `(stage, done, total)`.
@@ -151,8 +155,15 @@ def forecast(
 def _planned(
     count: int, dimension: int, kind: Kind | Literal["auto"], memory_budget: int | None, rescored: bool
 ) -> tuple[int, IndexPlan]:
-    """The fewest machines whose share of the vectors fits the budget, and the index of each."""
+    """Return the fewest machines whose share of the vectors fits the budget, and the index of each."""
     machines = 1
+    if memory_budget is None and kind == "auto":
+        with suppress(InputError):
+            return machines, plan_index(count, dimension, rescored=rescored)
+        plan = plan_index(count, dimension, kind="ivfpq", rescored=rescored)
+        default, size = format_bytes(DEFAULT_MEMORY_BUDGET), format_bytes(plan.bytes)
+        reason = f"ivfpq, whose vectors take about {size}, because no index fits the default of {default}"
+        return machines, replace(plan, reason=reason)
     while True:
         try:
             plan = plan_index(

@@ -102,7 +102,7 @@ def plan_index(
     smallest = min(estimate_bytes(factory, count, dimension) for factory in candidates)
     raise InputError(
         f"{count:,} vectors of length {dimension} do not fit a memory budget of {format_bytes(budget or 0)}",
-        f"the smallest index needs {format_bytes(smallest)}; raise the memory budget",
+        f"the smallest index needs {format_bytes(smallest)}; raise the memory budget (--memory-budget)",
     )
 
 

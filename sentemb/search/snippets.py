@@ -88,6 +88,11 @@ def _original(text: str, spans: Iterator[Span]) -> list[Span]:
     return joined
 
 
+def beginning(text: str) -> str:
+    """Return the beginning of a text, no longer than a snippet, up to the end of a word."""
+    return _snippet(text, [], 0).text
+
+
 def _snippet(text: str, spans: list[Span], passage: int) -> Snippet:
     first, last = _densest(text, spans) if spans else (passage, passage)
     before = max(0, LENGTH - (last - first)) // 2 if spans else 0

@@ -188,6 +188,19 @@ def test_documents_are_added_updated_deleted_and_compacted(
     assert len(list(folder.iterdir())) == 3
 
 
+def test_hits_by_meaning_show_the_beginning_of_long_texts(
+    sentemb: Command, tiny_bert: Path, tmp_path: Path
+) -> None:
+    text = "the cat sat on the mat " * 100
+    (tmp_path / "c.txt").write_text(f"{text}\n")
+    assert sentemb(*build(tmp_path / "c.txt", tiny_bert), "--truncate", "warn")[0] == 0
+    _, out, _ = sentemb("index", "search", tmp_path / "index", "a cat")
+    cell = out.splitlines()[-1].split(" | ")[-1].removesuffix(" |")
+    assert cell.endswith("…") and text.startswith(cell[:-1]) and 150 < len(cell) <= 200
+    _, out, _ = sentemb("index", "search", tmp_path / "index", "a cat", "--json")
+    assert json.loads(out)["hits"][0]["text"] == text
+
+
 def test_long_texts_are_split_or_cut(
     sentemb: Command, tiny_bert: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from sentemb.errors import InputError
 from sentemb.search.forecast import FEWEST, Forecast, forecast
-from sentemb.search.plan import format_bytes
+from sentemb.search.plan import DEFAULT_MEMORY_BUDGET, format_bytes, plan_index
 
 WORDS = "red green blue warm cold small large old new quick slow bright dark loud soft thin".split()
 MODEL = {"model": "static-mini"}
@@ -49,6 +49,17 @@ def test_room_is_what_the_folders_take(codes: Forecast) -> None:
     encoding, building = codes.memory
     assert encoding.forecast == encoding.measured[0]  # before there was an index
     assert building.forecast >= max(building.measured) * 0.9
+
+
+def test_without_a_budget_the_memory_is_what_the_index_needs() -> None:
+    found = forecast(10**9, texts(FEWEST), MODEL)
+    assert (found.machines, found.count, found.plan.kind) == (1, 10**9, "ivfpq")
+    assert found.plan.bytes > DEFAULT_MEMORY_BUDGET
+    assert (
+        f"take about {format_bytes(found.plan.bytes)}, because no index fits the default" in found.plan.reason
+    )
+    # What is proposed, `index build --kind ivfpq` without a budget, builds that index.
+    assert found.plan.factory == plan_index(10**9, found.dimension, kind="ivfpq", rescored=True).factory
 
 
 def test_a_budget_divides_the_texts_among_machines() -> None:
