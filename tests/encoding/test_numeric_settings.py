@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import torch
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 FEATURES: dict[str, Any] = torch.cpu.get_capabilities()
 # Each library's settings, with the feature of the processor that each of them needs. The libraries do not
 # share code, so that one run tries a setting of each.
