@@ -138,8 +138,8 @@ def check_id(identifier: Any, location: str) -> None:
 def next_id_after(identifier: int, next_id: int) -> int:
     """Return the next automatic id once `identifier` is in use.
 
-    Automatic ids follow the largest integer id. Large ids, such as 64-bit hashes, are the exception unless the
-    counter itself has reached them.
+    Automatic ids follow the largest integer id. Large ids, such as 64-bit hashes, are the exception, unless
+    the counter itself has reached them.
     """
     if identifier < max(LARGE_ID, next_id + _NEAR):
         return min(max(next_id, identifier + 1), _LAST_ID)
