@@ -109,7 +109,7 @@ def local_object(base: str, name: str) -> dict[str, Any] | list[Any] | None:
             return None
     try:
         found: dict[str, Any] | list[Any] = json.loads(Path(path).read_text(encoding="utf-8"))
-    except (OSError, ValueError, TypeError):
+    except (OSError, ValueError, TypeError, RecursionError):
         return None
     return found
 
