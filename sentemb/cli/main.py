@@ -10,6 +10,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from importlib import import_module
 from itertools import pairwise
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -144,11 +145,8 @@ def run(arguments: list[str] | None = None) -> None:
         _leave_usage(error)
     except InputError as error:
         _leave(str(error), reported=isinstance(error, ReportedError))
-    except OSError as error:
-        place = f"{error.filename}: " if error.filename else ""
-        _leave(f"{place}{error.strerror or error}")
-    except UnicodeEncodeError as error:
-        _leave(f"{error.object[:80]!a} is not UTF-8 text; rename it, or write it in other characters")
+    except (OSError, UnicodeEncodeError) as error:
+        _leave(_described(error))
     except ModuleNotFoundError as error:
         if error.name not in _EXTRAS:
             raise
@@ -158,6 +156,13 @@ def run(arguments: list[str] | None = None) -> None:
     with suppress(ValueError):
         signal.signal(signal.SIGTERM, signal.SIG_DFL)  # all is done: there is nothing to say any more
     sys.exit(143 if code == 130 and terminated else code if isinstance(code, int) else 0)
+
+
+def _described(error: OSError | UnicodeEncodeError) -> str:
+    if isinstance(error, UnicodeEncodeError):
+        return f"{error.object[:80]!a} is not UTF-8 text; rename it, or write it in other characters"
+    place = f"{error.filename}: " if error.filename else ""
+    return f"{place}{error.strerror or error}"
 
 
 def _open_closed_streams() -> None:
@@ -172,9 +177,9 @@ def _open_closed_streams() -> None:
                 continue  # something else has it by now
             os.open(os.devnull, os.O_RDWR)
     if sys.stdout is None:
-        sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - for the whole process
+        sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115 - for the whole process
     if sys.stderr is None:
-        sys.stderr = open(os.devnull, "w")  # noqa: SIM115
+        sys.stderr = Path(os.devnull).open("w")  # noqa: SIM115
 
 
 def _leave_usage(error: Any) -> None:

@@ -15,8 +15,10 @@ Work = Callable[[Task], Any]
 Make = Callable[[int], Work]
 """Called once in every worker, with the number of threads it may use; gives the function that does a task."""
 Answer = tuple[Literal["done", "error", "system", "fault"], Any]
-"""What a worker says of what it tried: the result, message and hint of an `InputError`, number, words and file
-of an `OSError`, or a traceback."""
+"""What a worker says of what it tried.
+
+The result, message and hint of an `InputError`, number, words and file of an `OSError`, or a traceback.
+"""
 _TRIES = 3
 # A node takes every task that it works on with it, and mostly none of them is why it died. So many chances
 # still end a task that kills one machine after the other.

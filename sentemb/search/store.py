@@ -44,6 +44,11 @@ FROM passages WHERE document = ? ORDER BY start
 _BY_NUMBER = f"{WHOLE} WHERE documents.number IN (SELECT value FROM json_each(?))"
 
 
+# A view in the place of a table, or a trigger, can compute without end.
+_STRANGE = "SELECT type, name FROM main.sqlite_master WHERE type IN ('view', 'trigger') LIMIT 1"
+_REBUILD = "build the index again"
+
+
 class StoredDocument(NamedTuple):
     """A document as it was given."""
 
@@ -130,6 +135,9 @@ class DocumentStore:
         with readable(path):
             uri = f"{path.absolute().as_uri()}?mode={self.mode}"
             self._connection = sqlite3.connect(uri, uri=True, check_same_thread=False, timeout=60)
+            strange = self._connection.execute(_STRANGE).fetchone()
+            if strange is not None:
+                raise InputError(f"{path} holds the {strange[0]} {strange[1]}, which no index has", _REBUILD)
             self._connection.execute("SELECT 1 FROM texts, documents LIMIT 1").fetchone()
             self._connection.execute(VOCABULARY)
             self._before_passages = not self._has_passages()
