@@ -125,7 +125,7 @@ Markdown = Annotated[bool, typer.Option("--markdown", help="Print markdown, on a
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 # Runs
-Seed = Annotated[int, typer.Option(min=0, help="Seed of every random draw.")]
+Seed = Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Seed of every random draw.")]
 Seeds = Annotated[str | None, typer.Option(help="One run each: 1,2,3.")]
 Settings = Annotated[
     list[str] | None,

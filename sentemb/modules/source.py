@@ -76,6 +76,7 @@ def find_source(base: str, *, revision: str | None = None) -> ModelSource:
     if not path.exists() and (bundled := bundled_folder(base)) is not None:
         path = bundled
     if path.is_dir() and base.strip():
+        _refuse_devices(path)
         source = _described(str(path), None, lambda name: path / name if (path / name).is_file() else None)
         if source is None and (path / _ADAPTER).is_file():
             raise InputError(
@@ -94,6 +95,13 @@ def find_source(base: str, *, revision: str | None = None) -> ModelSource:
     if base.startswith((".", "/", "~")) or base.count("/") > 1 or not base.strip():
         raise InputError(f"no such model folder: {base!r}", "check the path, or give a hub id (owner/name)")
     return _find_on_hub(base, revision)
+
+
+def _refuse_devices(folder: Path) -> None:
+    """Refuse what reading never ends of: pipes, devices and links to them."""
+    for entry in (*folder.iterdir(), *folder.glob("[0-9]*_*/*")):
+        if entry.exists() and not entry.is_file() and not entry.is_dir():
+            raise InputError(f"{entry} is a pipe or a device, not a file", "give a complete copy")
 
 
 def local_object(base: str, name: str) -> dict[str, Any] | list[Any] | None:

@@ -93,6 +93,8 @@ def read_documents(
         values = row.values
         column = text_column or text_column_of(values, row.location)
         title = title_column_of(values, title_column, text=column)
+        if column == id_column:
+            raise InputError(f"the column {column!r} is named for texts and for ids", "name one for each")
         taken = [column] if id_column is None else [column, id_column]
         require_columns(taken, list(values), row.location)
         identifier = None if id_column is None else values[id_column]

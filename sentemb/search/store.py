@@ -46,6 +46,7 @@ _BY_NUMBER = f"{WHOLE} WHERE documents.number IN (SELECT value FROM json_each(?)
 
 # A view in the place of a table, or a trigger, can compute without end.
 _STRANGE = "SELECT type, name FROM main.sqlite_master WHERE type IN ('view', 'trigger') LIMIT 1"
+_NO_SPACE = {"SQLITE_FULL", "SQLITE_IOERR_WRITE", "SQLITE_IOERR_SHMSIZE"}
 _REBUILD = "build the index again"
 
 
@@ -116,6 +117,8 @@ def readable(path: Path) -> Iterator[None]:
     try:
         yield
     except (sqlite3.DatabaseError, UnicodeDecodeError) as error:  # the latter where it cannot say why
+        if getattr(error, "sqlite_errorname", None) in _NO_SPACE:  # reading a living store writes beside it
+            raise OSError(errno.ENOSPC, f"{os.strerror(errno.ENOSPC)} ({error})", str(path)) from error
         raise InputError(f"{path} cannot be read as documents: {error}", "build the index again") from None
 
 

@@ -41,6 +41,7 @@ class VectorIndex:
     def __init__(self, index: Any, kind: Kind, effort: int = 0, texts: int = 0) -> None:
         self._index = index
         self._places: Numbers | None = None
+        self._whole = False  # has all numbers from 0 on, as a file does
         self.kind = kind
         self.effort = effort
         self.texts = texts  # that are encoded again for 10 hits
@@ -91,7 +92,7 @@ class VectorIndex:
         effort = harder * self.effort
         while True:
             scores, numbers = self._search(queries, k, effort)
-            if (numbers >= len(self)).any():
+            if self._whole and (numbers >= len(self)).any():
                 raise InputError("the file of vectors has numbers of no text", "build the index again")
             if (numbers >= 0).all() or effort >= most:
                 return scores, numbers
@@ -167,7 +168,9 @@ class VectorIndex:
         found = Codes.of(index) or index
         if not _is_kind(found, kind):
             raise InputError(f"{path} is not the {kind} index of its manifest", "build the index again")
-        return cls(found, kind, effort, texts)
+        read = cls(found, kind, effort, texts)
+        read._whole = True
+        return read
 
 
 def comparable(vectors: Vectors, metric: Metric) -> Vectors:

@@ -120,6 +120,22 @@ def test_a_full_disk_before_the_commit_changes_nothing(
     assert len(index) == 21 and index.add([("b", "w51")]).added == 1
 
 
+def test_compaction_on_a_full_disk_names_it(index: SearchIndex, tmp_path: Path, words: BagOfWords) -> None:
+    index.add([(f"a{n}", f"w{n} " * 50) for n in range(400)])
+    for size in (20_000, 60_000, 100_000, 140_000):
+        with file_size_limit(size), contextlib.suppress(OSError):  # any other error fails the test
+            index.compact()
+    assert len(SearchIndex.load(tmp_path / "index", words)) == 420
+
+
+def test_complex_vectors_are_refused(index: SearchIndex) -> None:
+    vectors = np.ones((1, index.manifest.dimension), dtype=np.complex64)
+    with pytest.raises(InputError, match="complex"):
+        index.add([("a", "w1")], vectors)
+    with pytest.raises(InputError, match="complex"):
+        index.search(["w1"], vectors=vectors)
+
+
 def test_an_index_in_memory_lives_too(tmp_path: Path, words: BagOfWords) -> None:
     index = SearchIndex.build(["w1", "w2"], words)
     index.add([("a", "w3")])
