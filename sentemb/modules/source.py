@@ -70,6 +70,9 @@ class ModelSource:
         return str(names[0]) if isinstance(names, list) and names else ""
 
 
+_MOST_LAYERS = 1_000  # far more than any encoder has; building them would take minutes or all memory
+
+
 def find_source(base: str, *, revision: str | None = None) -> ModelSource:
     """Look at a folder or a hub id without loading any weights."""
     path = Path(base).expanduser()
@@ -89,6 +92,9 @@ def find_source(base: str, *, revision: str | None = None) -> ModelSource:
                 _models_inside(path) or "give the folder that save_pretrained wrote",
             )
         check_folder(path)
+        layers = source.config.get("num_hidden_layers")
+        if isinstance(layers, int) and layers > _MOST_LAYERS:
+            raise InputError(f"{path / CONFIG}: num_hidden_layers is {layers:,}", "give a complete copy")
         return source
     if path.is_file():
         raise InputError(f"{base} is a file, not a model folder", "give the folder that holds it")

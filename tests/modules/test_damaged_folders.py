@@ -362,3 +362,12 @@ def test_a_pipe_or_a_device_is_not_read(name: str, tiny_bert: Path, tmp_path: Pa
             (folder / name).symlink_to("/dev/zero")
         with pytest.raises(InputError, match=f"{name} is a pipe or a device"):
             sentemb.load(str(folder))
+
+
+def test_layers_without_end_are_not_built(tiny_bert: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "model"
+    shutil.copytree(tiny_bert, folder)
+    config = json.loads((folder / "config.json").read_text()) | {"num_hidden_layers": 10_000_000}
+    (folder / "config.json").write_text(json.dumps(config))
+    with pytest.raises(InputError, match="num_hidden_layers is 10,000,000"):
+        sentemb.load(str(folder))
