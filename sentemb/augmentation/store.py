@@ -102,7 +102,7 @@ class TranslationStore:
 def _parsed(line: bytes) -> dict[str, Any] | None:
     try:
         value = json.loads(line)
-    except ValueError:  # no JSON, or no UTF-8
+    except (ValueError, RecursionError):  # not JSON, or not UTF-8
         return None
     return value if isinstance(value, dict) else None
 

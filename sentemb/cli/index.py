@@ -149,6 +149,8 @@ def read_lines(file: Path | None, what: str, option: str) -> list[str]:
     if file is None and (sys.stdin is None or sys.stdin.isatty()):
         raise InputError(f"no {what} was given", f"pass one, name a file with {option}, or pipe lines in")
     try:
+        if file is not None and (file.is_block_device() or file.is_char_device()):
+            raise InputError(f"{file} is a device, not a file", "name a text file")
         content = sys.stdin.buffer.read() if file is None else file.read_bytes()
         lines = content.decode("utf-8-sig").split("\n")
     except UnicodeDecodeError as error:

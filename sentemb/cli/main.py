@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import io
+import os
 import signal
 import sys
 from collections.abc import Callable
 from contextlib import suppress
 from importlib import import_module
 from itertools import pairwise
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -128,6 +130,7 @@ def run(arguments: list[str] | None = None) -> None:
         raise KeyboardInterrupt  # what handles Ctrl-C cleans up and says how to resume
 
     try:
+        _open_closed_streams()
         with suppress(ValueError):  # not the main thread
             signal.signal(signal.SIGTERM, terminate)
         if isinstance(sys.stdout, io.TextIOWrapper):
@@ -141,9 +144,8 @@ def run(arguments: list[str] | None = None) -> None:
         _leave_usage(error)
     except InputError as error:
         _leave(str(error), reported=isinstance(error, ReportedError))
-    except OSError as error:
-        place = f"{error.filename}: " if error.filename else ""
-        _leave(f"{place}{error.strerror or error}")
+    except (OSError, UnicodeEncodeError) as error:
+        _leave(_described(error))
     except ModuleNotFoundError as error:
         if error.name not in _EXTRAS:
             raise
@@ -153,6 +155,30 @@ def run(arguments: list[str] | None = None) -> None:
     with suppress(ValueError):
         signal.signal(signal.SIGTERM, signal.SIG_DFL)  # all is done: there is nothing to say any more
     sys.exit(143 if code == 130 and terminated else code if isinstance(code, int) else 0)
+
+
+def _described(error: OSError | UnicodeEncodeError) -> str:
+    if isinstance(error, UnicodeEncodeError):
+        return f"{error.object[:80]!a} is not UTF-8 text; rename it, or write it in other characters"
+    place = f"{error.filename}: " if error.filename else ""
+    return f"{place}{error.strerror or error}"
+
+
+def _open_closed_streams() -> None:
+    """Let output that the caller has closed, as `>&-` does, go nowhere.
+
+    Its number would otherwise go to the next file that is opened, and what is printed into that.
+    """
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:
+            with suppress(OSError):
+                os.fstat(number)
+                continue  # something else has it by now
+            os.open(os.devnull, os.O_RDWR)
+    if sys.stdout is None:
+        sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115 - for the whole process
+    if sys.stderr is None:
+        sys.stderr = Path(os.devnull).open("w")  # noqa: SIM115
 
 
 def _leave_usage(error: Any) -> None:

@@ -125,7 +125,7 @@ Markdown = Annotated[bool, typer.Option("--markdown", help="Print markdown, on a
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 # Runs
-Seed = Annotated[int, typer.Option(min=0, help="Seed of every random draw.")]
+Seed = Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Seed of every random draw.")]
 Seeds = Annotated[str | None, typer.Option(help="One run each: 1,2,3.")]
 Settings = Annotated[
     list[str] | None,
@@ -176,7 +176,7 @@ def split_numbers(option: str, listed: str) -> list[float]:
     """Read an option that takes several numbers, such as `--values 20,0.5`."""
     try:
         numbers = [int(part) if part.strip().isdecimal() else float(part) for part in listed.split(",")]
-    except ValueError:
+    except (ValueError, OverflowError):
         numbers = []
     if not numbers or not all(abs(number) < _LARGEST for number in numbers) or len({*numbers}) < len(numbers):
         raise InputError(f"--{option} {listed} is no list of unique numbers", "write 1,2,3")
@@ -186,8 +186,8 @@ def split_numbers(option: str, listed: str) -> list[float]:
 def split_seeds(listed: str) -> tuple[int, ...]:
     """Read `--seeds 1,2,3`."""
     parts = [part.strip() for part in listed.split(",")]
-    if not all(part.isdecimal() for part in parts) or len({int(part) for part in parts}) < len(parts):
-        raise InputError(f"--seeds {listed} is no list of unique whole numbers from 0", "write 1,2,3")
+    if not all(part.isdecimal() and len(part) < 20 for part in parts) or len({*map(int, parts)}) < len(parts):
+        raise InputError(f"--seeds {listed} is not a list of unique whole numbers from 0", "write 1,2,3")
     return tuple(int(part) for part in parts)
 
 

@@ -98,7 +98,7 @@ def _number(text: str) -> int:
     """Read a number of texts."""
     try:
         number = float(text)
-    except ValueError:
+    except (ValueError, OverflowError):
         number = 0.0
     if not (1 <= number <= _MOST and number == int(number)):
         raise InputError(f"{text!r} is no number of texts up to {_MOST:,}", "write 10000000 or 1e7")
@@ -114,8 +114,9 @@ def _texts(path: str | None, column: str | None, data_dir: Path | None) -> Itera
 
         return (document.text for document in stdlib_documents())
     from sentemb.search import read_documents
+    from sentemb.search.documents import as_documents
 
-    documents = read_documents(path, text_column=column, data_dir=data_dir)
+    documents = as_documents(read_documents(path, text_column=column, data_dir=data_dir))
     return (document.text for document in documents)
 
 

@@ -135,6 +135,8 @@ def _member(where: str, lines: Lines, member: str, columns: list[str]) -> Iterat
         members = json.loads("\n".join(line for _, line in lines))
     except json.JSONDecodeError as error:
         raise InputError(f"{where}, line {error.lineno}: not valid JSON ({error.msg})") from None
+    except ValueError as error:  # a number of more than 4,300 digits
+        raise InputError(f"{where}: {error}") from None
     except RecursionError:
         raise InputError(f"{where}: JSON nested too deeply") from None
     if not isinstance(members, dict) or not isinstance(members.get(member), list):

@@ -254,7 +254,7 @@ def _check_seen(folder: Path, run: str) -> None:
     try:
         seen = bool(json.loads((folder / BEGUN).read_bytes())[_RUN] == run)
         tempfile.TemporaryFile(dir=folder).close()
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         seen = False
     if not seen:
         raise InputError(

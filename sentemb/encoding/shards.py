@@ -316,7 +316,7 @@ def finished(path: Path) -> Finished | None:
             metadata = file.schema.metadata
             refused = [Refused(*one) for one in json.loads(metadata[_REFUSED])]
             return Finished(file.read_all().num_rows, refused, metadata[_PROCESSOR].decode())
-    except (OSError, pa.ArrowInvalid, ValueError, KeyError, TypeError):
+    except (OSError, pa.ArrowInvalid, ValueError, KeyError, TypeError, RecursionError):
         return None
 
 

@@ -14,8 +14,11 @@ Task = Any
 Work = Callable[[Task], Any]
 Make = Callable[[int], Work]
 """Called once in every worker, with the number of threads it may use; gives the function that does a task."""
-Answer = tuple[Literal["done", "error", "fault"], Any]
-"""What a worker says of what it tried: the result, message and hint of an `InputError`, or a traceback."""
+Answer = tuple[Literal["done", "error", "system", "fault"], Any]
+"""What a worker says of what it tried.
+
+The result, message and hint of an `InputError`, number, words and file of an `OSError`, or a traceback.
+"""
 _TRIES = 3
 # A node takes every task that it works on with it, and mostly none of them is why it died. So many chances
 # still end a task that kills one machine after the other.
@@ -87,11 +90,14 @@ class Tasks:
 
         Raises:
             InputError: It is a user error.
+            OSError: The system refused something, such as more space on a full disk.
             RuntimeError: It is a bug.
         """
         kind, value = answer
         if kind == "error":
             raise InputError(*value)
+        if kind == "system":
+            raise OSError(*value)
         if kind == "fault":
             raise RuntimeError(f"a worker failed:\n{value}")
         if number is None:
@@ -154,5 +160,7 @@ def attempt(do: Callable[[], Any]) -> Answer:
         return "done", do()
     except InputError as error:
         return "error", (error.message, error.hint)
+    except OSError as error:
+        return "system", (error.errno, error.strerror or str(error), error.filename)
     except Exception:
         return "fault", traceback.format_exc()

@@ -75,14 +75,16 @@ class Workers:
 
     def _hear(self, worker: _Worker, book: Tasks) -> None:
         """Take what a worker has to say, if anything."""
+        answer: Answer | None = None
         try:
             if worker.pipe.poll():
-                answer: Answer = worker.pipe.recv()
-                book.hear(worker.number, answer)
-                worker.number, worker.ready = None, True
-                return
+                answer = worker.pipe.recv()
         except (EOFError, OSError):
             worker.process.join()
+        if answer is not None:  # outside of `try`: an answer can be an OSError itself
+            book.hear(worker.number, answer)
+            worker.number, worker.ready = None, True
+            return
         if not worker.process.is_alive():
             self._replace(worker, book)
 

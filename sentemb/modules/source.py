@@ -70,12 +70,16 @@ class ModelSource:
         return str(names[0]) if isinstance(names, list) and names else ""
 
 
+_MOST_LAYERS = 1_000  # far more than any encoder has; building them would take minutes or all memory
+
+
 def find_source(base: str, *, revision: str | None = None) -> ModelSource:
     """Look at a folder or a hub id without loading any weights."""
     path = Path(base).expanduser()
     if not path.exists() and (bundled := bundled_folder(base)) is not None:
         path = bundled
     if path.is_dir() and base.strip():
+        _refuse_devices(path)
         source = _described(str(path), None, lambda name: path / name if (path / name).is_file() else None)
         if source is None and (path / _ADAPTER).is_file():
             raise InputError(
@@ -88,12 +92,22 @@ def find_source(base: str, *, revision: str | None = None) -> ModelSource:
                 _models_inside(path) or "give the folder that save_pretrained wrote",
             )
         check_folder(path)
+        layers = source.config.get("num_hidden_layers")
+        if isinstance(layers, int) and layers > _MOST_LAYERS:
+            raise InputError(f"{path / CONFIG}: num_hidden_layers is {layers:,}", "give a complete copy")
         return source
     if path.is_file():
         raise InputError(f"{base} is a file, not a model folder", "give the folder that holds it")
     if base.startswith((".", "/", "~")) or base.count("/") > 1 or not base.strip():
         raise InputError(f"no such model folder: {base!r}", "check the path, or give a hub id (owner/name)")
     return _find_on_hub(base, revision)
+
+
+def _refuse_devices(folder: Path) -> None:
+    """Refuse what reading never ends of: pipes, devices and links to them."""
+    for entry in (*folder.iterdir(), *folder.glob("[0-9]*_*/*")):
+        if entry.exists() and not entry.is_file() and not entry.is_dir():
+            raise InputError(f"{entry} is a pipe or a device, not a file", "give a complete copy")
 
 
 def local_object(base: str, name: str) -> dict[str, Any] | list[Any] | None:
@@ -109,7 +123,7 @@ def local_object(base: str, name: str) -> dict[str, Any] | list[Any] | None:
             return None
     try:
         found: dict[str, Any] | list[Any] = json.loads(Path(path).read_text(encoding="utf-8"))
-    except (OSError, ValueError, TypeError):
+    except (OSError, ValueError, TypeError, RecursionError):
         return None
     return found
 

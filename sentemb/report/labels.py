@@ -41,7 +41,7 @@ def read_labels(folder: Path) -> dict[str, Label]:
         return {}
     try:
         entries = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:
         raise InputError(f"{path} is not valid TOML: {error}") from error
     return {name: _label_of(path, name, entry) for name, entry in entries.items()}
 

@@ -24,7 +24,7 @@ from sentemb.search.prepared import Prepared
 from sentemb.search.recall import ExactNeighbours, hold_out, tune_and_measure
 from sentemb.search.rescoring import STEPS, VectorsOf
 from sentemb.search.shards import EncodedTexts, Progress, encode_checked, encode_texts
-from sentemb.search.store import DocumentStore, write_store
+from sentemb.search.store import DocumentStore, disk_errors, write_store
 from sentemb.search.vectors import VectorIndex, comparable
 from sentemb.search.work import SHARDS, locked
 
@@ -87,7 +87,8 @@ def build_in(
         rescored=again is not None,
     )
     progress("terms", 0, 1)
-    language = write_keywords(path, language)
+    with disk_errors(path):
+        language = write_keywords(path, language)
     _check_disk(folder, counts.texts * encoder.dimension * 4, plan.bytes + path.stat().st_size)
     logger.info("%s", plan.reason)
     store = DocumentStore(path)

@@ -14,6 +14,10 @@ from typing import Any
 from sentemb.errors import InputError
 
 _ID, _TEXT = "_id", "text"  # of a corpus in BEIR's layout
+LARGE_ID = 2**62
+"""An id from here on does not move the counter of automatic ids, so that no single id can exhaust it."""
+_LAST_ID = 2**63 - 1
+_NEAR = 2**32  # more documents than one call adds
 _HALF = re.compile("[\ud800-\udfff]")  # of a surrogate pair
 
 
@@ -89,6 +93,8 @@ def read_documents(
         values = row.values
         column = text_column or text_column_of(values, row.location)
         title = title_column_of(values, title_column, text=column)
+        if column == id_column:
+            raise InputError(f"the column {column!r} is named for texts and for ids", "name one for each")
         taken = [column] if id_column is None else [column, id_column]
         require_columns(taken, list(values), row.location)
         identifier = None if id_column is None else values[id_column]
@@ -129,6 +135,30 @@ def check_id(identifier: Any, location: str) -> None:
     if isinstance(identifier, int) and not -(2**63) <= identifier < 2**63:
         raise InputError(f"{location}: the id {identifier} has more than 64 bits", "pass it as a string")
     check_letters("id", str(identifier), location)
+
+
+def next_id_after(identifier: int, next_id: int) -> int:
+    """Return the next automatic id once `identifier` is in use.
+
+    Automatic ids follow the largest integer id. Large ids, such as 64-bit hashes, are the exception, unless
+    the counter itself has reached them.
+    """
+    if identifier < max(LARGE_ID, next_id + _NEAR):
+        return min(max(next_id, identifier + 1), _LAST_ID)
+    return next_id
+
+
+def next_free_id(identifiers: Iterable[int], stored: int) -> int:
+    """Return the next automatic id of an index.
+
+    Args:
+        identifiers: Integer ids in use, ascending; of those below `LARGE_ID` only the largest matters.
+        stored: The counter so far. One that has been exhausted starts again behind the ids in use.
+    """
+    next_id = 0 if stored >= _LAST_ID else stored
+    for identifier in identifiers:
+        next_id = next_id_after(identifier, next_id)
+    return next_id
 
 
 def check_letters(what: str, value: str, location: str) -> None:

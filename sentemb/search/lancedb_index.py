@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from sentemb.encoding.encoder import TextEncoder, Vectors
 from sentemb.encoding.roles import for_role
 from sentemb.errors import InputError
-from sentemb.search.documents import Document, as_documents
+from sentemb.search.documents import LARGE_ID, Document, as_documents, next_free_id
 from sentemb.search.encoders import encoder_of
 from sentemb.search.fields import Field
 from sentemb.search.hybrid_weight import HybridWeight
@@ -199,9 +199,9 @@ class LanceIndex(SearchIndex):
         rows = self.table.read(["document", "key"], "part = 0")
         last = pc.max(rows["document"]).as_py()
         keys = pc.filter(rows["key"], pc.starts_with(rows["key"], "i:"))
-        highest = pc.max(pc.cast(pc.utf8_slice_codeunits(keys, 2), pa.int64())).as_py()
-        next_id = max(self.table.facts.next_id, 0 if highest is None else highest + 1)
-        return (0 if last is None else last + 1), min(next_id, 2**63 - 1)
+        ids = np.sort(pc.cast(pc.utf8_slice_codeunits(keys, 2), pa.int64()).to_numpy())
+        largest = ids[max(0, np.searchsorted(ids, LARGE_ID) - 1) :]
+        return (0 if last is None else last + 1), next_free_id(largest.tolist(), self.table.facts.next_id)
 
 
 class _Counter:

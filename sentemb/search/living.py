@@ -14,6 +14,7 @@ import numpy as np
 from sentemb.encoding.encoder import Vectors
 from sentemb.errors import InputError
 from sentemb.search.checks import FLOAT, checksum_of, unsealed
+from sentemb.search.documents import LARGE_ID, next_free_id
 from sentemb.search.keyword_checks import keywords_fit
 from sentemb.search.manifest import Manifest
 from sentemb.search.rows import STORED_PASSAGES, digest_of
@@ -55,7 +56,10 @@ UNION ALL SELECT 1 FROM state WHERE typeof(version) || typeof(next_text) || type
 UNION ALL SELECT 1 FROM state, dead WHERE dead.number >= state.next_text
 LIMIT 1
 """
-_LARGEST_ID = "SELECT MAX(id) FROM documents WHERE typeof(id) = 'integer'"
+_INTEGER_IDS = f"""
+SELECT MAX(id) AS id FROM documents WHERE typeof(id) = 'integer' AND id < {LARGE_ID}
+UNION ALL SELECT id FROM documents WHERE typeof(id) = 'integer' AND id >= {LARGE_ID} ORDER BY id
+"""
 
 
 class Changes(NamedTuple):
@@ -80,10 +84,14 @@ def write_living(path: Path, manifest: Manifest, copy_to: Callable[[Path], None]
         connection.execute("PRAGMA synchronous=OFF")  # it is written out before it gets its name
         connection.executescript(_SCHEMA)
         make_room(connection)
-        largest = connection.execute(_LARGEST_ID).fetchone()[0]
-        next_id = max(manifest.next_id, 0 if largest is None else largest + 1)
-        state = (1, manifest.vectors, min(next_id, 2**63 - 1), manifest.left_out)
+        state = (1, manifest.vectors, free_id(connection, manifest.next_id), manifest.left_out)
         connection.execute("INSERT INTO state VALUES (?, ?, ?, ?)", state)
+
+
+def free_id(connection: sqlite3.Connection, stored: int) -> int:
+    """Return the next automatic id, as `next_free_id` does."""
+    rows = connection.execute(_INTEGER_IDS)
+    return next_free_id((row[0] for row in rows if row[0] is not None), stored)
 
 
 def make_room(connection: sqlite3.Connection) -> None:

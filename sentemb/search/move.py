@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -13,9 +16,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from sentemb._uris import is_remote
 from sentemb.encoding.encoder import Vectors
 from sentemb.errors import InputError
-from sentemb.search.address import in_lancedb
+from sentemb.search.address import SCHEME, in_lancedb
 from sentemb.search.build import build_in
 from sentemb.search.encoders import documents_encoder
 from sentemb.search.folder import check_output, save_folder
@@ -68,8 +72,25 @@ def _to_lancedb(source: Path, target: str, report: Progress) -> Manifest:
     if not view.segments.base.keeps_vectors:
         raise InputError(f"{source} is {view.manifest.factory}, which keeps no vectors", "build it again")
     facts = replace(view.manifest, files={}, living=None, lineage="", rescored=0)
-    create(target, facts, _batches(view, facts, _vectors_of(view, source), report))
+    with _leaving_nothing(target):
+        create(target, facts, _batches(view, facts, _vectors_of(view, source), report))
     return open_lance_view(target).manifest
+
+
+@contextlib.contextmanager
+def _leaving_nothing(target: str) -> Iterator[None]:
+    """Remove a new folder after a failure, and name a full disk as other files do."""
+    place = Path(target.removeprefix(SCHEME))
+    made = not is_remote(target.removeprefix(SCHEME)) and not place.exists()
+    try:
+        yield
+    except BaseException as error:
+        if made:
+            shutil.rmtree(place, ignore_errors=True)
+        number = re.search(r"os error (\d+)", str(error))
+        if isinstance(error, RuntimeError) and number is not None:
+            raise OSError(int(number[1]), os.strerror(int(number[1])), str(place)) from error
+        raise
 
 
 def _vectors_of(view: View, source: Path) -> Encode:

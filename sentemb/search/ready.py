@@ -19,9 +19,12 @@ class ReadyVectors:
     def __init__(self, vectors: Any, dimension: int, what: Literal["document", "query"] = "document") -> None:
         self._what = what
         try:
-            self._rows: Vectors = np.asarray(vectors, dtype=np.float32)
+            given = np.asarray(vectors)
+            self._rows: Vectors = given.real.astype(np.float32, copy=False)
         except (TypeError, ValueError) as error:
             raise InputError(f"the vectors are no matrix of numbers: {error}") from None
+        if np.iscomplexobj(given):
+            raise InputError("the vectors are complex numbers", "pass real ones")
         if self._rows.ndim != 2 or self._rows.shape[1] != dimension:
             raise InputError(
                 f"the vectors have the shape {self._rows.shape}, the index has {dimension} dimensions",

@@ -91,9 +91,11 @@ def metadata_json(document: Document) -> str | None:
     """A document's metadata as the store keeps it."""
     if not document.metadata:
         return None
+    if odd := [name for name in document.metadata if not isinstance(name, str)]:
+        raise InputError(f"{document.location}: the metadata key {odd[0]!r} is not a string", "make it one")
     try:
         return json.dumps(dict(document.metadata), ensure_ascii=True, allow_nan=False)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, RecursionError) as error:
         raise InputError(f"{document.location}: metadata that JSON cannot hold: {error}") from None
 
 

@@ -44,6 +44,12 @@ FROM passages WHERE document = ? ORDER BY start
 _BY_NUMBER = f"{WHOLE} WHERE documents.number IN (SELECT value FROM json_each(?))"
 
 
+# A view in the place of a table, or a trigger, can compute without end.
+_STRANGE = "SELECT type, name FROM main.sqlite_master WHERE type IN ('view', 'trigger') LIMIT 1"
+_NO_SPACE = {"SQLITE_FULL", "SQLITE_IOERR_WRITE", "SQLITE_IOERR_SHMSIZE"}
+_REBUILD = "build the index again"
+
+
 class StoredDocument(NamedTuple):
     """A document as it was given."""
 
@@ -111,6 +117,8 @@ def readable(path: Path) -> Iterator[None]:
     try:
         yield
     except (sqlite3.DatabaseError, UnicodeDecodeError) as error:  # the latter where it cannot say why
+        if getattr(error, "sqlite_errorname", None) in _NO_SPACE:  # reading a living store writes beside it
+            raise OSError(errno.ENOSPC, f"{os.strerror(errno.ENOSPC)} ({error})", str(path)) from error
         raise InputError(f"{path} cannot be read as documents: {error}", "build the index again") from None
 
 
@@ -130,6 +138,9 @@ class DocumentStore:
         with readable(path):
             uri = f"{path.absolute().as_uri()}?mode={self.mode}"
             self._connection = sqlite3.connect(uri, uri=True, check_same_thread=False, timeout=60)
+            strange = self._connection.execute(_STRANGE).fetchone()
+            if strange is not None:
+                raise InputError(f"{path} holds the {strange[0]} {strange[1]}, which no index has", _REBUILD)
             self._connection.execute("SELECT 1 FROM texts, documents LIMIT 1").fetchone()
             self._connection.execute(VOCABULARY)
             self._before_passages = not self._has_passages()
@@ -270,7 +281,7 @@ class DocumentStore:
 
     def _all_metadata(self, extras: list[str | None]) -> list[dict[str, Any]]:
         """The metadata of several documents: read at once, which takes a fifth of the time."""
-        with contextlib.suppress(ValueError, TypeError):
+        with contextlib.suppress(ValueError, TypeError, RecursionError):
             found = json.loads(f"[{','.join(extra or '{}' for extra in extras)}]")
             if len(found) == len(extras) and all(type(one) is dict for one in found):
                 return list(found)
@@ -279,7 +290,7 @@ class DocumentStore:
     def _metadata(self, extra: str | None) -> dict[str, Any]:
         try:
             return dict(json.loads(extra)) if extra else {}
-        except (ValueError, TypeError):
+        except (ValueError, TypeError, RecursionError):
             raise InputError(f"{self.path} has damaged metadata", "build the index again") from None
 
     def copy_to(self, path: Path) -> None:

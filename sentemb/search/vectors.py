@@ -41,6 +41,7 @@ class VectorIndex:
     def __init__(self, index: Any, kind: Kind, effort: int = 0, texts: int = 0) -> None:
         self._index = index
         self._places: Numbers | None = None
+        self._whole = False  # has all numbers from 0 on, as a file does
         self.kind = kind
         self.effort = effort
         self.texts = texts  # that are encoded again for 10 hits
@@ -91,6 +92,8 @@ class VectorIndex:
         effort = harder * self.effort
         while True:
             scores, numbers = self._search(queries, k, effort)
+            if self._whole and (numbers >= len(self)).any():
+                raise InputError("the file of vectors has numbers of no text", "build the index again")
             if (numbers >= 0).all() or effort >= most:
                 return scores, numbers
             effort = min(most, 4 * effort)
@@ -162,12 +165,29 @@ class VectorIndex:
             index = faiss.read_index(str(path), faiss.IO_FLAG_MMAP_IFC)
         except RuntimeError as error:
             raise InputError(f"{path} cannot be read as a faiss index", "build the index again") from error
-        return cls(Codes.of(index) or index, kind, effort, texts)
+        found = Codes.of(index) or index
+        if not _is_kind(found, kind):
+            raise InputError(f"{path} is not the {kind} index of its manifest", "build the index again")
+        read = cls(found, kind, effort, texts)
+        read._whole = True
+        return read
 
 
 def comparable(vectors: Vectors, metric: Metric) -> Vectors:
     """Vectors (n, dim) whose inner products are the metric's scores."""
     return normalised(vectors) if metric == "cosine" else np.ascontiguousarray(vectors)
+
+
+def _is_kind(index: Any, kind: Kind) -> bool:
+    """Return whether a faiss index is what `VectorIndex` makes of a kind, also in earlier versions."""
+    if isinstance(index, Codes):
+        return kind == "ivfpq"
+    if not isinstance(index, faiss.IndexIDMap):
+        return False
+    inner = faiss.downcast_index(index.index)
+    if kind == "ivfpq":
+        return faiss.try_extract_index_ivf(inner) is not None
+    return isinstance(inner, faiss.IndexFlat if kind == "flat" else faiss.IndexHNSW)
 
 
 def _ivf(index: Any) -> Any:

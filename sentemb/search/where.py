@@ -46,7 +46,10 @@ class Where:
 
     def matches(self, metadata: str | None) -> bool:
         """Whether a document with this metadata, as JSON, meets all conditions."""
-        fields = json.loads(metadata) if metadata else {}
+        try:
+            fields = json.loads(metadata) if metadata else {}
+        except (ValueError, RecursionError):  # damaged, which reading the document reports
+            return False
         for field, types in self._met.items():
             if (found := value_of(fields, field)) is not None:
                 types.add(type_of(found))

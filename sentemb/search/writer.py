@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -14,10 +15,10 @@ from sentemb.data.keywords import with_bigrams
 from sentemb.encoding.encoder import Vectors
 from sentemb.errors import InputError
 from sentemb.search.checks import sealed
-from sentemb.search.documents import Document, as_documents
+from sentemb.search.documents import LARGE_ID, Document, as_documents, next_id_after
 from sentemb.search.folder import changing, place
 from sentemb.search.keyword_checks import seal, watch
-from sentemb.search.living import make_room, write_living
+from sentemb.search.living import free_id, make_room, write_living
 from sentemb.search.manifest import Manifest, Role, StoredFile
 from sentemb.search.prepared import Prepared
 from sentemb.search.rows import WHOLE, given_twice, insert
@@ -38,6 +39,8 @@ DELETE FROM texts WHERE number IN (SELECT number FROM lost);
 DELETE FROM vectors WHERE number IN (SELECT number FROM lost);
 INSERT INTO dead (number) SELECT number FROM lost;
 """
+
+logger = logging.getLogger(__name__)
 
 Encode = Callable[[Sequence[int], Sequence[str]], Vectors]
 """Vectors (n, dim) of some new texts; the numbers say at which place each was given."""
@@ -77,20 +80,20 @@ def change(path: Path, line: str | None, work: Callable[[Writer], Done]) -> Done
         if line is not None and manifest.line != line:
             raise InputError(f"{path} holds another index than the one that was opened", "open it again")
         if manifest.living is not None:
-            return _transact(path / manifest.living, manifest, work)
+            return _transact(path / manifest.living, manifest, work, published=True)
         done = []
 
         def write(partial: Path) -> None:
             with contextlib.closing(DocumentStore(path / manifest.files["documents"].name)) as store:
                 write_living(partial, manifest, store.copy_to)
-            done.append(_transact(partial, manifest, work))
+            done.append(_transact(partial, manifest, work, published=False))
 
         files: dict[Role, StoredFile] = {"vectors": manifest.files["vectors"], **manifest.kept}
         place(path, replace(manifest, files=files, lineage=manifest.line), {"living": write})
         return done[0]
 
 
-def _transact(path: Path, manifest: Manifest, work: Callable[[Writer], Done]) -> Done:
+def _transact(path: Path, manifest: Manifest, work: Callable[[Writer], Done], *, published: bool) -> Done:
     connection = sqlite3.connect(path, isolation_level=None, timeout=60)
     with contextlib.closing(connection), readable(path), disk_errors(path):
         connection.executescript(f"PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; {_SCRATCH}")
@@ -100,8 +103,18 @@ def _transact(path: Path, manifest: Manifest, work: Callable[[Writer], Done]) ->
         done = work(writer)
         writer.finish()
         connection.execute("COMMIT")
-        # Readers are not waited for; what they keep in the log goes with a later change.
-        connection.executescript("PRAGMA busy_timeout=0; PRAGMA wal_checkpoint(TRUNCATE)")
+        try:
+            # Do not wait for readers. What they keep in the log is moved by a later change.
+            connection.executescript("PRAGMA busy_timeout=0; PRAGMA wal_checkpoint(TRUNCATE)")
+        except sqlite3.OperationalError as error:
+            if not published:  # a file that is about to be renamed leaves its log behind
+                raise
+            # The change is on the disk. Reporting it as failed would make the caller repeat it.
+            logger.warning(
+                "%s: the change is saved, but its log could not be merged (%s); the next change tries again",
+                path,
+                error,
+            )
     return done
 
 
@@ -113,7 +126,8 @@ class Writer:
         self._run = connection.execute
         self._manifest = manifest
         row = self._run("SELECT version, next_text, next_id, left_out FROM state").fetchone()
-        self._version, self._next_text, self._next_id, self._left_out = row
+        self._version, self._next_text, next_id, self._left_out = row
+        self._next_id = free_id(connection, next_id) if next_id > LARGE_ID else next_id
         self._has_keywords = manifest.language is not None
         if self._has_keywords:
             watch(connection)
@@ -164,7 +178,7 @@ class Writer:
             before = self._run("SELECT location FROM places WHERE id = ?", (document.id,)).fetchone()[0]
             raise given_twice(document, before) from None
         if isinstance(document.id, int):
-            self._next_id = min(max(self._next_id, document.id + 1), 2**63 - 1)
+            self._next_id = next_id_after(document.id, self._next_id)
 
     def _insert(self, prepared: Prepared) -> list[str]:
         """Insert a document; returns the texts that are new and need a vector."""

@@ -63,7 +63,7 @@ def _entries(path: Path) -> list[dict[str, Any]]:
     for number, line in enumerate(lines, start=1):
         try:
             entries.append(json.loads(line))
-        except json.JSONDecodeError:
+        except (ValueError, RecursionError):
             # A kill, or a run that is still going on, can leave half a line at the end.
             if number < len(lines):
                 raise InputError(f"{path}:{number} is not valid JSON") from None

@@ -178,7 +178,7 @@ class Session(ABC):
         folder.rewind_metrics(step)
         described = self.describe()
         before = folder.read_record()
-        if "data" in before and before["data"] != described["data"]:
+        if "data" in before and _content(before["data"]) != _content(described["data"]):
             raise InputError(
                 f"{described['data']['source']} is not what the run began on, by {folder.record}",
                 "begin a new run on it",
@@ -236,6 +236,17 @@ class Session(ABC):
         for step, path in checkpoints(folder.checkpoints):
             if step not in retained:
                 remove_folder(path)
+
+
+def _content(described: Any) -> Any:
+    """Return what data are, without where they lie: paths depend on the working folder, checksums do not."""
+    if isinstance(described, list):
+        return [_content(part) for part in described]
+    if not isinstance(described, dict):
+        return described
+    streamed = described.get("files") == []  # without a checksum, known by its address alone
+    places = {"path"} if streamed else {"path", "source"}
+    return {name: _content(part) for name, part in described.items() if name not in places}
 
 
 def _now() -> str:

@@ -37,11 +37,14 @@ def parsed_option(text: str) -> Any:
 
 
 def toml_or_text(text: str) -> Any:
-    """Read a value of TOML; what is none is a bare word."""
+    """Read a value of TOML; any other text is a bare word."""
     try:
-        return tomllib.loads(f"value = {text}")["value"]
+        read = tomllib.loads(f"value = {text}")
     except tomllib.TOMLDecodeError:
         return text
+    except (ValueError, RecursionError) as error:  # a number of more than 4,300 digits, or deep nesting
+        raise InputError(f"the value {text[:40]}... cannot be read: {error}", "give a shorter one") from None
+    return read["value"] if len(read) == 1 else text  # further lines are more than a value
 
 
 def read_toml(path: Path, *, hint: str = "check --config") -> dict[str, Any]:
@@ -50,7 +53,7 @@ def read_toml(path: Path, *, hint: str = "check --config") -> dict[str, Any]:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise InputError(f"no such file: {path}", hint) from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         raise InputError(f"{path} is not valid TOML: {error}") from error
 
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -98,3 +99,21 @@ def test_without_lancedb_one_line_names_the_extra(folder: Path, tmp_path: Path) 
         else:
             expected = "sentemb: error: this needs lancedb; pip install 'sentemb[lancedb]'\n"
             assert (done.returncode, done.stderr) == (2, expected)
+
+
+def test_a_full_disk_leaves_nothing_in_lancedb(sentemb: Any, folder: Path, tmp_path: Path) -> None:
+    pytest.importorskip("lancedb", reason="lancedb is not installed")
+    target = tmp_path / "lance"
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (200, hard))
+    try:
+        code, _, err = sentemb("index", "move", folder, "--to", f"lancedb:{target}")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert code == 2 and err.splitlines()[-1] == f"sentemb: error: {target}: File too large"
+    assert not target.exists()
+
+
+def test_ids_are_not_read_from_a_device(sentemb: Any, folder: Path) -> None:
+    code, _, err = sentemb("index", "delete", folder, "--ids", "/dev/zero")
+    assert code == 2 and "/dev/zero is a device, not a file" in err

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -125,3 +126,18 @@ def test_tables_are_markdown_in_a_pipe_and_columns_that_fit_on_a_terminal(
     assert sum("model" in line for line in shown) > 1  # each block of columns repeats the names
     for name in header:
         assert any(name in line for line in shown)
+
+
+@pytest.mark.parametrize("closed", [(1,), (2,), (0, 1, 2)])
+def test_closed_streams_are_no_error(closed: tuple[int, ...]) -> None:
+    """A file that is opened next must not get the number of standard output."""
+    close = " ".join(f"{number}>&-" if number else "0<&-" for number in closed)
+    command = f"{shlex.quote(sys.executable)} -m sentemb data list {close}"
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True)
+    assert done.returncode == 0 and not done.stderr
+    assert bool(done.stdout) == (1 not in closed)
+
+
+def test_a_name_that_is_not_utf_8_is_one_line(sentemb: Command, tmp_path: Path) -> None:
+    code, _, err = sentemb("report", tmp_path, "-o", tmp_path / "r.html", "--title", "x\udcff")
+    assert code == 2 and err.count("\n") == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import functools
 import os
 import signal
@@ -24,6 +25,8 @@ def squares(folder: Path, deaths: int, threads: int) -> Callable[[int], int]:
             os.kill(os.getpid(), signal.SIGKILL)
         if number == 99:
             raise InputError("99 is too many", "give fewer")
+        if number == 77:
+            raise OSError(errno.ENOSPC, "No space left on device", "shard-77")
         return number * number
 
     return work
@@ -50,6 +53,15 @@ def test_an_error_of_the_user_comes_through(tmp_path: Path) -> None:
         Workers(functools.partial(squares, tmp_path, 0), count=2, say=print) as workers,
     ):
         list(workers.run(iter([1, 99, 2])))
+
+
+def test_an_error_of_the_system_comes_through(tmp_path: Path) -> None:
+    with (
+        pytest.raises(OSError, match="shard-77") as raised,
+        Workers(functools.partial(squares, tmp_path, 0), count=2, say=print) as workers,
+    ):
+        list(workers.run(iter([1, 77, 2])))
+    assert raised.value.errno == errno.ENOSPC and raised.value.filename == "shard-77"
 
 
 def _starting_badly(folder: Path, task: int, threads: int) -> Callable[[int], int]:

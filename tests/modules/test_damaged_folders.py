@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -347,3 +348,26 @@ def test_a_real_encoder_with_the_vocabulary_of_another_is_refused(minilm: Path, 
         shutil.copy(other / name, folder)
     with pytest.raises(InputError, match="16000 tokens up to number 15999, the model 30522 embeddings"):
         sentemb.load(folder, device="cpu")
+
+
+@pytest.mark.parametrize("name", ["config.json", "modules.json", "tokenizer.json", "model.safetensors"])
+def test_a_pipe_or_a_device_is_not_read(name: str, tiny_bert: Path, tmp_path: Path) -> None:
+    for kind in ("pipe", "device"):
+        folder = tmp_path / kind
+        shutil.copytree(tiny_bert, folder)
+        (folder / name).unlink(missing_ok=True)
+        if kind == "pipe":
+            os.mkfifo(folder / name)
+        else:
+            (folder / name).symlink_to("/dev/zero")
+        with pytest.raises(InputError, match=f"{name} is a pipe or a device"):
+            sentemb.load(str(folder))
+
+
+def test_layers_without_end_are_not_built(tiny_bert: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "model"
+    shutil.copytree(tiny_bert, folder)
+    config = json.loads((folder / "config.json").read_text()) | {"num_hidden_layers": 10_000_000}
+    (folder / "config.json").write_text(json.dumps(config))
+    with pytest.raises(InputError, match="num_hidden_layers is 10,000,000"):
+        sentemb.load(str(folder))

@@ -1,15 +1,20 @@
 from __future__ import annotations
 
+import contextlib
+import json
 import random
 import sqlite3
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+from sentemb._files import sha256_of
 from sentemb.errors import InputError
-from sentemb.search import SearchIndex
+from sentemb.search import SearchIndex, manifest
 from sentemb.search.checks import sealed, unsealed
+from sentemb.search.vectors import faiss
 from tests.search.bag_of_words import BagOfWords
 
 FLIPS = 300
@@ -118,3 +123,71 @@ def change(path: Path, *statements: str) -> None:
         for statement in statements:
             connection.execute(statement)
     connection.close()
+
+
+LOOP = "WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c)"
+
+
+@pytest.mark.parametrize("table", ["texts", "vectors"])
+def test_a_view_without_end_is_refused(living: tuple[SearchIndex, Path], table: str) -> None:
+    _, path = living
+    with contextlib.closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute(f"ALTER TABLE {table} RENAME TO hidden")
+        connection.execute(f"CREATE VIEW {table} AS {LOOP} SELECT n AS number, '' AS vector FROM c")
+    with pytest.raises(InputError, match=f"holds the view {table}, which no index has"):
+        SearchIndex.load(path.parent, BagOfWords(), verify=False)
+
+
+def reseal(folder: Path, **changes: Any) -> None:
+    """Write a manifest that fits the files of a folder, as an attacker would."""
+    value = json.loads((folder / "manifest.json").read_text())
+    number = value.pop("format")
+    del value["checksum"]
+    value |= changes
+    vectors = value["files"]["vectors"]
+    file = folder / vectors["name"]
+    vectors |= {"bytes": file.stat().st_size, "sha256": sha256_of(file)}
+    (folder / "manifest.json").write_text(manifest._sealed(value, number))
+
+
+def test_another_kind_than_the_file_is_refused(tmp_path: Path, words: BagOfWords) -> None:
+    folder = tmp_path / "index"
+    SearchIndex.build([f"w{n}" for n in range(8)], words).save(folder)
+    reseal(folder, kind="ivfpq")
+    with pytest.raises(InputError, match="is not the ivfpq index of its manifest"):
+        SearchIndex.load(folder, words)
+
+
+def test_numbers_of_no_text_are_refused(tmp_path: Path, words: BagOfWords) -> None:
+    folder = tmp_path / "index"
+    SearchIndex.build([f"w{n}" for n in range(8)], words).save(folder)
+    (file,) = folder.glob("vectors-*")
+    index = faiss.read_index(str(file))
+    numbers = faiss.vector_to_array(index.id_map)
+    numbers[3] = 2**40
+    faiss.copy_array_to_vector(numbers, index.id_map)
+    faiss.write_index(index, str(file))
+    reseal(folder)
+    with pytest.raises(InputError, match="numbers of no text"):
+        SearchIndex.load(folder, words).search("w3", 8)
+
+
+def test_metadata_nested_too_deeply_is_refused(living: tuple[SearchIndex, Path]) -> None:
+    index, path = living
+    deep: list[Any] = []
+    for _ in range(100_000):
+        deep = [deep]
+    with pytest.raises(InputError, match="metadata that JSON cannot hold"):
+        index.add([("deep", "w1", {"x": deep})])
+    with contextlib.closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("UPDATE documents SET metadata = ?, checksum = NULL", ('{"x":' + "[" * 100_000,))
+    opened = SearchIndex.load(path.parent, BagOfWords())
+    for where in (None, {"x": 1}):
+        with pytest.raises(InputError, match="damaged metadata"):
+            opened.search("w30", 3, where=where)
+            opened.get(["id30"])
+
+
+def test_metadata_keys_must_be_strings(living: tuple[SearchIndex, Path]) -> None:
+    with pytest.raises(InputError, match=r"metadata key 1 is not a string"):
+        living[0].add([("a", "w1", {1: "x"})])

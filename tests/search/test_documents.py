@@ -107,3 +107,9 @@ def test_values_json_has_no_word_for_are_kept_as_text(tmp_path: Path) -> None:
     (document,) = read_documents(tmp_path / "c.parquet")
     assert document.metadata == {"day": "2020-01-02", "score": None, "n": 3}
     json.dumps(document.metadata, allow_nan=False)
+
+
+def test_one_column_is_not_for_texts_and_ids(tmp_path: Path) -> None:
+    (tmp_path / "d.jsonl").write_text('{"text": "a cat"}\n')
+    with pytest.raises(InputError, match="the column 'text' is named for texts and for ids"):
+        list(read_documents(tmp_path / "d.jsonl", text_column="text", id_column="text"))

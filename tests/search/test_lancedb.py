@@ -262,3 +262,12 @@ def test_what_is_no_index_is_said(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="is saved with every change"):
         index.save(tmp_path / "saved")
     assert json.dumps(index.stats())
+
+
+@pytest.mark.parametrize("large", [[2**63 - 1], [2**62 - 1], [2**62, 2**63 - 1, 7]])
+def test_no_id_exhausts_the_automatic_ids(open_index: Open, large: list[int]) -> None:
+    index = open_index([(large[0], "cat")])
+    index.add([(identifier, "dog") for identifier in large[1:]])
+    for text in ("bird", "tree", "house"):
+        assert index.add([text, f"{text} cat"]).added == 2
+    assert len(index) == len(large) + 6

@@ -3,10 +3,11 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import logging
+import resource
 import shutil
 import sqlite3
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +21,17 @@ from sentemb.search.manifest import Manifest
 from sentemb.search.writer import Changed
 from tests.search.bag_of_words import BagOfWords, FewWords, Table, clustered
 from tests.waiting import wait_for
+
+
+@contextlib.contextmanager
+def file_size_limit(size: int) -> Iterator[None]:
+    """Let no file grow beyond a size, as on a full disk."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
 @pytest.fixture
@@ -70,6 +82,58 @@ def test_documents_without_ids_get_new_integers(index: SearchIndex) -> None:
     index.compact()
     index.add(["w32"])
     assert ids(index, "w32", 1) == [22]
+
+
+def test_an_exhausted_counter_of_ids_starts_again(index: SearchIndex, tmp_path: Path) -> None:
+    index.add([(2**63 - 1, "w30")])
+    (living,) = (tmp_path / "index").glob("living-*.sqlite")
+    with contextlib.closing(sqlite3.connect(living)) as connection, connection:
+        connection.execute("UPDATE state SET next_id = ?", (2**63 - 1,))
+    index.add(["w31"])
+    assert ids(index, "w31", 1) == [20]
+
+
+def test_a_full_disk_after_the_commit_is_no_failure(
+    index: SearchIndex, tmp_path: Path, words: BagOfWords, caplog: pytest.LogCaptureFixture
+) -> None:
+    index.add([("long", "w1 " * 100_000)])
+    (living,) = (tmp_path / "index").glob("living-*.sqlite")
+    with file_size_limit(living.stat().st_size):  # the log has room, the database cannot grow
+        assert index.add([("a", "w50"), ("b", "w51 " * 3_000)]).added == 2
+    assert "the next change tries again" in caplog.text
+    assert SearchIndex.load(tmp_path / "index", words).get(["a"]) == [Document("w50", "a")]
+    index.add([("c", "w52")])
+    assert len(index) == 24 and not living.with_name(f"{living.name}-wal").stat().st_size
+
+
+def test_a_full_disk_before_the_commit_changes_nothing(
+    index: SearchIndex, tmp_path: Path, words: BagOfWords
+) -> None:
+    size = max(file.stat().st_size for file in (tmp_path / "index").glob("documents-*"))
+    with file_size_limit(size), pytest.raises(OSError, match=r"living.*"):
+        index.add([("a", "w50 " * 50_000)])  # the first change
+    assert len(SearchIndex.load(tmp_path / "index", words)) == 20
+    index.add([("a", "w50")])
+    (living,) = (tmp_path / "index").glob("living-*.sqlite")
+    with file_size_limit(living.stat().st_size), pytest.raises(OSError, match=living.name):
+        index.add([("b", "w50 " * 100_000)])
+    assert len(index) == 21 and index.add([("b", "w51")]).added == 1
+
+
+def test_compaction_on_a_full_disk_names_it(index: SearchIndex, tmp_path: Path, words: BagOfWords) -> None:
+    index.add([(f"a{n}", f"w{n} " * 50) for n in range(400)])
+    for size in (20_000, 60_000, 100_000, 140_000):
+        with file_size_limit(size), contextlib.suppress(OSError):  # any other error fails the test
+            index.compact()
+    assert len(SearchIndex.load(tmp_path / "index", words)) == 420
+
+
+def test_complex_vectors_are_refused(index: SearchIndex) -> None:
+    vectors = np.ones((1, index.manifest.dimension), dtype=np.complex64)
+    with pytest.raises(InputError, match="complex"):
+        index.add([("a", "w1")], vectors)
+    with pytest.raises(InputError, match="complex"):
+        index.search(["w1"], vectors=vectors)
 
 
 def test_an_index_in_memory_lives_too(tmp_path: Path, words: BagOfWords) -> None:

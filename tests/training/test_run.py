@@ -224,6 +224,27 @@ def test_changed_data_is_not_resumed_on(
         train(config, resume=True)
 
 
+def test_a_run_resumes_from_any_folder(
+    configure: Configure, sentences_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    data = tmp_path / "data" / "texts.txt"
+    data.parent.mkdir()
+    data.write_text(sentences_file.read_text())
+    config = configure("simcse", data=str(data), max_steps=4)
+    monkeypatch.chdir(tmp_path)
+    with monkeypatch.context() as patch:
+        stop_at(patch, 2)
+        with pytest.raises(Interrupted):
+            train(config)
+    monkeypatch.chdir(elsewhere)
+    (elsewhere / "other.txt").write_text(sentences_file.read_text().upper())
+    with pytest.raises(InputError, match=r"other\.txt is not what the run began on"):
+        train(config.replace(data="other.txt"), resume=True)
+    assert train(config.replace(data="../data/texts.txt"), resume=True).steps == 4
+
+
 def test_a_finished_run_is_not_overwritten(configure: Configure) -> None:
     config = configure("simcse", max_steps=1, dev="none")
     train(config)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Literal
 
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 
 from sentemb.errors import InputError
 from sentemb.training.config.checks import checked
-from sentemb.training.values import parsed, to_toml
+from sentemb.training.values import parsed, read_toml, to_toml
 
 Choice = Literal["linear", "constant"]
 
@@ -96,3 +97,19 @@ def test_toml_comes_back(values: dict[str, Any]) -> None:
 def test_a_name_that_toml_cannot_hold_is_refused() -> None:
     with pytest.raises(InputError, match=r"udc80' is no UTF-8 text"):
         to_toml({"cache": "\udc80"})
+
+
+NESTED, DIGITS = "[" * 50_000, "9" * 5_000
+
+
+@pytest.mark.parametrize("text", [NESTED, DIGITS])
+def test_a_value_that_python_cannot_read_is_refused(text: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="cannot be read"):
+        parsed(text, int)
+    (tmp_path / "c.toml").write_text(f"seeds = [{text}]")
+    with pytest.raises(InputError, match=r"c\.toml is not valid TOML"):
+        read_toml(tmp_path / "c.toml")
+
+
+def test_a_second_line_is_not_dropped() -> None:
+    assert parsed('1\nbase = "x"', int) == '1\nbase = "x"'

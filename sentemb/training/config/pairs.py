@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from pydantic import Field
 
 from sentemb.training.config.base import EncoderConfig
@@ -9,6 +11,9 @@ from sentemb.training.config.base import EncoderConfig
 
 class PairsConfig(EncoderConfig):
     """Everything that decides the weights of an encoder trained on pairs, and where they go."""
+
+    # The record knows the content of the data, however its path is written.
+    free_to_change: ClassVar[tuple[str, ...]] = (*EncoderConfig.free_to_change, "data")
 
     data: str = Field(
         description="Pairs of a question and its passage, with or without hard negatives: a file, folder, "
