@@ -99,7 +99,7 @@ def test_transfer_is_a_program_and_a_verb(
     assert records[0].score("mrpc", "f1") > records[0].score("mrpc") > 60
     for arguments, problem in (
         (["--tasks", "imdb"], "no task 'imdb'"),
-        (["--seeds", "1,1"], "--seeds 1,1 is no list of unique whole numbers"),
+        (["--seeds", "1,1"], "--seeds 1,1 is not a list of unique whole numbers"),
     ):
         code, _, err = sentemb("eval", "transfer", tiny_bert, *arguments)
         assert (code, len(err.splitlines())) == (2, 1)
