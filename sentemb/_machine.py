@@ -33,7 +33,7 @@ def memory_gib() -> float | None:
         return None
 
 
-def this_processor() -> str:
+def describe_processor() -> str:
     """Return what this machine computes with: machines of which it is equal make the same bits."""
     return f"{processor_name()}, arithmetic {arithmetic()}"
 

@@ -15,8 +15,8 @@ def share_cores() -> None:
     """Let OpenMP's threads sleep soon when they wait, unless the environment says how they wait.
 
     By default they spin for some milliseconds, which is time taken from other processes: two trainings on two
-    cores then run at a fifth of their speed each. With this they share the cores, and alone a training is as
-    fast as before. It takes effect only before torch is imported.
+    cores ran at a fifth to a third of their speed each. With this they share the cores, and alone a training
+    is as fast as before. It takes effect only before torch is imported.
     """
     if not any(name in os.environ for name in _WAITING):
         os.environ["GOMP_SPINCOUNT"] = "1000"

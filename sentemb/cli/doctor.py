@@ -40,13 +40,13 @@ def doctor(
     otherwise what is served, cached and indexed would disagree. Whether a kernel keeps that depends on the
     processor, so it is tried here. Exits with 1 if it does not hold.
     """
-    from sentemb._machine import cores, memory_gib, this_processor
+    from sentemb._machine import cores, describe_processor, memory_gib
     from sentemb.evaluation.environment import library_versions
 
     memory = memory_gib()
     size = "" if memory is None else f", {memory:g} GiB of memory"
     typer.echo(f"system: {platform.platform()}, {cores()} cores{size}")
-    typer.echo(f"processor: {this_processor()}")
+    typer.echo(f"processor: {describe_processor()}")
     typer.echo(f"versions: {', '.join(f'{name} {version}' for name, version in library_versions().items())}")
     show(_kernels(), markdown=markdown)
     table, holds = _checked(models or list(_MODELS))

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sentemb._files import held, read_json, write_json, write_text
-from sentemb._machine import this_processor
+from sentemb._machine import describe_processor
 from sentemb._uris import refuse_uri
 from sentemb.encoding.encoder import Role, TextEncoder
 from sentemb.encoding.resolve import load_encoder
@@ -209,7 +209,7 @@ class _ShardWriter:
         kept = [rows[number] for number in good if number not in refused]
         aside = [Refused(rows[one].location, rows[one].id, refused[one]) for one in sorted(refused)]
         write_shard(self._folder / file, kept, vectors, aside, self._settings)
-        return _Done(file, Finished(len(kept), aside, this_processor()), found=False)
+        return _Done(file, Finished(len(kept), aside, describe_processor()), found=False)
 
     def _encoded(self, rows: list[Row], numbers: list[int], refused: dict[int, str]) -> Any:
         """The vectors of rows as they are stored; those that cannot be encoded are looked for by halves."""

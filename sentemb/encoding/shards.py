@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.ipc
 
 from sentemb._files import new_file, read_json, sha256_of, write_json
-from sentemb._machine import this_processor
+from sentemb._machine import describe_processor
 from sentemb._uris import local_path
 from sentemb.encoding.encoder import Role, TextEncoder, Vectors
 from sentemb.encoding.roles import for_role
@@ -283,7 +283,7 @@ def write_shard(
             ),
         }
     )
-    schema = table.schema.with_metadata({_REFUSED: json.dumps(refused), _PROCESSOR: this_processor()})
+    schema = table.schema.with_metadata({_REFUSED: json.dumps(refused), _PROCESSOR: describe_processor()})
     with new_file(path) as file, pa.ipc.new_file(file, schema) as writer:
         writer.write_table(table.replace_schema_metadata(schema.metadata))
 

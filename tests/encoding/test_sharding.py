@@ -73,7 +73,7 @@ def test_two_processes_and_an_interrupted_one_make_the_same_bytes(tmp_path: Path
 def test_processors_of_several_kinds_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[str] = []
     here = encode(tmp_path / "one", say=said.append)
-    assert here.folder.processors == [_machine.this_processor()] and not said
+    assert here.folder.processors == [_machine.describe_processor()] and not said
 
     def stop(done: int) -> None:
         if done > 40:
@@ -83,7 +83,7 @@ def test_processors_of_several_kinds_are_named(tmp_path: Path, monkeypatch: pyte
         encode(tmp_path / "two", progress=stop)
     monkeypatch.setattr(_machine, "arithmetic", lambda: "another")  # resumed on another machine
     resumed = encode(tmp_path / "two", say=said.append)
-    assert resumed.folder.processors == sorted([*here.folder.processors, _machine.this_processor()])
+    assert resumed.folder.processors == sorted([*here.folder.processors, _machine.describe_processor()])
     (line,) = said
     assert "several kinds of processors" in line and "agree to about 1e-5" in line
 
