@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import sqlite3
 from array import array
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 
 import numpy as np
 import numpy.typing as npt
 from scipy.sparse import csr_array
 
-from sentemb.data.keywords import K1, B, bm25_idf, tokenizer, with_bigrams
+from sentemb.data.keywords import K1, B, bm25_idf, document_text, query_text, tokenizer
 
 Double = npt.NDArray[np.float64]
 
@@ -23,25 +23,42 @@ CountedTerms = tuple[csr_array, dict[str, int]]
 """Counts of shape (texts, terms), and the number of each term."""
 
 
-def count_terms(texts: Sequence[str], language: str, known: Mapping[str, int] | None = None) -> CountedTerms:
-    """How often each text has each term.
+def count_terms(documents: Sequence[str], language: str) -> CountedTerms:
+    """Count the terms of documents.
 
     Args:
-        texts: The texts.
+        documents: Their texts.
         language: Code of their language.
+
+    Returns:
+        How often each document has each term, of shape (documents, terms), and the numbers of the terms.
+    """
+    return _count(map(document_text, documents), len(documents), language, None)
+
+
+def count_query_terms(
+    queries: Sequence[str], language: str, known: Mapping[str, int] | None = None
+) -> CountedTerms:
+    """Count the terms that queries look for.
+
+    Args:
+        queries: The queries.
+        language: Code of the documents' language.
         known: Numbers of the terms that count; by default all of them do, and are numbered.
 
     Returns:
-        The counts, of shape (texts, terms), and the numbers of the terms.
+        As `count_terms`; function words count only in queries that have no other words.
     """
+    return _count((query_text(one, language) for one in queries), len(queries), language, known)
+
+
+def _count(texts: Iterable[str], total: int, language: str, known: Mapping[str, int] | None) -> CountedTerms:
     numbers: dict[str, int] = {} if known is None else dict(known)
     rows, columns = array("q"), array("q")
     with closing(sqlite3.connect("")) as database:  # on disk where it is large, and gone at the end
         terms = f'tokenize="{tokenizer(language)}"'
         database.execute(f"CREATE VIRTUAL TABLE texts USING fts5(text, content='', {terms})")
-        database.executemany(
-            "INSERT INTO texts(rowid, text) VALUES (?, ?)", enumerate(map(with_bigrams, texts))
-        )
+        database.executemany("INSERT INTO texts(rowid, text) VALUES (?, ?)", enumerate(texts))
         database.execute("CREATE VIRTUAL TABLE terms USING fts5vocab(texts, instance)")
         for term, row in database.execute("SELECT term, doc FROM terms"):
             number = numbers.get(term) if known is not None else numbers.setdefault(term, len(numbers))
@@ -49,7 +66,7 @@ def count_terms(texts: Sequence[str], language: str, known: Mapping[str, int] | 
                 rows.append(row)
                 columns.append(number)
     ones = np.ones(len(rows))
-    return csr_array((ones, (rows, columns)), shape=(len(texts), len(numbers))), numbers
+    return csr_array((ones, (rows, columns)), shape=(total, len(numbers))), numbers
 
 
 def bm25_weights(counts: csr_array) -> csr_array:
