@@ -10,12 +10,13 @@ import sqlite3
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from scipy.sparse import csr_array
 
-from sentemb.data.keywords import K1, B, bm25_idf, document_text, query_text, tokenizer
+from sentemb.data.keywords import K1, SUPPORT, B, bm25_idf, document_text, query_texts, tokenizer
 
 Double = npt.NDArray[np.float64]
 
@@ -36,9 +37,21 @@ def count_terms(documents: Sequence[str], language: str) -> CountedTerms:
     return _count(map(document_text, documents), len(documents), language, None)
 
 
+class CountedQueries(NamedTuple):
+    """Counts of shape (queries, terms).
+
+    Args:
+        content: Those of the terms that a document must have one of.
+        support: Those of function words, where a query has other words too.
+    """
+
+    content: csr_array
+    support: csr_array
+
+
 def count_query_terms(
     queries: Sequence[str], language: str, known: Mapping[str, int] | None = None
-) -> CountedTerms:
+) -> tuple[CountedQueries, dict[str, int]]:
     """Count the terms that queries look for.
 
     Args:
@@ -47,9 +60,16 @@ def count_query_terms(
         known: Numbers of the terms that count; by default all of them do, and are numbered.
 
     Returns:
-        As `count_terms`; function words count only in queries that have no other words.
+        The counts, and the numbers of the terms.
     """
-    return _count((query_text(one, language) for one in queries), len(queries), language, known)
+    contents, wholes = (
+        zip(*(query_texts(one, language) for one in queries), strict=True) if queries else ((), ())
+    )
+    whole, numbers = _count(wholes, len(queries), language, known)
+    content, _ = _count(contents, len(queries), language, numbers)
+    support = csr_array(whole - content)
+    support.eliminate_zeros()
+    return CountedQueries(csr_array(content), support), numbers
 
 
 def _count(texts: Iterable[str], total: int, language: str, known: Mapping[str, int] | None) -> CountedTerms:
@@ -82,7 +102,8 @@ def bm25_weights(counts: csr_array) -> csr_array:
     return weights
 
 
-def bm25_scores(weights: csr_array, queries: csr_array, block: int) -> Iterator[Double]:
+def bm25_scores(weights: csr_array, queries: CountedQueries, block: int) -> Iterator[Double]:
     """The scores of all documents for some queries at a time: shape (some, documents), 0 without a term."""
-    for start in range(0, queries.shape[0], block):
-        yield (queries[start : start + block] @ weights.T).toarray()
+    for start in range(0, queries.content.shape[0], block):
+        content, support = ((part[start : start + block] @ weights.T).toarray() for part in queries)
+        yield content + SUPPORT * np.where(content > 0, support, 0.0)

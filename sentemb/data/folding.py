@@ -1,8 +1,8 @@
 """One form of all spellings of a text, for comparing words: documents and queries are folded alike.
 
-Unicode's NFKC with case folding, in which `ﬁ` is `fi`, `ß` is `ss`, and composed letters equal decomposed ones. Beyond
-that, folding drops what readers do not see or may leave out (soft hyphens, joiners, Hebrew points, Arabic vowel
-marks and tatweel, Greek accents) and makes digits of all scripts the same. Other accents stay.
+Unicode's NFKC with case folding, in which `ﬁ` is `fi`, `ß` is `ss`, and composed letters equal decomposed
+ones. Beyond that, folding drops what readers do not see or may leave out (soft hyphens, joiners, Hebrew points,
+Arabic vowel marks and tatweel, Greek accents) and makes digits of all scripts the same. Other accents stay.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _OPTIONAL = re.compile(
 _GREEK = re.compile("[\u0370-\u03ff\u1f00-\u1fff]")
 # Capitals are written without them: grave, acute, breathings, circumflex.
 _GREEK_ACCENTS = re.compile("[\u0300\u0301\u0313\u0314\u0342]")
-# Letters that many writers replace with another: Turkish, whose capitals are shared, Russian, Arabic and Persian.
+# Letters that many writers replace with another, in Turkish, Russian, Arabic and Persian.
 _SAME = str.maketrans({"ı": "i", "ё": "е", "ى": "ي", "ی": "ي", "ک": "ك"})
 _FRACTION = "\u2044"
 # Conjoining vowels and finals of Hangul.
@@ -67,7 +67,9 @@ def _fold_letter(letter: str) -> str:
 
 
 def _joins(letter: str) -> str:
-    """Return "+" for a character that may merge with the one before it, else "-"."""
+    """Return "+" for a character that may merge with the one before it, " " for a space, else "-"."""
+    if letter.isspace():
+        return " "
     category = unicodedata.category(letter)
     first = unicodedata.normalize("NFKD", letter)[0]
     joined = category == "Cf" or _IGNORED.match(letter) or _JAMO.match(first)
@@ -104,9 +106,9 @@ def folded_places(text: str) -> tuple[Places, Places]:
     if text.isascii():
         places = np.arange(len(text), dtype=np.intp)
         return places, places + 1
-    joins = np.frombuffer(text.translate(_JOINS).encode("ascii"), dtype=np.uint8) == ord("+")
-    joins[0] = False
-    starts = np.flatnonzero(~joins)
+    kinds = np.frombuffer(text.translate(_JOINS).encode("ascii"), dtype=np.uint8)
+    joins = (kinds[1:] == ord("+")) & (kinds[:-1] != ord(" "))
+    starts = np.flatnonzero(np.append(True, ~joins))
     stops = np.append(starts[1:], len(text))
     pieces = (text[start:stop] for start, stop in zip(starts.tolist(), stops.tolist(), strict=True))
     lengths = [len(_FOLDED[ord(piece)] if len(piece) == 1 else fold(piece)) for piece in pieces]

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from sentemb.data.folding import Places, fold, folded_places
 from sentemb.data.function_words import without_function_words
 
-# Thai, Lao, Khmer and Burmese, without their punctuation; Han and kana: all written without spaces between words.
+# Thai, Lao, Khmer and Burmese, then Han and kana: scripts without spaces between words. No punctuation.
 _ALPHABETS = (
     "\u0e01-\u0e3a\u0e40-\u0e4e\u0e50-\u0e59\u0e80-\u0eff\u1000-\u1049\u1050-\u109f\u1780-\u17d3\u17d7\u17dc-\u17e9"
     "\ua9e0-\ua9ff\uaa60-\uaa7f"
@@ -31,6 +31,8 @@ _DIACRITICS_TELL_WORDS_APART = ("vi",)
 RULES = 2
 """The number of the rules by which texts become terms; an index of other rules finds other words."""
 
+SUPPORT = 0.4
+"""The weight of function words in a query; documents that have no other word of it are not found."""
 K1, B = 1.2, 0.75
 """The constants of BM25 in SQLite, and in most systems."""
 STEMMER = "porter "
@@ -63,7 +65,7 @@ def document_text(text: str) -> str:
     return _RUN.sub(lambda run: _spell(run[0], _document_spans(run[0])), fold(text))
 
 
-def query_text(text: str, language: str) -> str:
+def query_texts(text: str, language: str) -> tuple[str, str]:
     """Return what a query looks for in the full-text index.
 
     Args:
@@ -71,11 +73,14 @@ def query_text(text: str, language: str) -> str:
         language: Code of the documents' language.
 
     Returns:
-        The folded text without its function words, as `without_function_words` says. Runs are pairs of characters, and
-        a character alone stays.
+        The folded text without function words, as `without_function_words` says, and the whole folded text.
+        Runs are pairs of characters, and a character alone stays.
     """
-    wanted = fold(without_function_words(text, language))
-    return _RUN.sub(lambda run: _spell(run[0], _pairs(run[0])), wanted)
+    content, whole = (
+        _RUN.sub(lambda run: _spell(run[0], _pairs(run[0])), fold(part))
+        for part in (without_function_words(text, language), text)
+    )
+    return content, whole
 
 
 def document_places(text: str) -> tuple[Places, Places]:
@@ -85,7 +90,7 @@ def document_places(text: str) -> tuple[Places, Places]:
         text: The document's text.
 
     Returns:
-        For each character, where its source in `text` starts, and where it ends; spaces have that of a neighbor.
+        For each character, where its source in `text` starts, and where it ends; spaces have a neighbor's.
     """
     folded = fold(text)
     pieces, last = [], 0

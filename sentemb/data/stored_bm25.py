@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sentemb.data.bm25 import Double, count_query_terms
-from sentemb.data.keywords import K1, B, bm25_idf, document_text, tokenizer, varints
+from sentemb.data.keywords import K1, SUPPORT, B, bm25_idf, document_text, tokenizer, varints
 
 _SIZES = """
 SELECT group_concat(hex(sz), '') FROM (SELECT sz FROM texts_docsize WHERE id >= ? AND id < ? ORDER BY id)
@@ -57,17 +57,18 @@ def stored_bm25_scores(texts: Iterable[str], queries: Sequence[str], language: s
             file.write(documents.tobytes() + weights.tobytes())
         places = np.empty(len(order), dtype=np.int64)
         places[order] = np.arange(len(order))
-        scores = np.zeros(total)
+        scores, support = np.zeros(total), np.zeros(total)
         for row in range(len(queries)):
-            own = slice(counts.indptr[row], counts.indptr[row + 1])
-            scores[:] = 0
-            terms, often = counts.indices[own], counts.data[own]
-            for chosen in np.argsort(places[terms]).tolist():
-                posting = postings[int(terms[chosen])]
-                file.seek(posting.start)
-                documents = np.frombuffer(file.read(4 * posting.texts), dtype=np.int32)
-                scores[documents] += often[chosen] * np.frombuffer(file.read(8 * posting.texts))
-            yield scores
+            for part, sums in zip(counts, (scores, support), strict=True):
+                own = slice(part.indptr[row], part.indptr[row + 1])
+                sums[:] = 0
+                terms, often = part.indices[own], part.data[own]
+                for chosen in np.argsort(places[terms]).tolist():
+                    posting = postings[int(terms[chosen])]
+                    file.seek(posting.start)
+                    documents = np.frombuffer(file.read(4 * posting.texts), dtype=np.int32)
+                    sums[documents] += often[chosen] * np.frombuffer(file.read(8 * posting.texts))
+            yield np.add(scores, SUPPORT * np.where(scores > 0, support, 0.0), out=scores)
 
 
 def _fill(database: sqlite3.Connection, texts: Iterable[str], language: str) -> int:
