@@ -1,8 +1,8 @@
 """One form of all spellings of a text, for comparing words: documents and queries are folded alike.
 
-Unicode's NFKC with case folding, in which `ﬁ` is `fi`, `ß` is `ss`, and composed letters equal decomposed
-ones. Beyond that, folding drops what readers do not see or may leave out (soft hyphens, joiners, Hebrew points,
-Arabic vowel marks and tatweel, Greek accents) and makes digits of all scripts the same. Other accents stay.
+It is Unicode's NFKC with case folding, in which `ﬁ` is `fi`, `ß` is `ss`, and composed letters equal
+decomposed ones. Folding also drops what readers do not see or may leave out: soft hyphens, joiners, Hebrew
+points, Arabic vowel marks and tatweel, Greek accents. Digits of all scripts become ASCII. Other accents stay.
 """
 
 from __future__ import annotations

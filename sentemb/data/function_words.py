@@ -1,4 +1,4 @@
-"""Function words, which do not say what a question is about, and by which alone no document is to be found."""
+"""Function words, which do not say what a question is about, and which alone find no document."""
 
 from __future__ import annotations
 

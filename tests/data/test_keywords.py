@@ -45,7 +45,16 @@ def test_other_words_do_not_match() -> None:
 
 
 def test_runs_without_spaces_become_pairs_and_single_characters() -> None:
-    assert document_text("see 北京大 now 大").split() == ["see", "北京", "北", "京大", "京", "大", "now", "大"]
+    assert document_text("see 北京大 now 大").split() == [
+        "see",
+        "北京",
+        "北",
+        "京大",
+        "京",
+        "大",
+        "now",
+        "大",
+    ]
     assert document_text("수도는").split() == ["수도", "수", "도는", "도", "는"]
     assert document_text("ไทย ก").split() == ["ไท", "ทย", "ก"]
     assert query_texts("북한의 北京大 大", "und")[0].split() == ["북한", "한의", "北京", "京大", "大"]
