@@ -73,7 +73,7 @@ def test_function_words_are_not_marked(tmp_path: Path) -> None:
                 "snippet"
             ]
             marked[mode] = [snippet["text"][start:stop] for start, stop in snippet["spans"]]
-    assert marked == dict.fromkeys(("dense", "keyword"), ["cat", "IT", "it"])
+    assert marked == {mode: ["cat", "IT", "it"] for mode in ("dense", "keyword")}
 
 
 def test_changes_are_in_the_folder_once_they_are_answered(client: TestClient, folder: Path) -> None:
