@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from sentemb import __version__
 from sentemb._files import held
+from sentemb.data.keywords import RULES
 from sentemb.data.language import language_of
 from sentemb.encoding.roles import for_role
 from sentemb.encoding.shards import ShardFolder
@@ -97,9 +98,10 @@ def fill_lancedb(
         files={},
         calibration=_calibrated(shards, metric),
         language=spoken,
+        keyword_rules=RULES,
     )
     with _alone(address):
-        filling = Filling(address, facts, json.dumps([shards.content, metric, spoken]))
+        filling = Filling(address, facts, json.dumps([shards.content, metric, spoken, RULES]))
         try:
             _fill(filling, _ShardFiller(shards.path, address, facts), shards, workers, report, say)
             report("train", 0, 1)

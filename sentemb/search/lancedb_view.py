@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from sentemb.encoding.encoder import Vectors
 from sentemb.errors import InputError
 from sentemb.search.documents import Document
+from sentemb.search.keywords import QueryTerms
 from sentemb.search.lancedb_table import LanceTable, among, id_of, key_of
 from sentemb.search.manifest import Manifest
 from sentemb.search.prepared import Prepared, Span
@@ -54,7 +55,7 @@ class LanceView:
     @property
     def language(self) -> str:
         """The language whose rules cut texts to words."""
-        return self.table.facts.language or "und"
+        return self.table.facts.keyword_language(self.table.address)
 
     @cached_property
     def manifest(self) -> Manifest:
@@ -103,16 +104,19 @@ class LanceView:
         return None if self._changed() else ranked
 
     def rank_by_keywords(
-        self, queries: Sequence[Any], k: int, min_score: float | None, where: Where | None
+        self, queries: Sequence[QueryTerms], k: int, min_score: float | None, where: Where | None
     ) -> list[list[Ranked]] | None:
-        """The documents with terms of each query, best first, by LanceDB's BM25; None as for `rank`."""
+        """The documents with terms of each query, best first, by LanceDB's BM25; None as for `rank`.
+
+        Function words of a query do not count there, unless it has no other words.
+        """
         part = self.part(where)
         if part is None:
             return None
         least = -np.inf if min_score is None else min_score
         ranked = []
         for query in queries:
-            documents, scores = self._holding(query, min(k, part.documents), part)
+            documents, scores = self._holding(query.content, min(k, part.documents), part)
             order = np.lexsort((documents, -scores))[:k]
             pairs = zip(scores[order].tolist(), documents[order].tolist(), strict=True)
             ranked.append([Ranked(score, number) for score, number in pairs if score >= least])

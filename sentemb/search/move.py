@@ -17,6 +17,8 @@ import numpy as np
 import pyarrow as pa
 
 from sentemb._uris import is_remote
+from sentemb.data.keywords import RULES
+from sentemb.data.language import UNKNOWN
 from sentemb.encoding.encoder import Vectors
 from sentemb.errors import InputError
 from sentemb.search.address import SCHEME, in_lancedb
@@ -71,7 +73,8 @@ def _to_lancedb(source: Path, target: str, report: Progress) -> Manifest:
         )
     if not view.segments.base.keeps_vectors:
         raise InputError(f"{source} is {view.manifest.factory}, which keeps no vectors", "build it again")
-    facts = replace(view.manifest, files={}, living=None, lineage="", rescored=0)
+    facts = replace(view.manifest, files={}, living=None, lineage="", rescored=0, keyword_rules=RULES)
+    facts = replace(facts, language=view.manifest.language or UNKNOWN)
     with _leaving_nothing(target):
         create(target, facts, _batches(view, facts, _vectors_of(view, source), report))
     return open_lance_view(target).manifest

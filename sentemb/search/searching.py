@@ -16,7 +16,7 @@ from sentemb.search.calibration import lowest_score
 from sentemb.search.documents import check_letters
 from sentemb.search.encoders import of_documents
 from sentemb.search.hit import Hit
-from sentemb.search.keywords import terms_of
+from sentemb.search.keywords import query_terms
 from sentemb.search.snippets import snippets_of
 from sentemb.search.vectors import comparable
 from sentemb.search.view import Fetched, Ranked, View
@@ -76,7 +76,7 @@ def by_vectors(view: View, encoded: Vectors, wanted: Wanted, encoder: TextEncode
 
 def by_keywords(view: View, queries: Sequence[str], wanted: Wanted) -> Rank:
     """Rank by the words that texts share."""
-    terms = terms_of(queries, view.language)
+    terms = query_terms(queries, view.language)
     least = lowest_score(wanted.min_score, None, 0)
     return lambda now: now.rank_by_keywords(terms, wanted.k, least, wanted.where)
 
