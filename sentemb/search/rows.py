@@ -103,5 +103,5 @@ def given_twice(document: Document, before: str) -> InputError:
     """The error of an id that two documents have."""
     return InputError(
         f"the id {document.id!r} occurs twice: {before} and {document.location}",
-        "ids must be unique; choose another id column or none",
+        "ids must be unique: choose another column with --id-column, or none to number the documents",
     )
