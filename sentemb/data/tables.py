@@ -23,7 +23,7 @@ _LARGEST_FIELD = 2**31 - 1
 NO_COLUMN = "none"
 ID_COLUMNS = ("_id", "id", "doc_id", "docid", "docno", "document_id")
 """Usual names of the column of ids, in the order in which they are tried, in any letter case."""
-IDS_HINT = "give every row an id of its own, name another column with --id-column, or none to number the rows"
+IDS_HINT = "give each its own id, name another column with --id-column, or number them with --id-column none"
 _TITLE = "title"
 _LONGEST_NAME = 4, 40  # words and characters of a column's name
 

@@ -114,7 +114,9 @@ def read_documents(
         column = text_column or text_column_of(values, row.location)
         title = title_column_of(values, title_column, text=column)
         if position == 0:
-            id_column = id_column_of(values, id_column)
+            named = id_column
+            id_column = id_column_of(values, named)
+            id_column = None if named is None and id_column == column else id_column
             require_columns([column, *([id_column] if id_column else ())], list(values), row.location)
         if column == id_column:
             raise InputError(f"the column {column!r} is named for texts and for ids", "name one for each")
@@ -139,9 +141,10 @@ def _id_of(row: Row, column: str) -> str | int:
         raise InputError(f"{row.location}: the id in column {column!r} is {found}", IDS_HINT)
     if not isinstance(value, (str, int)) or isinstance(value, bool):
         raise InputError(
-            f"{row.location}: the id {reprlib.repr(value)} in column {column!r} is not a string or an integer",
+            f"{row.location}: the id {reprlib.repr(value)} in column {column!r} is not a text or an integer",
             IDS_HINT,
         )
+    check_id(value, row.location)
     return value
 
 
