@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from sentemb import __version__
-from sentemb._files import held
+from sentemb._files import held, writing
 from sentemb.data.language import language_of
 from sentemb.encoding.roles import for_role
 from sentemb.encoding.shards import ShardFolder, refuse_repeated_ids
@@ -96,7 +96,7 @@ def fill_lancedb(
         calibration=_calibrated(shards, metric),
         language=spoken,
     )
-    with _alone(address):
+    with _alone(address), writing(address.removeprefix(SCHEME)):
         filling = Filling(address, facts, json.dumps([shards.content, metric, spoken]))
         try:
             _fill(filling, _ShardFiller(shards.path, address, facts), shards, workers, report, say)

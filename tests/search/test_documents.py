@@ -86,7 +86,10 @@ def test_a_null_id_is_refused_with_its_line(write_file: Write) -> None:
 @pytest.mark.parametrize("name", ["id", "_id", "ID", "doc_id", "docno"])
 @pytest.mark.parametrize("suffix", [".csv", ".jsonl"])
 def test_ids_are_found_by_their_usual_names(write_file: Write, name: str, suffix: str) -> None:
-    rows = {".csv": f"title;{name};text\nCats;k1;sleep\n", ".jsonl": json.dumps({"text": "sleep", name: "k1"})}
+    rows = {
+        ".csv": f"title;{name};text\nCats;k1;sleep\n",
+        ".jsonl": json.dumps({"text": "sleep", name: "k1"}),
+    }
     (found,) = read_documents(write_file(f"c{suffix}", rows[suffix]))
     assert (found.id, name in found.metadata) == ("k1", False)
     (numbered,) = read_documents(write_file(f"c{suffix}", rows[suffix]), id_column="none")
