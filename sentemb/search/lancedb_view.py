@@ -130,7 +130,7 @@ class LanceView:
         if self._changed():
             return None
         whole = {
-            row["document"]: StoredDocument(id_of(row["key"]), row["text"], json.loads(row["metadata"]))
+            row["document"]: StoredDocument(id_of(row["key"]), row["text"], self._metadata(row))
             for row in rows
             if row["part"] == 0
         }
@@ -178,11 +178,11 @@ class LanceView:
             vectors = _matrix(rows["vector"], self.manifest.dimension)
             for row, vector in zip(rows.drop(["vector"]).to_pylist(), vectors, strict=True):
                 if held and held[0]["document"] != row["document"]:
-                    yield from _whole(held, where)
+                    yield from self._whole(held, where)
                     held = []
                 held.append(row | {"vector": vector})
         if held:
-            yield from _whole(held, where)
+            yield from self._whole(held, where)
 
     def _ordered(self, condition: str | None = None) -> Numbers:
         """LanceDB's ids of all rows, in the order of the documents and their parts."""
@@ -228,6 +228,26 @@ class LanceView:
                 return documents[kept], scores[kept]
             wanted *= _WIDER
 
+    def _whole(self, rows: list[dict[str, Any]], where: Where | None) -> Iterator[tuple[Prepared, Vectors]]:
+        first = rows[0]
+        if where is not None and not where.matches(first["metadata"]):
+            return
+        identifier = id_of(first["key"])
+        document = Document(
+            first["text"], identifier, self._metadata(first), location=f"document {identifier!r}"
+        )
+        spans = tuple(Span(row["start"], row["stop"]) for row in rows if row["start"] is not None)
+        yield Prepared(document, spans, cut=first["cut"]), np.stack([row["vector"] for row in rows])
+
+    def _metadata(self, row: dict[str, Any]) -> dict[str, Any]:
+        try:
+            return dict(json.loads(row["metadata"]))
+        except (ValueError, TypeError, RecursionError):
+            raise InputError(
+                f"{self.table.address}: the metadata of document {id_of(row['key'])!r} are damaged",
+                "update the document, or build the index again",
+            ) from None
+
     def _changed(self) -> bool:
         return self.table.version != self.version
 
@@ -260,13 +280,3 @@ def _matrix(column: Any, dimension: int) -> Vectors:
     chunk = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     rows: Vectors = chunk.flatten().to_numpy(zero_copy_only=False).reshape(-1, dimension)
     return rows
-
-
-def _whole(rows: list[dict[str, Any]], where: Where | None) -> Iterator[tuple[Prepared, Vectors]]:
-    first = rows[0]
-    if where is not None and not where.matches(first["metadata"]):
-        return
-    identifier = id_of(first["key"])
-    document = Document(first["text"], identifier, json.loads(first["metadata"]), f"document {identifier!r}")
-    spans = tuple(Span(row["start"], row["stop"]) for row in rows if row["start"] is not None)
-    yield Prepared(document, spans, cut=first["cut"]), np.stack([row["vector"] for row in rows])

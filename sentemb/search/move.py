@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
-import re
 import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -82,17 +80,14 @@ def _to_lancedb(source: Path, target: str, report: Progress) -> Manifest:
 
 @contextlib.contextmanager
 def _leaving_nothing(target: str) -> Iterator[None]:
-    """Remove a new folder after a failure, and name a full disk as other files do."""
+    """Remove a new folder after a failure."""
     place = Path(target.removeprefix(SCHEME))
     made = not is_remote(target.removeprefix(SCHEME)) and not place.exists()
     try:
         yield
-    except BaseException as error:
+    except BaseException:
         if made:
             shutil.rmtree(place, ignore_errors=True)
-        number = re.search(r"os error (\d+)", str(error))
-        if isinstance(error, RuntimeError) and number is not None:
-            raise OSError(int(number[1]), os.strerror(int(number[1])), str(place)) from error
         raise
 
 

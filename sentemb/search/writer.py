@@ -141,7 +141,7 @@ class Writer:
     ) -> Changed:
         """Add documents; where `replacing`, instead of those that have their ids."""
         added = replaced = left_out = split = cut = 0
-        documents = enumerate(prepare(as_documents(items, first=self._next_id)))
+        documents = enumerate(prepare(as_documents(items, first=None if replacing else self._next_id)))
         while chunk := list(islice(documents, SHARD_TEXTS)):
             fresh: list[tuple[int, str]] = []
             for position, prepared in chunk:
