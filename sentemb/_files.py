@@ -40,19 +40,16 @@ def new_file(path: Path) -> Iterator[BinaryIO]:
 
 
 @contextlib.contextmanager
-def writing(path: Path) -> Iterator[None]:
-    """Errors of a full disk name what was written; Python's and safetensors' own do not say of which file."""
+def writing(path: str | Path) -> Iterator[None]:
+    """Errors of a full disk name what was written; those of Python and of writers in Rust do not say it."""
     try:
         yield
-    except OSError as error:
-        if error.filename is not None:
+    except (OSError, RuntimeError, SafetensorError) as error:
+        told = re.search(r"os error (\d+)", str(error))
+        number = error.errno if isinstance(error, OSError) and error.errno else told and int(told[1])
+        if number is None or getattr(error, "filename", None) is not None:
             raise
-        raise OSError(error.errno, error.strerror, str(path)) from error
-    except SafetensorError as error:
-        number = re.search(r"os error (\d+)", str(error))
-        if number is None:
-            raise
-        raise OSError(int(number[1]), os.strerror(int(number[1])), str(path)) from error
+        raise OSError(number, os.strerror(number), str(path)) from error
 
 
 def settle(partial: Path, path: Path) -> None:

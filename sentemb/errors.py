@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 
 
 class InputError(ValueError):
@@ -24,6 +25,15 @@ class InputError(ValueError):
 
 class ReportedError(InputError):
     """The same on a process beside the first, which reports it for all."""
+
+
+@contextlib.contextmanager
+def naming(what: object) -> Iterator[None]:
+    """Name the file, set or option that an error of the user is about."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError(f"{what}: {error.message}", error.hint) from None
 
 
 def unknown(what: str, name: object, known: Collection[object]) -> InputError:

@@ -73,7 +73,7 @@ def raise_limits(given: Sequence[str]) -> None:
     """
     if given:
         os.environ[VARIABLE] = ",".join([*filter(None, [os.environ.get(VARIABLE)]), *given])
-        _raised()
+    _raised()  # what the environment says may be wrong, too
 
 
 def _raised() -> dict[str, int]:
@@ -81,8 +81,10 @@ def _raised() -> dict[str, int]:
     for assignment in filter(None, os.environ.get(VARIABLE, "").split(",")):
         name, _, number = (part.strip() for part in assignment.partition("="))
         if name not in CEILINGS:
-            raise unknown("ceiling", name, CEILINGS)
+            raise unknown(f"ceiling (--limit, {VARIABLE})", name, CEILINGS)
         if not (number.isascii() and number.isdigit() and 0 < len(number) < 16 and int(number)):
-            raise InputError(f"--limit {name}={number} is no whole number above 0", f"write {name}=N")
+            raise InputError(
+                f"--limit {name}={number} ({VARIABLE}) is not a whole number above 0", f"write {name}=N"
+            )
         numbers[name] = int(number)
     return numbers

@@ -39,6 +39,16 @@ def test_a_ceiling_that_is_none(given: str, named: str, capsys: pytest.CaptureFi
     assert left.value.code == 2 and printed.count("\n") == 1 and named in printed
 
 
+def test_a_wrong_environment_is_told_by_every_verb(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv(VARIABLE, "evil")
+    with pytest.raises(SystemExit) as left:
+        run(["data", "list"])
+    printed = capsys.readouterr().err
+    assert left.value.code == 2 and printed.count("\n") == 1 and VARIABLE in printed
+
+
 def test_help_tells_every_ceiling(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         run(["--help"])

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from scipy.sparse import csr_array
 
-from sentemb.data.bm25 import bm25_scores, bm25_weights, count_terms
+from sentemb.data.bm25 import CountedQueries, bm25_scores, bm25_weights, count_terms
 
 NEIGHBOURS = 16
 MARGIN = 0.6
@@ -31,7 +32,9 @@ def nearest_documents(texts: Sequence[str], *, language: str) -> list[list[int]]
     asked.data = np.minimum(asked.data, 1.0)
     found: list[list[int]] = []
     wanted = min(NEIGHBOURS, len(texts) - 1)
-    for scores in bm25_scores(weights, asked, max(1, _BLOCK // len(texts))):
+    for scores in bm25_scores(
+        weights, CountedQueries(asked, csr_array(asked.shape)), max(1, _BLOCK // len(texts))
+    ):
         for own in scores:
             number = len(found)
             limit = MARGIN * own[number]

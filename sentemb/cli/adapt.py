@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from sentemb._files import refuse_unusable_output
-from sentemb.cli.console import next_command
+from sentemb.cli.console import leave_interrupted, next_command
 from sentemb.cli.options import (
     DEFAULT_ENCODER,
     DOCUMENTS,
@@ -97,8 +97,7 @@ def adapt(
             data_dir=None if data_dir is None else str(data_dir),
         )
     except Interrupted as stopped:
-        typer.echo(f"{stopped.folder}: {stopped}", err=True)
-        raise
+        leave_interrupted(stopped)
     for one in found.comparison.sets:
         typer.echo(f"{one.name}: NDCG@10 {one.scores[0]:.1f} -> {one.scores[1]:.1f} ({one.items} queries)")
     typer.echo(found.verdict())

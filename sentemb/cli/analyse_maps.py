@@ -11,7 +11,7 @@ import typer
 from sentemb._files import refuse_existing, refuse_unusable_output, write_bytes
 from sentemb.cli.console import next_command
 from sentemb.cli.options import DataDir, Models, OutputPicture, Overwrite, Pooling, Seed
-from sentemb.errors import InputError
+from sentemb.errors import InputError, naming
 
 if TYPE_CHECKING:
     from sentemb.encoding import TextEncoder
@@ -38,7 +38,8 @@ def pair_map(
 
     _check(output, seed, [data, *models], overwrite=overwrite)
     scored = load_scored_pairs(data, split=split, data_dir=data_dir)
-    drawn = draw_extremes(scored.gold, count=pairs, seed=seed)
+    with naming(data):
+        drawn = draw_extremes(scored.gold, count=pairs, seed=seed)
     texts = [side[row] for rows in drawn for row in rows for side in (scored.first, scored.second)]
     encoders = _load_named(models, pooling=pooling)
     vectors = {name: encoder.encode(texts) for name, encoder in encoders.items()}

@@ -8,7 +8,7 @@ import re
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import typer
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from rich.table import Table as RichTable
 
     from sentemb.report.table import Table
+    from sentemb.training.outcome import Interrupted
 
 # Whatever a terminal obeys in place of showing it: control characters but for tabs and ends of lines, and
 # those that turn the direction of writing around.
@@ -72,6 +73,12 @@ def each_warning_once() -> Iterator[None]:
         yield
     finally:
         handler.removeFilter(is_new)
+
+
+def leave_interrupted(stopped: Interrupted) -> NoReturn:
+    """Say how a run resumes, and leave with the exit code of its signal."""
+    say(f"{stopped.folder}: {stopped}")
+    raise typer.Exit(128 + stopped.number) from None
 
 
 def error_line(message: str) -> str:

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from sentemb.cli.console import next_command, progress_bar
+from sentemb.cli.console import leave_interrupted, next_command, progress_bar
 from sentemb.cli.options import (
     DOCUMENTS,
     EncoderOptions,
@@ -127,8 +127,7 @@ def _layered(
             **settings,
         )
     except Interrupted as stopped:
-        typer.echo(f"{stopped.folder}: {stopped}", err=True)
-        raise
+        leave_interrupted(stopped)
     kept = f"{layers} {'layer' if layers == 1 else 'layers'}"
     typer.echo(
         f"{output}: {kept}, {student.speed.student:,.0f} texts a second here, "

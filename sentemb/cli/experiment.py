@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -120,9 +121,9 @@ def experiment(
                 keep_models=keep_models,
                 progress=ConsoleProgress(),
             )
-        except KeyboardInterrupt:
+        except KeyboardInterrupt as stopped:
             say("interrupted; the same command resumes")
-            raise typer.Exit(130) from None
+            raise typer.Exit(128 + getattr(stopped, "number", signal.SIGINT)) from None
     path = write_tables(chosen, output)
     typer.echo(path.read_text(encoding="utf-8"), nl=False)
     if figures:

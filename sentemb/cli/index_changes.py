@@ -21,7 +21,7 @@ from sentemb.cli.index import (
     read_lines,
     show_facts,
 )
-from sentemb.cli.options import DataDir, TextColumn, TitleColumn
+from sentemb.cli.options import DataDir, IdColumn, TextColumn, TitleColumn
 from sentemb.errors import InputError
 
 if TYPE_CHECKING:
@@ -41,9 +41,7 @@ def add(
     data: Data,
     text_column: TextColumn = None,
     title_column: TitleColumn = None,
-    id_column: Annotated[
-        str | None, typer.Option(help="Column with ids that are new; else the next integers.")
-    ] = None,
+    id_column: IdColumn = None,
     truncate: TruncateNew = None,
     model: Moved = None,
     data_dir: DataDir = None,
@@ -56,9 +54,9 @@ def add(
 def update(
     folder: IndexPlace,
     data: Data,
-    id_column: Annotated[str, typer.Option(help="Column with the ids.")],
     text_column: TextColumn = None,
     title_column: TitleColumn = None,
+    id_column: IdColumn = None,
     truncate: TruncateNew = None,
     model: Moved = None,
     data_dir: DataDir = None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import signal
@@ -137,7 +138,7 @@ def run(arguments: list[str] | None = None) -> None:
             # A file name that is no UTF-8 is printed with escapes.
             sys.stdout.reconfigure(errors="backslashreplace")
         with only_the_first_speaks(), each_warning_once(), said_at_end(say):
-            code = build()(args=arguments, prog_name="sentemb", standalone_mode=False)
+            code = _call(arguments)
     except KeyboardInterrupt:  # before the command itself has begun
         code = 130
     except _UsageError as error:
@@ -155,6 +156,16 @@ def run(arguments: list[str] | None = None) -> None:
     with suppress(ValueError):
         signal.signal(signal.SIGTERM, signal.SIG_DFL)  # all is done: there is nothing to say any more
     sys.exit(143 if code == 130 and terminated else code if isinstance(code, int) else 0)
+
+
+def _call(arguments: list[str] | None) -> Any:
+    """Call the command; leave as other programs do where what reads the output has gone."""
+    try:
+        return build()(args=arguments, prog_name="sentemb", standalone_mode=False)
+    except SystemExit as left:  # click's own, with 1
+        reason = left.__context__
+        gone = isinstance(reason, OSError) and reason.errno == errno.EPIPE
+        sys.exit(128 + signal.SIGPIPE if gone else left.code)
 
 
 def _described(error: OSError | UnicodeEncodeError) -> str:
@@ -195,7 +206,11 @@ def _leave(message: str, code: int = 2, *, reported: bool = False) -> None:
         if reported:
             sys.exit(code)
         message = f"process {process}: {message}"
-    sys.stdout.flush()
-    sys.stderr.write(error_line(message))
-    sys.stderr.flush()
+    with suppress(OSError):  # what reads the output may have gone
+        sys.stdout.flush()
+    try:
+        sys.stderr.write(error_line(message))
+        sys.stderr.flush()
+    except OSError:  # there is no place to say it; the exit code does
+        sys.stderr = Path(os.devnull).open("w")  # noqa: SIM115
     sys.exit(code)

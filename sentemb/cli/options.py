@@ -93,7 +93,13 @@ TitleColumn = Annotated[
         show_default="title, where there is one",
     ),
 ]
-IdColumn = Annotated[str | None, typer.Option(help="Column with unique ids; else positions.")]
+IdColumn = Annotated[
+    str | None,
+    typer.Option(
+        help="Column of the unique ids, or none to number the documents.",
+        show_default="id, _id, doc_id, ..., where there is one",
+    ),
+]
 Sets = Annotated[
     str | None,
     typer.Option(help="Names of data sets or your own files, separated by commas; the suite's by default."),

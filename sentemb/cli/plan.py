@@ -113,10 +113,11 @@ def _texts(path: str | None, column: str | None, data_dir: Path | None) -> Itera
         from sentemb.data.docstrings import stdlib_documents
 
         return (document.text for document in stdlib_documents())
+    from sentemb.data.tables import NO_COLUMN
     from sentemb.search import read_documents
     from sentemb.search.documents import as_documents
 
-    documents = as_documents(read_documents(path, text_column=column, data_dir=data_dir))
+    documents = as_documents(read_documents(path, text_column=column, id_column=NO_COLUMN, data_dir=data_dir))
     return (document.text for document in documents)
 
 

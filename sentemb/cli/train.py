@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 from typer.main import get_command
 
-from sentemb.cli.console import error_line, next_command
+from sentemb.cli.console import error_line, leave_interrupted, next_command
 from sentemb.cli.main import LazyGroup, run
 from sentemb.cli.settings import settings_command
 from sentemb.errors import unknown
@@ -187,7 +187,7 @@ class _interruptible:
         from sentemb.training.outcome import Interrupted
 
         if isinstance(error, Interrupted):
-            typer.echo(f"{error.folder}: {error}", err=True)
+            leave_interrupted(error)
 
 
 def _report(run: Run) -> None:

@@ -106,8 +106,13 @@ def compress(
     """
     if output is not None:
         _check_folder(output, overwrite=overwrite)
-    if not texts or not (pairs or tasks):
+    if not texts:
         raise InputError("there is nothing to price a variant on", "give documents, or scored pairs")
+    if not (pairs or tasks):
+        raise InputError(
+            f"the {len(texts):,} documents are too few or too alike to price a variant on",
+            "give more of them, or scored pairs too",
+        )
     transformers_logging.disable_progress_bar()  # a bar for every folder that is written
     loaded = load(model, pooling=pooling, max_length=max_length, device="cpu")
     source = None if pooling or max_length else find_source(str(model))

@@ -3,20 +3,39 @@
 from __future__ import annotations
 
 import re
-from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
 
-# Han, kana, Thai, Lao, Khmer and Burmese are written without spaces between words.
-UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
-_RUN = re.compile(f"[{UNSPACED}]+")
+from sentemb.data.folding import Places, fold, folded_places
+from sentemb.data.function_words import without_function_words
+
+# Thai, Lao, Khmer and Burmese, then Han and kana: scripts without spaces between words. No punctuation.
+_ALPHABETS = (
+    "\u0e01-\u0e3a\u0e40-\u0e4e\u0e50-\u0e59\u0e80-\u0eff\u1000-\u1049\u1050-\u109f\u1780-\u17d3\u17d7\u17dc-\u17e9"
+    "\ua9e0-\ua9ff\uaa60-\uaa7f"
+)
+_CJK = (
+    "\u3005\u3007\u3041-\u3096\u309d-\u309f\u30a1-\u30fa\u30fc-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
+    "\U00020000-\U0003fffd"
+)
+UNSPACED = _ALPHABETS + _CJK
+# Korean words have spaces around them, but particles are part of them.
+_SYLLABLES = f"{_CJK}\uac00-\ud7a3"
+_RUN = re.compile(f"[{_SYLLABLES}]+|[{_ALPHABETS}]+")
+_SYLLABLE = re.compile(f"[{_SYLLABLES}]")
 # Vowel signs of Indic scripts are marks, which FTS5 takes for separators by default.
 _WORDS = "unicode61 remove_diacritics {} categories 'L* N* Co M*'"
 _DIACRITICS_TELL_WORDS_APART = ("vi",)
 
+RULES = 2
+"""The number of the rules by which texts become terms; an index of other rules finds other words."""
+
+SUPPORT = 0.4
+"""The weight of function words in a query; documents that have no other word of it are not found."""
 K1, B = 1.2, 0.75
 """The constants of BM25 in SQLite, and in most systems."""
+STEMMER = "porter "
 _LEAST_IDF = 1e-6  # SQLite's, of terms that most documents have
 
 
@@ -29,36 +48,79 @@ def tokenizer(language: str) -> str:
     Returns:
         Porter's stemmer for English; for others plain words, without their diacritics but for Vietnamese.
     """
-    if language == "en":
-        return "porter unicode61"
-    return _WORDS.format(0 if language in _DIACRITICS_TELL_WORDS_APART else 2)
+    words = _WORDS.format(0 if language in _DIACRITICS_TELL_WORDS_APART else 2)
+    return f"{STEMMER}{words}" if language == "en" else words
 
 
-def with_bigrams(text: str) -> str:
-    """A text whose runs of a script without spaces are cut to pairs of characters; other text stays as it is.
+def document_text(text: str) -> str:
+    """Return what the full-text index is given of a document.
 
     Args:
-        text: Any text.
+        text: The document's text.
 
     Returns:
-        The text, with spaces around each pair: three characters become two pairs, one stays alone.
+        The folded text. Runs of a script without spaces, and Korean words, are pairs of characters; those of
+        Chinese, Japanese and Korean are single characters too, which queries of one character find.
     """
-    return _RUN.sub(lambda run: f" {' '.join(map(''.join, pairwise(run[0]))) or run[0]} ", text)
+    return _RUN.sub(lambda run: _spell(run[0], _document_spans(run[0])), fold(text))
 
 
-def bigram_places(text: str) -> npt.NDArray[np.intp]:
-    """Where each character of `with_bigrams(text)` comes from in the text; spaces from a neighbour."""
-    pieces, end = [], 0
-    for run in _RUN.finditer(text):
+def query_texts(text: str, language: str) -> tuple[str, str]:
+    """Return what a query looks for in the full-text index.
+
+    Args:
+        text: The query.
+        language: Code of the documents' language.
+
+    Returns:
+        The folded text without function words, as `without_function_words` says, and the whole folded text.
+        Runs are pairs of characters, and a character alone stays.
+    """
+    content, whole = (
+        _RUN.sub(lambda run: _spell(run[0], _pairs(run[0])), fold(part))
+        for part in (without_function_words(text, language), text)
+    )
+    return content, whole
+
+
+def document_places(text: str) -> tuple[Places, Places]:
+    """Find where each character of `document_text(text)` comes from.
+
+    Args:
+        text: The document's text.
+
+    Returns:
+        For each character, where its source in `text` starts, and where it ends; spaces have a neighbor's.
+    """
+    folded = fold(text)
+    pieces, last = [], 0
+    for run in _RUN.finditer(folded):
         start, stop = run.span()
-        pieces.append(np.arange(end, start))
-        # Of each pair the space before it and its two characters, and the space at the end.
-        firsts = np.arange(start, max(stop - 1, start + 1))
-        letters = np.arange(min(stop - start, 2))
-        cut = firsts[:, None] + np.concatenate([[0], letters])
-        pieces += [cut.ravel(), np.array([stop - 1])]
-        end = stop
-    return np.concatenate([*pieces, np.arange(end, len(text))])
+        pieces.append(np.arange(last, start))
+        # A space before each term, and one at the end.
+        pieces += [start + np.array([begin, *range(begin, end)]) for begin, end in _document_spans(run[0])]
+        pieces.append(np.array([stop - 1]))
+        last = stop
+    places = np.concatenate([*pieces, np.arange(last, len(folded))])
+    starts, stops = folded_places(text)
+    return starts[places], stops[places]
+
+
+def _pairs(run: str) -> list[tuple[int, int]]:
+    """Where the pairs of a run are; a character alone stays."""
+    return [(place, place + 2) for place in range(len(run) - 1)] or [(0, 1)]
+
+
+def _document_spans(run: str) -> list[tuple[int, int]]:
+    """Where the terms of a run are, in their order."""
+    if not _SYLLABLE.match(run):
+        return _pairs(run)
+    ends = range(1, len(run) + 1)
+    return [(place, end) for place in range(len(run)) for end in (place + 2, place + 1) if end in ends]
+
+
+def _spell(run: str, spans: list[tuple[int, int]]) -> str:
+    return f" {' '.join(run[start:stop] for start, stop in spans)} "
 
 
 def bm25_idf(documents: int, holding: npt.ArrayLike) -> npt.NDArray[np.float64]:

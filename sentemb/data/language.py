@@ -31,18 +31,6 @@ _LEAST_SHARE = 0.04  # of all words; running text has 20 % and more, titles and 
 _WORD = re.compile(r"[^\W\d_]{2,}")
 
 
-def is_function_word(word: str, language: str) -> bool:
-    """Whether a word says nothing by itself: one of the language's most frequent, or of one or two letters.
-
-    Args:
-        word: The word as it was written; capitals make a name of it, and scripts without them have none.
-        language: ISO 639 code.
-    """
-    if not word.islower():
-        return False
-    return len(word) < 3 or language in _LANGUAGES_OF.get(word, ())
-
-
 def language_of(texts: Iterable[str]) -> str:
     """The language of some texts, by the function words in them.
 

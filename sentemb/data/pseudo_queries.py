@@ -16,7 +16,7 @@ import numpy.typing as npt
 from sentemb._fusion import FUSED, Ranking
 from sentemb._fusion_weights import Judged
 from sentemb._threads import one_blas_thread
-from sentemb.data.bm25 import bm25_scores, bm25_weights, count_terms
+from sentemb.data.bm25 import bm25_scores, bm25_weights, count_query_terms, count_terms
 from sentemb.data.cutting import word_spans
 
 QUERIES = 200
@@ -90,7 +90,7 @@ def rank_both(
         Both rankings of a query; the document that it was cut from is relevant.
     """
     counts, terms = count_terms(cut.documents, language)
-    wanted, _ = count_terms(cut.queries, language, terms)
+    wanted, _ = count_query_terms(cut.queries, language, terms)
     by_words = (row for rows in bm25_scores(bm25_weights(counts), wanted, _AT_ONCE) for row in rows)
     by_meaning = _inner_products(queries, documents)
     for place, (meaning, words) in enumerate(zip(by_meaning, by_words, strict=True)):

@@ -13,7 +13,7 @@ from sentemb.data.files import Row, format_of, read_file
 from sentemb.data.lines import read_lines
 from sentemb.data.remote import Source
 from sentemb.data.stored_texts import first_places, kept_pairs
-from sentemb.data.tables import parse_tsv, titled
+from sentemb.data.tables import ID_COLUMNS, id_column_of, parse_tsv, titled
 from sentemb.errors import InputError
 
 JUDGEMENT_COLUMNS = ("query-id", "corpus-id", "score")
@@ -57,7 +57,7 @@ def read_unique(paths: list[Path], text_of: Callable[[Row], str]) -> dict[str, s
         if not path.is_file():
             raise InputError(f"no such file: {path}", LAYOUT)
         for row in read_file(path):
-            name = row.filled("_id")
+            name = _id_of(row)
             if name in texts:
                 raise InputError(f"{row.location}: the id {name!r} was there before", "give each its own id")
             texts[name] = text_of(row)
@@ -75,7 +75,7 @@ def read_corpus(paths: list[Path]) -> tuple[Sequence[str], Sequence[str]]:
 
     def names() -> Iterator[tuple[str, str]]:
         for row in rows():
-            yield row.filled("_id"), document_text(row)
+            yield _id_of(row), document_text(row)
 
     ids, documents = kept_pairs(names())
     again = np.flatnonzero(first_places(ids) != np.arange(len(ids)))
@@ -83,6 +83,11 @@ def read_corpus(paths: list[Path]) -> tuple[Sequence[str], Sequence[str]]:
         row = next(islice(rows(), int(again[0]), None))
         raise InputError(f"{row.location}: the id {ids[again[0]]!r} was there before", "give each its own id")
     return ids, documents
+
+
+def _id_of(row: Row) -> str:
+    """The id of a document or a query, which judgements spell."""
+    return row.filled(id_column_of(row.values, None) or ID_COLUMNS[0])
 
 
 def read_judgements(path: Path, queries: Container[str]) -> dict[str, dict[str, int]]:

@@ -14,8 +14,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from sentemb.data.bm25 import Double, count_terms
-from sentemb.data.keywords import K1, B, bm25_idf, tokenizer, varints, with_bigrams
+from sentemb.data.bm25 import Double, count_query_terms
+from sentemb.data.keywords import K1, SUPPORT, B, bm25_idf, document_text, tokenizer, varints
 
 _SIZES = """
 SELECT group_concat(hex(sz), '') FROM (SELECT sz FROM texts_docsize WHERE id >= ? AND id < ? ORDER BY id)
@@ -43,7 +43,7 @@ def stored_bm25_scores(texts: Iterable[str], queries: Sequence[str], language: s
     Yields:
         The scores of all texts, shape (texts,), 0 without a term of the query; the next take their place.
     """
-    counts, numbers = count_terms(queries, language)
+    counts, numbers = count_query_terms(queries, language)
     names = np.array([*numbers])
     # The sums are those of terms in the order of SQLite's list, which is that of bytes.
     order = np.array(sorted(range(len(names)), key=lambda term: str(names[term]).encode()), dtype=np.int64)
@@ -57,24 +57,25 @@ def stored_bm25_scores(texts: Iterable[str], queries: Sequence[str], language: s
             file.write(documents.tobytes() + weights.tobytes())
         places = np.empty(len(order), dtype=np.int64)
         places[order] = np.arange(len(order))
-        scores = np.zeros(total)
+        scores, support = np.zeros(total), np.zeros(total)
         for row in range(len(queries)):
-            own = slice(counts.indptr[row], counts.indptr[row + 1])
-            scores[:] = 0
-            terms, often = counts.indices[own], counts.data[own]
-            for chosen in np.argsort(places[terms]).tolist():
-                posting = postings[int(terms[chosen])]
-                file.seek(posting.start)
-                documents = np.frombuffer(file.read(4 * posting.texts), dtype=np.int32)
-                scores[documents] += often[chosen] * np.frombuffer(file.read(8 * posting.texts))
-            yield scores
+            for part, sums in zip(counts, (scores, support), strict=True):
+                own = slice(part.indptr[row], part.indptr[row + 1])
+                sums[:] = 0
+                terms, often = part.indices[own], part.data[own]
+                for chosen in np.argsort(places[terms]).tolist():
+                    posting = postings[int(terms[chosen])]
+                    file.seek(posting.start)
+                    documents = np.frombuffer(file.read(4 * posting.texts), dtype=np.int32)
+                    sums[documents] += often[chosen] * np.frombuffer(file.read(8 * posting.texts))
+            yield np.add(scores, SUPPORT * np.where(scores > 0, support, 0.0), out=scores)
 
 
 def _fill(database: sqlite3.Connection, texts: Iterable[str], language: str) -> int:
     """Index the terms of texts; on disk where they are many, and gone at the end."""
     rules = f'tokenize="{tokenizer(language)}"'
     database.execute(f"CREATE VIRTUAL TABLE texts USING fts5(text, content='', {rules})")
-    rows = enumerate(map(with_bigrams, texts))
+    rows = enumerate(map(document_text, texts))
     database.executemany("INSERT INTO texts(rowid, text) VALUES (?, ?)", rows)
     database.execute("CREATE VIRTUAL TABLE terms USING fts5vocab(texts, instance)")
     count: int = database.execute("SELECT COUNT(*) FROM texts_docsize").fetchone()[0]

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from sentemb.data.archive import Place
 from sentemb.data.catalogue import Entry, check_row_count, get_split
-from sentemb.data.files import name_and_split, names_a_file, read_file, usual_columns
+from sentemb.data.files import Row, name_and_split, names_a_file, read_file, usual_columns
 from sentemb.data.folder import resolve_data_dir
 from sentemb.data.labelled import PAIR_COLUMNS
 from sentemb.data.locate import MissingDataError, locate
@@ -159,7 +159,8 @@ def read_place(entry: Entry, split: str, place: Place) -> ScoredPairs:
         return _of_pairs(entry.name, split, assembled, str(place), tuple(subsets))
     path = place.first_of([entry.files[split]]) or place.path / entry.files[split]
     first, second, score = entry.columns
-    read = read_scored_pairs(path, first=first, second=second, score=score, name=entry.name, split=split)
+    columns = (first, second, score)
+    read = _of_pairs(entry.name, split, pairs_of(read_file(path, columns=columns), columns), str(path))
     return replace(read, undivided=bool(entry.parts))
 
 
@@ -198,15 +199,22 @@ def read_scored_pairs(
         The pairs, in one part.
 
     Raises:
-        InputError: The file, a column, a text or a score is missing or broken; with the line.
+        InputError: The file, a column, a text or a score is missing, blank or broken; with the line.
     """
     source = source_at(path)
     if first is None or second is None:
         usual = usual_columns(source, PAIR_COLUMNS, encoding=encoding)
         first, second = first or usual[0], second or usual[1]
     columns = (first, second, score or usual_columns(source, SCORE_COLUMNS, encoding=encoding)[0])
-    pairs = pairs_of(read_file(source, columns=columns, encoding=encoding), columns)
-    return _of_pairs(*name_and_split(source, name=name, split=split), pairs, str(source))
+    # Published sets have a few blank sentences, which count; in a user's file one is a slip.
+    rows = (_filled(row, first, second) for row in read_file(source, columns=columns, encoding=encoding))
+    return _of_pairs(*name_and_split(source, name=name, split=split), pairs_of(rows, columns), str(source))
+
+
+def _filled(row: Row, *columns: str) -> Row:
+    for column in columns:
+        row.filled(column)
+    return row
 
 
 def _of_pairs(

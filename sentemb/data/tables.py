@@ -21,6 +21,9 @@ Lines = Iterable[tuple[int, str]]
 # The csv module refuses fields of more than 131,072 characters unless told otherwise.
 _LARGEST_FIELD = 2**31 - 1
 NO_COLUMN = "none"
+ID_COLUMNS = ("_id", "id", "doc_id", "docid", "docno", "document_id")
+"""Usual names of the column of ids, in the order in which they are tried, in any letter case."""
+IDS_HINT = "give each its own id, name another column with --id-column, or number them with --id-column none"
 _TITLE = "title"
 _LONGEST_NAME = 4, 40  # words and characters of a column's name
 
@@ -57,6 +60,14 @@ def title_column_of(values: Mapping[str, Any], named: str | None, *, text: str) 
     if named == NO_COLUMN:
         return None
     return named or (_TITLE if text != _TITLE and values.get(_TITLE) is not None else None)
+
+
+def id_column_of(values: Mapping[str, Any], named: str | None) -> str | None:
+    """The column of a row that holds its id; `--id-column` names it, or `none` where rows are numbered."""
+    if named is not None:
+        return None if named == NO_COLUMN else named
+    present = {name.lower(): name for name in reversed([*values])}
+    return next((present[name] for name in ID_COLUMNS if name in present), None)
 
 
 def titled(title: str, text: str) -> str:
@@ -111,12 +122,14 @@ def parse_csv(
 
 
 def _separator(header: str) -> str:
-    """What separates the fields of a header line: a comma, or what spreadsheets write in its place."""
-    for candidate in ",;\t|":
+    """What separates the most fields of a header line: a comma, or what spreadsheets write in its place."""
+
+    def fields(candidate: str) -> int:
         with contextlib.suppress(csv.Error, StopIteration):
-            if len(next(csv.reader([header], delimiter=candidate))) > 1:
-                return candidate
-    return ","
+            return len(next(csv.reader([header], delimiter=candidate)))
+        return 0
+
+    return max(",;\t|", key=fields)
 
 
 def parse_tsv(

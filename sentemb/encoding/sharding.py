@@ -37,6 +37,7 @@ from sentemb.encoding.shards import (
     Settings,
     ShardFolder,
     finished,
+    refuse_repeated_ids,
     write_manifest,
     write_shard,
 )
@@ -110,8 +111,8 @@ def encode_shards(
         named in `set-aside.jsonl`.
 
     Raises:
-        InputError: The folder holds something else, the model cannot be loaded, no row can be encoded, or a
-            worker died three times on one shard.
+        InputError: The folder holds something else, the model cannot be loaded, two rows have one id, no row
+            can be encoded, or a worker died three times on one shard.
     """
     folder = Path(output)
     _check_output(folder)
@@ -151,7 +152,7 @@ def _encode(
     progress: Callable[[int], None] | None,
     say: Callable[[str], None],
 ) -> Encoded:
-    pieces = iter(functools.partial(_take, iter(rows), settings.shard_size), [])
+    pieces = iter(functools.partial(_take, refuse_repeated_ids(rows), settings.shard_size), [])
     shards: list[tuple[str, int]] = []
     refused: list[Refused] = []
     processors: set[str] = set()

@@ -8,12 +8,14 @@ vectors/
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, Protocol, TypeVar, get_args
 
 import numpy as np
 import pyarrow as pa
@@ -22,6 +24,7 @@ import pyarrow.ipc
 from sentemb._files import new_file, read_json, sha256_of, write_json
 from sentemb._machine import describe_processor
 from sentemb._uris import local_path
+from sentemb.data.tables import IDS_HINT
 from sentemb.encoding.encoder import Role, TextEncoder, Vectors
 from sentemb.encoding.roles import for_role
 from sentemb.errors import InputError
@@ -50,6 +53,27 @@ class Row(NamedTuple):
     text: str
     metadata: Mapping[str, Any]
     location: str
+
+
+class _Identified(Protocol):
+    @property
+    def id(self) -> Any: ...
+    @property
+    def location(self) -> Any: ...
+
+
+Item = TypeVar("Item", bound=_Identified)
+
+
+def refuse_repeated_ids(items: Iterable[Item]) -> Iterator[Item]:
+    """Yield rows or documents, in any number, as long as no two of them have one id."""
+    with contextlib.closing(sqlite3.connect("")) as seen:  # on disk where it is large, and gone at the end
+        seen.execute("CREATE TABLE ids (id TEXT PRIMARY KEY) WITHOUT ROWID")
+        for item in items:
+            # The integer 1 and the string "1" differ.
+            if not seen.execute("INSERT OR IGNORE INTO ids VALUES (?)", (repr(item.id),)).rowcount:
+                raise InputError(f"{item.location}: the id {item.id!r} occurs twice", IDS_HINT)
+            yield item
 
 
 class Refused(NamedTuple):

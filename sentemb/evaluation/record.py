@@ -127,12 +127,13 @@ def read_record(path: Path) -> Record:
 
 
 def load_records(
-    paths: Path | Sequence[Path], *, suite: str | None = None, fingerprint: str | None = None
+    paths: str | Path | Sequence[str | Path], *, suite: str | None = None, fingerprint: str | None = None
 ) -> list[Record]:
     """Read the records of folders and files.
 
     Args:
-        paths: JSON files, or folders that hold some; other files in a folder are skipped.
+        paths: A JSON file, or a folder that holds some, or several of these; other files in a folder are
+            skipped.
         suite: Only records of this suite.
         fingerprint: Only records of this model.
 
@@ -142,7 +143,7 @@ def load_records(
     Raises:
         InputError: A folder or file is missing, a record is not sound, or there is none.
     """
-    given = [paths] if isinstance(paths, Path) else list(paths)
+    given = [Path(path) for path in ([paths] if isinstance(paths, (str, Path)) else paths)]
     found = [
         read_record(path)
         for path, values in _headers(given)

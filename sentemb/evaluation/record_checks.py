@@ -11,7 +11,7 @@ from sentemb.evaluation.measures import METRICS, PROTOCOLS, measure
 from sentemb.evaluation.packing import PEARSON_WITHIN
 from sentemb.evaluation.retrieval.metrics import query_scores
 from sentemb.evaluation.schema import Array, Predictions, Record, Score
-from sentemb.evaluation.suites import RETRIEVAL, TRANSFER, get_suite
+from sentemb.evaluation.suites import MULTILINGUAL, RETRIEVAL, STS, TRANSFER, get_suite
 
 _HINT = "remove the file and evaluate the model again"
 
@@ -19,6 +19,12 @@ _HINT = "remove the file and evaluate the model again"
 def check_scores(record: Record, path: Path, predictions: Predictions) -> None:
     """Every score that predictions decide must be what they give."""
     suite = get_suite(record.suite)
+    protocols = {"protocol": record.protocol}
+    protocols |= {f"scores[{index}].protocol": one.protocol for index, one in enumerate(record.scores)}
+    for field, protocol in protocols.items() if suite in (STS, MULTILINGUAL) else ():
+        if protocol not in PROTOCOLS:
+            known = ", ".join(PROTOCOLS)
+            raise InputError(f"{path}, field {field}: {protocol!r} is not one of {known}", _HINT)
     for index, score in enumerate(record.scores):
         values, gold = predictions.values.get(score.dataset), predictions.gold.get(score.dataset)
         if score.metric not in METRICS or score.protocol not in PROTOCOLS or values is None or gold is None:

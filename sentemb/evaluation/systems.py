@@ -131,6 +131,12 @@ def select_records(
         if not found:
             raise InputError(f"no record is of the preset {preset}", f"there are {', '.join(presets)}")
         return found
+    bare = [one for one in records if one.predictions is None and method_of(one) in chosen]
+    if bare:
+        raise InputError(
+            f"the {bare[0].suite} record of {bare[0].model} has no predictions to compare",
+            "evaluate the model again",
+        )
     raise InputError(
         f"{', '.join(chosen)} have no suite in common that keeps predictions", "evaluate all of them on one"
     )

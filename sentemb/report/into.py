@@ -47,7 +47,7 @@ def read_marked(path: Path) -> tuple[str, list[str]]:
         InputError: There is no such file, it is no text, or it has no place, or one without an end.
     """
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8-sig")
     except FileNotFoundError:
         raise InputError(f"no such file: {path}", "name a markdown file that has marks") from None
     except UnicodeDecodeError:

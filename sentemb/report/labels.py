@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from sentemb.errors import InputError
 from sentemb.report.table import ABSENT, GROUP, Table
+from sentemb.training.values import read_toml
 
 FILE_NAME = "labels.toml"
 _FIELDS = ("base", "method", "pooling")
@@ -39,11 +39,7 @@ def read_labels(folder: Path) -> dict[str, Label]:
     path = folder / FILE_NAME
     if not path.is_file():
         return {}
-    try:
-        entries = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{path} is not valid TOML: {error}") from error
-    return {name: _label_of(path, name, entry) for name, entry in entries.items()}
+    return {name: _label_of(path, name, entry) for name, entry in read_toml(path).items()}
 
 
 def _label_of(path: Path, name: str, entry: object) -> Label:

@@ -14,6 +14,7 @@ import faiss
 import numpy as np
 
 from sentemb import __version__
+from sentemb.data.keywords import RULES
 from sentemb.encoding.encoder import TextEncoder, Vectors
 from sentemb.errors import InputError
 from sentemb.search.calibration import calibrate, draw
@@ -128,6 +129,7 @@ def build_in(
         asked=kind != "auto",
         calibration=None if (drawn := draw(counts.texts)) is None else calibrate(encoded.rows(drawn)),
         language=language,
+        keyword_rules=RULES,
     )
     return manifest, vectors, store
 

@@ -83,7 +83,7 @@ def compact(
     with changing(path):
         manifest = Manifest.read(path)
         view = open_view(path, verify=False)
-        unchanged = manifest.living is None and manifest.language is not None
+        unchanged = manifest.living is None and manifest.has_keywords
         if unchanged and kind in (None, manifest.kind) and memory_budget is None:
             calibrated = replace(manifest, calibration=_calibration(view))
             return manifest if calibrated == manifest else place(path, calibrated, {})

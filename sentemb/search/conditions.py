@@ -88,7 +88,12 @@ def read_conditions(conditions: Any, depth: int = 0) -> Junction:
         if name in _JUNCTIONS:
             parts.append(_junction(name, wanted, depth + 1))
         elif not isinstance(name, str):
-            raise InputError(f"where: the field {name!r} is no text")
+            raise InputError(f"where: the field {name!r} is not a string")
+        elif name.startswith("$"):
+            raise InputError(
+                f"where: there is no operator {name!r}",
+                f"write {', '.join(_JUNCTIONS)}, or the name of a field",
+            )
         else:
             parts += _comparisons(name, wanted)
     return Junction("$and", tuple(parts))

@@ -6,18 +6,24 @@ import datetime
 import decimal
 import math
 import re
+import reprlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sentemb.errors import InputError
 
-_ID, _TEXT = "_id", "text"  # of a corpus in BEIR's layout
+if TYPE_CHECKING:
+    from sentemb.data.files import Row
+
+_TEXT = "text"  # of a corpus in BEIR's layout
 LARGE_ID = 2**62
 """An id from here on does not move the counter of automatic ids, so that no single id can exhaust it."""
 _LAST_ID = 2**63 - 1
 _NEAR = 2**32  # more documents than one call adds
+_SPELLED = (datetime.date, datetime.time, datetime.timedelta, decimal.Decimal)
+_TIMES = ("m", "M")  # kinds of NumPy's durations and moments
 _HALF = re.compile("[\ud800-\udfff]")  # of a surrogate pair
 
 
@@ -29,7 +35,8 @@ class Document:
         text: What is encoded. A document whose text is empty or blank is left out of the index and counted.
         id: The user's name for it, a string or a 64-bit integer, unique in the index; without one it is the
             document's position, counted from 0.
-        metadata: Anything JSON can hold; a hit hands it back unchanged.
+        metadata: Values of JSON. Numbers of NumPy become numbers, tuples and arrays lists, dates and decimals
+            text, and what is not finite null.
         location: Where it came from (`file:line`), for error messages.
     """
 
@@ -39,8 +46,11 @@ class Document:
     location: str | None = None
 
 
-def as_documents(items: Iterable[Any], *, first: int = 0) -> Iterator[Document]:
-    """Bring every accepted form of a document into one, with an id, counted from `first`, and a location."""
+def as_documents(items: Iterable[Any], *, first: int | None = 0) -> Iterator[Document]:
+    """Bring every accepted form of a document into one, with an id and a location.
+
+    Documents without an id are counted from `first`, or refused where it is None.
+    """
     if isinstance(items, (str, bytes, Path)):
         raise InputError(
             f"documents must be a collection of texts, not the single value {str(items)[:60]!r}",
@@ -49,9 +59,17 @@ def as_documents(items: Iterable[Any], *, first: int = 0) -> Iterator[Document]:
     for position, item in enumerate(items):
         document = _as_document(item, position)
         location = document.location or f"document {position}"
-        identifier = first + position if document.id is None else document.id
+        identifier = document.id
+        if identifier is None:
+            if first is None:
+                raise InputError(
+                    f"{location} has no id, by which an update finds what it replaces",
+                    "give every document its id, or add it",
+                )
+            identifier = first + position
         _check(document.text, identifier, location)
-        yield replace(document, id=identifier, location=location)
+        metadata = _plain(document.metadata, location)
+        yield replace(document, id=identifier, metadata=metadata, location=location)
 
 
 def read_documents(
@@ -70,41 +88,64 @@ def read_documents(
         text_column: The column to encode; by default the only one, or the one called `text` or `sentence`.
         title_column: The column that is put before the text; by default `title`, where there is one; `none`
             takes none.
-        id_column: The column that holds the ids; without it, ids are positions. The columns that are neither
-            text nor id become metadata.
+        id_column: The column that holds the ids; by default the first of `ID_COLUMNS` that the first row has,
+            such as `id`; `none`, or a first row without one, numbers the documents. The columns that are
+            neither text nor id become metadata.
         data_dir: Where local data sets lie; `SENTEMB_DATA` by default.
 
     Yields:
         One document for each record.
 
     Raises:
-        InputError: The source cannot be read, or has no such column.
+        InputError: The source cannot be read, or has no such column, or a row has no id.
     """
     from sentemb.data.files import read_file
     from sentemb.data.remote import source_at
     from sentemb.data.retrieval_files import corpus_of
     from sentemb.data.sources import read_rows
-    from sentemb.data.tables import require_columns, text_column_of, title_column_of, titled
+    from sentemb.data.tables import id_column_of, require_columns, text_column_of, title_column_of, titled
 
     corpus = corpus_of(source_at(source))
     if corpus is not None:
-        text_column, id_column = text_column or _TEXT, id_column or _ID
-    for row in read_rows(source, data_dir=data_dir) if corpus is None else read_file(corpus):
+        text_column = text_column or _TEXT
+    rows = read_rows(source, data_dir=data_dir) if corpus is None else read_file(corpus)
+    for position, row in enumerate(rows):
         values = row.values
         column = text_column or text_column_of(values, row.location)
         title = title_column_of(values, title_column, text=column)
+        if position == 0:
+            named = id_column
+            id_column = id_column_of(values, named)
+            id_column = None if named is None and id_column == column else id_column
+            require_columns([column, *([id_column] if id_column else ())], list(values), row.location)
         if column == id_column:
             raise InputError(f"the column {column!r} is named for texts and for ids", "name one for each")
         taken = [column] if id_column is None else [column, id_column]
-        require_columns(taken, list(values), row.location)
-        identifier = None if id_column is None else values[id_column]
-        if id_column is not None and identifier is None:
-            raise InputError(
-                f"{row.location}: the id in column {id_column!r} is null", "give every row an id"
-            )
-        metadata = {name: _as_json(value) for name, value in values.items() if name not in taken}
+        require_columns([column], list(values), row.location)
+        identifier = None if id_column is None else _id_of(row, id_column)
+        metadata = {name: value for name, value in values.items() if name not in taken}
         text = values[column] if title is None else titled(row.text(title), row.text(column))
-        yield Document(text, identifier, metadata, row.location)
+        yield Document(text, identifier, _plain(metadata, row.location), row.location)
+
+
+def _id_of(row: Row, column: str) -> str | int:
+    from sentemb.data.tables import IDS_HINT
+
+    value = row.values.get(column)
+    if column not in row.values:
+        raise InputError(
+            f"{row.location} has no column {column!r}, which has the ids of other rows", IDS_HINT
+        )
+    if value is None or (isinstance(value, str) and not value.strip()):
+        found = "null" if value is None else "blank"
+        raise InputError(f"{row.location}: the id in column {column!r} is {found}", IDS_HINT)
+    if not isinstance(value, (str, int)) or isinstance(value, bool):
+        raise InputError(
+            f"{row.location}: the id {reprlib.repr(value)} in column {column!r} is not a text or an integer",
+            IDS_HINT,
+        )
+    check_id(value, row.location)
+    return value
 
 
 def _as_document(item: Any, position: int) -> Document:
@@ -167,10 +208,24 @@ def check_letters(what: str, value: str, location: str) -> None:
         raise InputError(f"{location}: the {what} holds half a surrogate pair, which is no character")
 
 
+def _plain(metadata: Mapping[str, Any], location: str) -> dict[str, Any]:
+    """Return metadata as values of JSON, or what JSON will refuse."""
+    try:
+        return {name: _as_json(value) for name, value in metadata.items()}
+    except RecursionError:
+        raise InputError(f"{location}: the metadata are nested too deeply", "make them flatter") from None
+
+
 def _as_json(value: Any) -> Any:
-    """The nearest value that JSON can hold: files have dates, decimals and NaN, metadata has not."""
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    if isinstance(value, (datetime.date, datetime.time, datetime.timedelta, decimal.Decimal)):
-        return str(value)
-    return value
+    """Return the nearest value that JSON can hold, which has no dates, decimals and NaN."""
+    if isinstance(value, (str, int)) and type(value).__module__ == "builtins":
+        return value
+    if isinstance(value, Mapping):
+        return {name: _as_json(one) for name, one in value.items()}
+    if isinstance(value, (list, tuple)) or (hasattr(value, "ndim") and value.ndim):
+        return [_as_json(one) for one in value]
+    if getattr(getattr(value, "dtype", None), "kind", "") in _TIMES or isinstance(value, _SPELLED):
+        return str(value) if value == value else None  # no moment, or a decimal that is not a number
+    if hasattr(value, "tolist"):  # a number of NumPy or torch
+        value = value.tolist()
+    return None if isinstance(value, float) and not math.isfinite(value) else value

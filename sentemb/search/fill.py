@@ -7,7 +7,6 @@ import datetime
 import functools
 import itertools
 import json
-import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,10 +15,11 @@ import numpy as np
 import pyarrow as pa
 
 from sentemb import __version__
-from sentemb._files import held
+from sentemb._files import held, writing
+from sentemb.data.keywords import RULES
 from sentemb.data.language import language_of
 from sentemb.encoding.roles import for_role
-from sentemb.encoding.shards import ShardFolder
+from sentemb.encoding.shards import ShardFolder, refuse_repeated_ids
 from sentemb.encoding.workers import Workers
 from sentemb.errors import InputError
 from sentemb.search.address import SCHEME
@@ -33,7 +33,6 @@ from sentemb.search.manifest import Manifest, Recall
 from sentemb.search.plan import Metric
 from sentemb.search.prepared import Prepared
 from sentemb.search.rescoring import metric_of
-from sentemb.search.rows import given_twice
 from sentemb.search.shards import Progress
 from sentemb.search.stored import StoredVectors, checked_encoder, documents_of, stored_documents
 from sentemb.search.vectors import comparable
@@ -97,9 +96,10 @@ def fill_lancedb(
         files={},
         calibration=_calibrated(shards, metric),
         language=spoken,
+        keyword_rules=RULES,
     )
-    with _alone(address):
-        filling = Filling(address, facts, json.dumps([shards.content, metric, spoken]))
+    with _alone(address), writing(address.removeprefix(SCHEME)):
+        filling = Filling(address, facts, json.dumps([shards.content, metric, spoken, RULES]))
         try:
             _fill(filling, _ShardFiller(shards.path, address, facts), shards, workers, report, say)
             report("train", 0, 1)
@@ -185,18 +185,11 @@ def _checked(shards: ShardFolder, language: str, report: Progress) -> str:
     """Refuse ids that are given twice; returns the language, where it is to be found out."""
     step = max(1, len(shards) // SAMPLE)
     some: list[str] = []
-    with contextlib.closing(sqlite3.connect("")) as seen:  # on disk where it is large, and gone at the end
-        # The column has no type, so that the integer 1 and the string "1" are apart.
-        seen.execute("CREATE TABLE ids (id NOT NULL UNIQUE)")
-        for number, document in enumerate(as_documents(stored_documents(shards))):
-            try:
-                seen.execute("INSERT INTO ids VALUES (?)", (document.id,))
-            except sqlite3.IntegrityError:
-                raise given_twice(document, f"{document.location}") from None
-            if number % step == 0:
-                some.append(document.text)
-            if number % _CHUNK == 0:
-                report("read", number, len(shards))
+    for number, document in enumerate(refuse_repeated_ids(as_documents(stored_documents(shards)))):
+        if number % step == 0:
+            some.append(document.text)
+        if number % _CHUNK == 0:
+            report("read", number, len(shards))
     return language_of(some) if language == AUTO else language
 
 

@@ -216,9 +216,7 @@ class SearchIndex(OpenIndex):
                 there were any.
         """
         wanted = Wanted.checked(k, mode, min_score, where)
-        texts = check_queries(
-            [queries] if isinstance(queries, str) else list(queries), blank=vectors is not None
-        )
+        texts = check_queries(queries, blank=vectors is not None)
         if not texts:
             return []
         if mode == "keyword":

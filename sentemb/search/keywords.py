@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -21,7 +22,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sentemb._fusion import Ranking
-from sentemb.data.keywords import K1, B, bm25_idf, tokenizer, varints, with_bigrams
+from sentemb.data.keywords import (
+    K1,
+    STEMMER,
+    SUPPORT,
+    B,
+    bm25_idf,
+    document_text,
+    query_texts,
+    tokenizer,
+    varints,
+)
 from sentemb.data.language import language_of
 from sentemb.errors import InputError
 from sentemb.search.rows import WHOLE
@@ -32,14 +43,13 @@ if TYPE_CHECKING:
 Double = NDArray[np.float64]
 
 AUTO = "auto"
-_STEMMER = "porter "
 # Texts whose words tell the language of all.
 SAMPLE = 500
 # The index has no copy of the texts: to forget a document it is told the text again.
 _SCHEMA = "CREATE VIRTUAL TABLE keywords USING fts5(text, content='', tokenize=\"{}\")"
 _FILL = f"""
 INSERT INTO keywords (rowid, text)
-SELECT number, cut(text) FROM ({WHOLE}) ORDER BY number
+SELECT number, keyword_text(text) FROM ({WHOLE}) ORDER BY number
 """
 # Lists of numbers are joined by SQLite: a row for each would take ten times as long.
 VOCABULARY = "CREATE VIRTUAL TABLE temp.terms USING fts5vocab(main, keywords, instance)"
@@ -64,7 +74,7 @@ def write_keywords(path: Path, language: str) -> str:
         connection.executescript("PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF; BEGIN")
         if language == AUTO:
             language = language_of(_sample(connection))
-        connection.create_function("cut", 1, with_bigrams, deterministic=True)
+        connection.create_function("keyword_text", 1, document_text, deterministic=True)
         connection.execute(_SCHEMA.format(tokenizer(language)))
         connection.execute(_FILL)
         connection.execute("INSERT INTO keywords (keywords) VALUES ('optimize')")
@@ -76,6 +86,18 @@ def _sample(connection: sqlite3.Connection) -> Iterable[str]:
     step = max(1, connection.execute("SELECT COUNT(*) FROM texts").fetchone()[0] // SAMPLE)
     rows = connection.execute("SELECT text FROM texts WHERE number % ? = 0 ORDER BY number", (step,))
     return (text for (text,) in rows)
+
+
+class QueryTerms(NamedTuple):
+    """The terms of a query, counted.
+
+    Args:
+        content: Those that a document must have one of.
+        support: Those of its function words, where it has other words too.
+    """
+
+    content: Counter[str]
+    support: Counter[str]
 
 
 class Postings(NamedTuple):
@@ -95,28 +117,34 @@ class Keywords:
         self._postings: dict[str, Postings] = {}
         self._kept = 0
 
-    def read(self, terms: Iterable[str]) -> dict[str, Postings]:
-        """The postings of terms; the caller sees to it that the documents are those of the moment."""
+    def read(self, query: QueryTerms) -> dict[str, Postings]:
+        """The postings of a query's terms; the caller sees to it that the documents are still those."""
         with self._store.reading() as connection:
             shares = self._lengths(connection)
-            found = {term: self._postings.get(term) or self._read(connection, term, shares) for term in terms}
-        return found
+            return {
+                term: self._postings.get(term) or self._read(connection, term, shares)
+                for term in chain(*query)
+            }
 
     def rank(
         self,
-        query: Mapping[str, int],
+        query: QueryTerms,
         postings: Mapping[str, Postings],
         k: int,
         *,
         among: NDArray[np.bool_] | None,
     ) -> Ranking:
-        """The best documents for a query, given as counted terms; of equal ones the first comes first."""
-        if self._shares is None or not query:
+        """The best documents for a query; of equal ones the first comes first."""
+        if self._shares is None or not query.content:
             return Ranking(np.empty(0, dtype=np.int64), np.empty(0))
         scores = np.zeros(len(self._shares))
-        for term, count in query.items():
+        for term, count in query.content.items():
             documents, weights = postings[term]
             scores[documents] += count * weights
+        held = scores > 0
+        for term, count in query.support.items():
+            documents, weights = postings[term]
+            scores[documents] += SUPPORT * count * weights * held[documents]
         if among is not None:
             scores[len(among) :] = 0
             scores[: len(among)][~among[: len(scores)]] = 0
@@ -160,10 +188,25 @@ def _integers(joined: str | None) -> NDArray[np.int64]:
     return np.fromstring(joined or "", dtype=np.int64, sep=",")
 
 
-def terms_of(texts: Sequence[str], language: str, *, stemmed: bool = True) -> list[Counter[str]]:
-    """The terms of each text, counted; where they are not stemmed, words keep their endings."""
-    rules = tokenizer(language)
-    return _cutter(rules if stemmed else rules.removeprefix(_STEMMER)).terms_of(texts)
+def terms_of(documents: Sequence[str], language: str) -> list[Counter[str]]:
+    """Count the terms of each document."""
+    return _cutter(tokenizer(language)).terms_of(map(document_text, documents), len(documents))
+
+
+def query_terms(queries: Sequence[str], language: str) -> list[QueryTerms]:
+    """Count the terms that each query looks for."""
+    texts = [query_texts(query, language) for query in queries]
+    cutter = _cutter(tokenizer(language))
+    contents = cutter.terms_of((content for content, _ in texts), len(texts))
+    wholes = cutter.terms_of((whole for _, whole in texts), len(texts))
+    pairs = zip(contents, wholes, strict=True)
+    return [QueryTerms(content, whole - content) for content, whole in pairs]
+
+
+def query_words(query: str, language: str) -> list[str]:
+    """The words that a query looks for, with their endings."""
+    content, _ = query_texts(query, language)
+    return [*_cutter(tokenizer(language).removeprefix(STEMMER)).terms_of([content], 1)[0]]
 
 
 @cache
@@ -180,11 +223,11 @@ class _Cutter:
         self._connection.execute(_SCHEMA.format(rules))
         self._connection.execute(VOCABULARY)
 
-    def terms_of(self, texts: Sequence[str]) -> list[Counter[str]]:
-        found: list[Counter[str]] = [Counter() for _ in texts]
+    def terms_of(self, texts: Iterable[str], count: int) -> list[Counter[str]]:
+        found: list[Counter[str]] = [Counter() for _ in range(count)]
         run = self._connection.execute
         with self._lock, undone(self._connection):
-            for row in enumerate(map(with_bigrams, texts)):
+            for row in enumerate(texts):
                 run("INSERT INTO keywords (rowid, text) VALUES (?, ?)", row)
             for term, place in run("SELECT term, doc FROM terms"):
                 found[place][term] += 1

@@ -141,7 +141,7 @@ class LanceIndex(SearchIndex):
         of_documents = for_role(self._encoder, "document")
         truncation = Truncation(of_documents, truncate or facts.truncate, facts.overlap)
         counter = _Counter(*self._next())
-        given = counter.checked(as_documents(documents, first=counter.next_id))
+        given = counter.checked(as_documents(documents, first=None if replacing else counter.next_id))
         prepared = truncation.prepared(given) if ready is None else map(Prepared, given)
         blank: list[str] = []
 

@@ -7,6 +7,7 @@ beside it, and is no index until that is gone.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import datetime
 import json
@@ -18,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 from pydantic import TypeAdapter, ValidationError
 
+from sentemb._files import writing
 from sentemb.encoding.encoder import Vectors
 from sentemb.errors import InputError
 from sentemb.search.address import SCHEME, in_lancedb
@@ -123,21 +125,25 @@ class LanceTable:
 
     def add(self, batches: Iterable[pa.RecordBatch]) -> None:
         """Add rows in one version."""
-        streamed(self._schema, batches, self._table.add)
+        with self._writing():
+            streamed(self._schema, batches, self._table.add)
 
     def replace(self, keys: Sequence[str], rows: pa.Table) -> None:
         """Put rows in the place of those of some documents, in one version."""
         merge = self._table.merge_insert("unit").when_matched_update_all().when_not_matched_insert_all()
-        merge.when_not_matched_by_source_delete(among("key", keys)).execute(rows)
+        with self._writing():
+            merge.when_not_matched_by_source_delete(among("key", keys)).execute(rows)
 
     def delete(self, keys: Sequence[str]) -> None:
         """Delete the rows of some documents, in one version."""
-        self._table.delete(among("key", keys))
+        with self._writing():
+            self._table.delete(among("key", keys))
 
     def optimise(self) -> None:
         """Index what is not indexed yet, and drop the states of more than an hour ago."""
-        _index(self._table)
-        self._table.optimize(cleanup_older_than=_KEPT)
+        with self._writing():
+            _index(self._table)
+            self._table.optimize(cleanup_older_than=_KEPT)
 
     def stats(self) -> dict[str, Any]:
         """What LanceDB knows of the table."""
@@ -146,6 +152,9 @@ class LanceTable:
     @property
     def _schema(self) -> pa.Schema:
         return schema_of(self.facts)
+
+    def _writing(self) -> contextlib.AbstractContextManager[None]:
+        return writing(self.address.removeprefix(SCHEME))
 
 
 class Filling:
@@ -212,20 +221,22 @@ class Filling:
 
 def fill(address: str, facts: Manifest, batches: Iterable[pa.RecordBatch]) -> None:
     """Add rows to a table that is being filled, in one version."""
-    streamed(schema_of(facts), batches, _connect(address).open_table(_NAME).add)
+    with writing(address.removeprefix(SCHEME)):
+        streamed(schema_of(facts), batches, _connect(address).open_table(_NAME).add)
 
 
 def create(address: str, facts: Manifest, batches: Iterable[pa.RecordBatch]) -> None:
     """Make a table of rows and index it; a failure leaves none, and after a kill it is no index."""
-    filling = Filling(address, facts, "move")
-    try:
-        if filling.resumed:
-            filling.restart()
-        fill(address, facts, batches)
-        filling.finish()
-    except BaseException:
-        filling.drop()
-        raise
+    with writing(address.removeprefix(SCHEME)):
+        filling = Filling(address, facts, "move")
+        try:
+            if filling.resumed:
+                filling.restart()
+            fill(address, facts, batches)
+            filling.finish()
+        except BaseException:
+            filling.drop()
+            raise
 
 
 def streamed(

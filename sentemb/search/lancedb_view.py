@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from sentemb.encoding.encoder import Vectors
 from sentemb.errors import InputError
 from sentemb.search.documents import Document
+from sentemb.search.keywords import QueryTerms
 from sentemb.search.lancedb_table import LanceTable, among, id_of, key_of
 from sentemb.search.manifest import Manifest
 from sentemb.search.prepared import Prepared, Span
@@ -54,7 +55,7 @@ class LanceView:
     @property
     def language(self) -> str:
         """The language whose rules cut texts to words."""
-        return self.table.facts.language or "und"
+        return self.table.facts.keyword_language(self.table.address)
 
     @cached_property
     def manifest(self) -> Manifest:
@@ -103,16 +104,19 @@ class LanceView:
         return None if self._changed() else ranked
 
     def rank_by_keywords(
-        self, queries: Sequence[Any], k: int, min_score: float | None, where: Where | None
+        self, queries: Sequence[QueryTerms], k: int, min_score: float | None, where: Where | None
     ) -> list[list[Ranked]] | None:
-        """The documents with terms of each query, best first, by LanceDB's BM25; None as for `rank`."""
+        """The documents with terms of each query, best first, by LanceDB's BM25; None as for `rank`.
+
+        Function words of a query do not count there, unless it has no other words.
+        """
         part = self.part(where)
         if part is None:
             return None
         least = -np.inf if min_score is None else min_score
         ranked = []
         for query in queries:
-            documents, scores = self._holding(query, min(k, part.documents), part)
+            documents, scores = self._holding(query.content, min(k, part.documents), part)
             order = np.lexsort((documents, -scores))[:k]
             pairs = zip(scores[order].tolist(), documents[order].tolist(), strict=True)
             ranked.append([Ranked(score, number) for score, number in pairs if score >= least])
@@ -126,7 +130,7 @@ class LanceView:
         if self._changed():
             return None
         whole = {
-            row["document"]: StoredDocument(id_of(row["key"]), row["text"], json.loads(row["metadata"]))
+            row["document"]: StoredDocument(id_of(row["key"]), row["text"], self._metadata(row))
             for row in rows
             if row["part"] == 0
         }
@@ -174,11 +178,11 @@ class LanceView:
             vectors = _matrix(rows["vector"], self.manifest.dimension)
             for row, vector in zip(rows.drop(["vector"]).to_pylist(), vectors, strict=True):
                 if held and held[0]["document"] != row["document"]:
-                    yield from _whole(held, where)
+                    yield from self._whole(held, where)
                     held = []
                 held.append(row | {"vector": vector})
         if held:
-            yield from _whole(held, where)
+            yield from self._whole(held, where)
 
     def _ordered(self, condition: str | None = None) -> Numbers:
         """LanceDB's ids of all rows, in the order of the documents and their parts."""
@@ -224,6 +228,26 @@ class LanceView:
                 return documents[kept], scores[kept]
             wanted *= _WIDER
 
+    def _whole(self, rows: list[dict[str, Any]], where: Where | None) -> Iterator[tuple[Prepared, Vectors]]:
+        first = rows[0]
+        if where is not None and not where.matches(first["metadata"]):
+            return
+        identifier = id_of(first["key"])
+        document = Document(
+            first["text"], identifier, self._metadata(first), location=f"document {identifier!r}"
+        )
+        spans = tuple(Span(row["start"], row["stop"]) for row in rows if row["start"] is not None)
+        yield Prepared(document, spans, cut=first["cut"]), np.stack([row["vector"] for row in rows])
+
+    def _metadata(self, row: dict[str, Any]) -> dict[str, Any]:
+        try:
+            return dict(json.loads(row["metadata"]))
+        except (ValueError, TypeError, RecursionError):
+            raise InputError(
+                f"{self.table.address}: the metadata of document {id_of(row['key'])!r} are damaged",
+                "update the document, or build the index again",
+            ) from None
+
     def _changed(self) -> bool:
         return self.table.version != self.version
 
@@ -256,13 +280,3 @@ def _matrix(column: Any, dimension: int) -> Vectors:
     chunk = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     rows: Vectors = chunk.flatten().to_numpy(zero_copy_only=False).reshape(-1, dimension)
     return rows
-
-
-def _whole(rows: list[dict[str, Any]], where: Where | None) -> Iterator[tuple[Prepared, Vectors]]:
-    first = rows[0]
-    if where is not None and not where.matches(first["metadata"]):
-        return
-    identifier = id_of(first["key"])
-    document = Document(first["text"], identifier, json.loads(first["metadata"]), f"document {identifier!r}")
-    spans = tuple(Span(row["start"], row["stop"]) for row in rows if row["start"] is not None)
-    yield Prepared(document, spans, cut=first["cut"]), np.stack([row["vector"] for row in rows])

@@ -1,7 +1,8 @@
 """`manifest.json`: what an index folder holds, and the proof that it is unchanged.
 
 Format 3 names two files that never change. Format 4 is a living index: its documents, and what was changed
-since the vectors were indexed, are in a database whose transactions decide. Formats 1 and 2 are the same
+since the vectors were indexed, are in a database whose transactions decide. Formats 5 and 6 are the same
+with keywords of other rules, to which a reader of 3 and 4 would add wrong ones. Formats 1 and 2 are 3 and 4
 without passages, which whoever reads only these would take for texts.
 """
 
@@ -18,6 +19,7 @@ from typing import Any, Literal
 from pydantic import TypeAdapter, ValidationError
 
 from sentemb._files import write_text
+from sentemb.data.keywords import RULES
 from sentemb.encoding.encoder import Role as TextRole
 from sentemb.errors import InputError
 from sentemb.search.calibration import Calibration
@@ -26,9 +28,9 @@ from sentemb.search.plan import Kind, Metric
 from sentemb.search.prepared import OVERLAP, Truncate
 from sentemb.search.source import EncoderSource
 
-FORMAT = 3
-LIVING_FORMAT = 4
-_READABLE = (1, 2, FORMAT, LIVING_FORMAT)
+FORMAT = 5
+LIVING_FORMAT = 6
+_READABLE = range(1, LIVING_FORMAT + 1)
 NAME = "manifest.json"
 
 Role = Literal["vectors", "documents", "living", "adapter"]
@@ -148,6 +150,7 @@ class Manifest:
         language: The language whose rules cut texts to words for keyword search, `und` where it is not known;
             None for an index from before there was keyword search, which compaction makes.
         adapter: The map of queries to the vectors of documents, where another encoder made those.
+        keyword_rules: The number of the rules by which texts became terms of keyword search.
     """
 
     created: str
@@ -177,6 +180,31 @@ class Manifest:
     hybrid: HybridWeight | None = None
     language: str | None = None
     adapter: AdapterFacts | None = None
+    keyword_rules: int = 1
+
+    @property
+    def has_keywords(self) -> bool:
+        """Whether texts are cut to terms as queries are."""
+        return self.language is not None and self.keyword_rules == RULES
+
+    def keyword_language(self, place: Path | str | None) -> str:
+        """Return the language of keyword search.
+
+        Args:
+            place: The folder or address of the index.
+
+        Returns:
+            The code of the language whose rules cut texts to words.
+
+        Raises:
+            InputError: The index has no keywords, or those of other rules.
+        """
+        if self.language is not None and self.has_keywords:
+            return self.language
+        made = "before there was keyword search" if self.language is None else "with other keyword rules"
+        in_table = isinstance(place, str)
+        hint = "build it again" if in_table else f"build it again, or run `sentemb index compact {place}`"
+        raise InputError(f"{place} was built {made}", hint)
 
     @property
     def long(self) -> int:

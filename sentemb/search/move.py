@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
-import re
 import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -17,6 +15,8 @@ import numpy as np
 import pyarrow as pa
 
 from sentemb._uris import is_remote
+from sentemb.data.keywords import RULES
+from sentemb.data.language import UNKNOWN
 from sentemb.encoding.encoder import Vectors
 from sentemb.errors import InputError
 from sentemb.search.address import SCHEME, in_lancedb
@@ -71,7 +71,8 @@ def _to_lancedb(source: Path, target: str, report: Progress) -> Manifest:
         )
     if not view.segments.base.keeps_vectors:
         raise InputError(f"{source} is {view.manifest.factory}, which keeps no vectors", "build it again")
-    facts = replace(view.manifest, files={}, living=None, lineage="", rescored=0)
+    facts = replace(view.manifest, files={}, living=None, lineage="", rescored=0, keyword_rules=RULES)
+    facts = replace(facts, language=view.manifest.language or UNKNOWN)
     with _leaving_nothing(target):
         create(target, facts, _batches(view, facts, _vectors_of(view, source), report))
     return open_lance_view(target).manifest
@@ -79,17 +80,14 @@ def _to_lancedb(source: Path, target: str, report: Progress) -> Manifest:
 
 @contextlib.contextmanager
 def _leaving_nothing(target: str) -> Iterator[None]:
-    """Remove a new folder after a failure, and name a full disk as other files do."""
+    """Remove a new folder after a failure."""
     place = Path(target.removeprefix(SCHEME))
     made = not is_remote(target.removeprefix(SCHEME)) and not place.exists()
     try:
         yield
-    except BaseException as error:
+    except BaseException:
         if made:
             shutil.rmtree(place, ignore_errors=True)
-        number = re.search(r"os error (\d+)", str(error))
-        if isinstance(error, RuntimeError) and number is not None:
-            raise OSError(int(number[1]), os.strerror(int(number[1])), str(place)) from error
         raise
 
 

@@ -117,8 +117,8 @@ class OpenIndex:
         """Put documents in the place of those with their ids; documents with new ids are added.
 
         Args:
-            documents: As for `add`. What is replaced moves to the end. A blank document removes the one that
-                has its id.
+            documents: As for `add`, each with an id. What is replaced moves to the end. A blank document
+                removes the one that has its id.
             vectors: As for `add`.
             truncate: As for `add`.
             progress: As for `add`.

@@ -7,6 +7,7 @@ import json
 import sqlite3
 from collections.abc import Callable
 
+from sentemb.data.tables import IDS_HINT
 from sentemb.errors import InputError
 from sentemb.search.checks import checksum_of
 from sentemb.search.documents import Document
@@ -103,5 +104,5 @@ def given_twice(document: Document, before: str) -> InputError:
     """The error of an id that two documents have."""
     return InputError(
         f"the id {document.id!r} occurs twice: {before} and {document.location}",
-        "ids must be unique; choose another id column or none",
+        IDS_HINT,
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from itertools import repeat
 from typing import Any, Literal, NamedTuple, get_args
 
@@ -16,7 +16,7 @@ from sentemb.search.calibration import lowest_score
 from sentemb.search.documents import check_letters
 from sentemb.search.encoders import of_documents
 from sentemb.search.hit import Hit
-from sentemb.search.keywords import terms_of
+from sentemb.search.keywords import query_terms
 from sentemb.search.snippets import snippets_of
 from sentemb.search.vectors import comparable
 from sentemb.search.view import Fetched, Ranked, View
@@ -52,15 +52,21 @@ class Wanted(NamedTuple):
         return cls(int(k), mode, min_score, None if where is None else Where(where))
 
 
-def check_queries(queries: Sequence[Any], *, blank: bool) -> list[str]:
-    """Refuse what nothing can be found by; blank texts are fine where vectors are given for them."""
-    for position, text in enumerate(queries):
+def check_queries(queries: Any, *, blank: bool) -> list[str]:
+    """Return one or several queries as a list; blank texts are fine where vectors are given for them."""
+    if isinstance(queries, (Mapping, Set, bytes)) or not isinstance(queries, Iterable):
+        raise InputError(
+            f"the queries are a {type(queries).__name__}, not texts in an order",
+            "pass a text, or a list of texts",
+        )
+    texts = [queries] if isinstance(queries, str) else list(queries)
+    for position, text in enumerate(texts):
         if not isinstance(text, str):
             raise InputError(f"query {position} is no string")
         if not (blank or text.strip()):
             raise InputError(f"query {position} is blank")
         check_letters("text", text, f"query {position}")
-    return list(queries)
+    return texts
 
 
 def by_vectors(view: View, encoded: Vectors, wanted: Wanted, encoder: TextEncoder) -> Rank:
@@ -76,7 +82,7 @@ def by_vectors(view: View, encoded: Vectors, wanted: Wanted, encoder: TextEncode
 
 def by_keywords(view: View, queries: Sequence[str], wanted: Wanted) -> Rank:
     """Rank by the words that texts share."""
-    terms = terms_of(queries, view.language)
+    terms = query_terms(queries, view.language)
     least = lowest_score(wanted.min_score, None, 0)
     return lambda now: now.rank_by_keywords(terms, wanted.k, least, wanted.where)
 

@@ -10,9 +10,9 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 from itertools import islice
 
-from sentemb.data.keywords import bigram_places, tokenizer, with_bigrams
+from sentemb.data.keywords import document_places, document_text, tokenizer
 from sentemb.search.hit import Snippet
-from sentemb.search.keywords import terms_of, undone
+from sentemb.search.keywords import query_words, undone
 
 Span = tuple[int, int]
 
@@ -51,7 +51,7 @@ class _Highlighter:
         """The words of each text that are words of the query, in order."""
         found: list[list[Span]] = [[] for _ in texts]
         # The words as they are written: SQLite takes their endings off again.
-        words = terms_of([query], self._language, stemmed=False)[0]
+        words = query_words(query, self._language)
         if not words:
             return found
         unused = (mark for mark in map(chr, _MARKS) if not any(mark in text for text in texts))
@@ -60,7 +60,7 @@ class _Highlighter:
         run = self._connection.execute
         with self._lock, undone(self._connection):
             for number, text in enumerate(texts):  # a NUL would end what SQLite gives back
-                row = (number, with_bigrams(text).replace("\0", " "))
+                row = (number, document_text(text).replace("\0", " "))
                 run("INSERT INTO hits (rowid, text) VALUES (?, ?)", row)
             ask = "SELECT rowid, highlight(hits, 0, ?, ?) FROM hits WHERE hits MATCH ?"
             rows = run(ask, (opening, closing, wanted)).fetchall()
@@ -77,13 +77,14 @@ def _marked(text: str, opening: str, closing: str) -> Iterator[Span]:
 
 
 def _original(text: str, spans: Iterator[Span]) -> list[Span]:
-    """Spans in a text, joined where they overlap, of spans in what is made of it with pairs of characters."""
-    places = bigram_places(text)
+    """Spans in a text, joined where they overlap, of spans in what the full-text index is given of it."""
+    starts, stops = document_places(text)
     joined: list[Span] = []
     for begin, end in spans:
-        start, stop = int(places[begin]), int(places[end - 1]) + 1
+        start, stop = int(starts[begin]), int(stops[end - 1])
         if joined and start < joined[-1][1]:
-            start, _ = joined.pop()
+            start, last = joined.pop()
+            stop = max(stop, last)
         joined.append((start, stop))
     return joined
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,7 +15,7 @@ from sentemb.encoding.encoder import Vectors
 from sentemb.errors import InputError
 from sentemb.search.adapter import Adapter
 from sentemb.search.folder import open_folder
-from sentemb.search.keywords import Keywords
+from sentemb.search.keywords import Keywords, QueryTerms
 from sentemb.search.living import LivingStore
 from sentemb.search.manifest import NAME, Manifest
 from sentemb.search.prepared import Span
@@ -90,12 +90,7 @@ class View:
     @property
     def language(self) -> str:
         """The language whose rules cut texts to words."""
-        if self.manifest.language is None:
-            raise InputError(
-                f"{self.folder} was built before there was keyword search",
-                f"`sentemb index compact {self.folder}` adds it",
-            )
-        return self.manifest.language
+        return self.manifest.keyword_language(self.folder)
 
     @property
     def _one_each(self) -> bool:
@@ -229,7 +224,7 @@ class View:
         return np.concatenate([again, written])
 
     def rank_by_keywords(
-        self, queries: Sequence[Mapping[str, int]], k: int, min_score: float | None, where: Where | None
+        self, queries: Sequence[QueryTerms], k: int, min_score: float | None, where: Where | None
     ) -> list[list[Ranked]] | None:
         """The documents with terms of each query, best first; None as for `rank`."""
         part = self.part(where)

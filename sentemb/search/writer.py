@@ -11,7 +11,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from sentemb.data.keywords import with_bigrams
+from sentemb.data.keywords import document_text
 from sentemb.encoding.encoder import Vectors
 from sentemb.errors import InputError
 from sentemb.search.checks import sealed
@@ -128,9 +128,12 @@ class Writer:
         row = self._run("SELECT version, next_text, next_id, left_out FROM state").fetchone()
         self._version, self._next_text, next_id, self._left_out = row
         self._next_id = free_id(connection, next_id) if next_id > LARGE_ID else next_id
-        self._has_keywords = manifest.language is not None
+        self._has_keywords = manifest.has_keywords
         if self._has_keywords:
             watch(connection)
+        else:  # terms of earlier rules would have to be deleted by these
+            self._run("DROP TABLE IF EXISTS keywords")
+            self._run("DROP TABLE IF EXISTS keyword_checks")
         self._next_document = self._run("SELECT MAX(number) FROM documents").fetchone()[0] or 0
 
     def add(
@@ -138,7 +141,7 @@ class Writer:
     ) -> Changed:
         """Add documents; where `replacing`, instead of those that have their ids."""
         added = replaced = left_out = split = cut = 0
-        documents = enumerate(prepare(as_documents(items, first=self._next_id)))
+        documents = enumerate(prepare(as_documents(items, first=None if replacing else self._next_id)))
         while chunk := list(islice(documents, SHARD_TEXTS)):
             fresh: list[tuple[int, str]] = []
             for position, prepared in chunk:
@@ -193,7 +196,7 @@ class Writer:
             ) from None
         self._next_text += len(new)
         if self._has_keywords:
-            terms = with_bigrams(prepared.document.text)
+            terms = document_text(prepared.document.text)
             self._run("INSERT INTO keywords (rowid, text) VALUES (?, ?)", (self._next_document, terms))
         return new
 
@@ -213,7 +216,7 @@ class Writer:
         number, whole, *_ = found
         if self._has_keywords:
             forget = "INSERT INTO keywords (keywords, rowid, text) VALUES ('delete', ?, ?)"
-            self._run(forget, (number, with_bigrams(whole)))
+            self._run(forget, (number, document_text(whole)))
         self._run("INSERT OR IGNORE INTO lost SELECT text FROM documents WHERE number = ?", (number,))
         self._run("INSERT OR IGNORE INTO lost SELECT text FROM passages WHERE document = ?", (number,))
         self._run("DELETE FROM documents WHERE number = ?", (number,))

@@ -25,7 +25,7 @@ from sentemb.serving.search_api import search_router
 from sentemb.serving.settings import Settings
 
 # What any request may be answered, whatever its route, before the route or in it.
-_ANY_ROUTE = (400, 403, 404, 405, 408, 409, 413, 415, 421, 422, 429, 431, 500, 503)
+_ANY_ROUTE = (400, 403, 404, 405, 408, 409, 413, 415, 421, 422, 429, 431, 500, 503, 507)
 _SUMMARY = "The vectors of sentemb over HTTP: embeddings, reranking, classification and search"
 
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 from anyio import to_thread
 
-from sentemb.data.language import is_function_word
 from sentemb.encoding.encoder import Vectors
 from sentemb.encoding.roles import for_role
 from sentemb.errors import InputError
@@ -17,8 +15,6 @@ from sentemb.search.snippets import snippets_of
 from sentemb.serving.indexes import ServedIndex
 from sentemb.serving.problems import Problem
 from sentemb.serving.search_shapes import SearchRequest, SimilarRequest, fits
-
-_WORD = re.compile(r"[^\W\d_]+")
 
 
 async def found(served: ServedIndex, wanted: SearchRequest) -> dict[str, Any]:
@@ -111,8 +107,8 @@ def _check_state(index: SearchIndex, wanted: SearchRequest) -> None:
             lowest_score(wanted.min_score, index.manifest.calibration, index.manifest.vectors)
         except InputError as error:
             raise Problem(409, str(error), field="min_score") from None
-    if wanted.mode != "dense" and index.manifest.language is None:
-        raise Problem(409, "the index is from before there was keyword search; compact it", field="mode")
+    if wanted.mode != "dense" and not index.manifest.has_keywords:
+        raise Problem(409, "the index was built with other keyword rules, or none; compact it", field="mode")
 
 
 def _answer(index: SearchIndex, query: str, hits: list[Hit], *, with_text: bool, cut: bool) -> dict[str, Any]:
@@ -134,14 +130,8 @@ def _with_snippets(index: SearchIndex, query: str, hits: list[Hit]) -> list[tupl
     language = index.manifest.language or "und"
     bare = [hit for hit in hits if hit.snippet is None]
     starts = [hit.passage.start if hit.passage else 0 for hit in bare]
-    words = _telling(query, language)
-    made = iter(snippets_of(words, [hit.text for hit in bare], language, starts))
+    made = iter(snippets_of(query, [hit.text for hit in bare], language, starts))
     return [(hit, hit.snippet or next(made)) for hit in hits]
-
-
-def _telling(query: str, language: str) -> str:
-    """A query without its function words: vectors find no document by those, and all have them."""
-    return _WORD.sub(lambda word: "" if is_function_word(word[0], language) else word[0], query)
 
 
 def _hit(pair: tuple[Hit, Any], *, with_text: bool) -> dict[str, Any]:

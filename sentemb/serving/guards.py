@@ -25,6 +25,10 @@ from sentemb.serving.settings import Settings
 
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _BYTES_PER_SECOND = 64 * 1024  # the slowest body that is waited for
+LARGEST_HEAD = 64 * 1024
+TOO_LARGE_HEAD = f"the head of the request is larger than {LARGEST_HEAD:,} bytes"
+_AROUND = 4  # bytes around a header: a colon, a space and the end of the line
+_HOST = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9._-]+))(?::[0-9]*)?")
 _METHODS = frozenset({"DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"})
 _UNPREFIXED = frozenset({"/classify", "/embeddings", "/models", "/rerank"})
 _SECURITY = {
@@ -92,8 +96,12 @@ class Guard:
             except Exception as error:
                 if request.status is not None:
                     raise
-                logger.exception("request %s failed", request.id)
-                await problem_of(error).response(request.id)(scope, receive, request.send)
+                answer = problem_of(error)
+                if answer.status_code == 500:
+                    logger.exception("request %s failed", request.id)
+                else:
+                    logger.error("request %s failed: %s", request.id, error)
+                await answer.response(request.id)(scope, receive, request.send)
         finally:
             self._open -= 1
             self._metrics.open.set(self._open)
@@ -101,6 +109,9 @@ class Guard:
 
     def _check_head(self, path: str, headers: Headers) -> None:
         settings = self._settings
+        # The parser counts what is incomplete; a head that comes at once is never that.
+        if sum(len(name) + len(value) + _AROUND for name, value in headers.raw) > LARGEST_HEAD:
+            raise Problem(431, TOO_LARGE_HEAD, headers={"Connection": "close"})
         if settings.loopback and not is_loopback(_host_of(headers.get("host", ""))):
             # A web page whose name was made to point to this machine would read what only it may.
             raise Problem(421, "a server on this machine alone answers to localhost and 127.0.0.1")
@@ -220,7 +231,6 @@ def _with_canonical_path(scope: Scope) -> Scope:
 
 
 def _host_of(header: str) -> str:
-    """The host of a `Host` header, without its port."""
-    if header.startswith("["):
-        return header[1:].partition("]")[0]
-    return header.rpartition(":")[0] if ":" in header else header
+    """The host of a `Host` header, without its port; empty for what is not one host."""
+    found = _HOST.fullmatch(header)
+    return found[1] or found[2] if found else ""

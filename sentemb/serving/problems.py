@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Mapping
 from typing import Any
 
@@ -31,7 +32,9 @@ _TITLES = {
     431: "Head too large",
     500: "Server error",
     503: "Not ready",
+    507: "Disk full",
 }
+_NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _LONGEST_DETAIL = 2000
 _LONGEST_FIELD = 100
 _LENGTHS = ("too_long", "too_short")
@@ -113,6 +116,8 @@ def problem_of(error: Exception) -> Problem:
         return error
     if isinstance(error, InputError):
         return Problem(422, str(error))
+    if isinstance(error, OSError) and error.errno in _NO_SPACE:
+        return Problem(507, "the disk of the server is full; free space there, and send the request again")
     if isinstance(error, RequestValidationError):
         return _invalid(error)
     if isinstance(error, HTTPException) and error.status_code == 404:

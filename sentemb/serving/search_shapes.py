@@ -175,7 +175,8 @@ class NewDocument(_Request):
 
     text: StrictStr = Field(description="What is encoded; a blank document is left out and counted.")
     id: Id | None = Field(
-        default=None, description="1 and `1` as a text differ; without one, the next integer."
+        default=None,
+        description="1 and `1` as a text differ. POST gives a document without one the next integer.",
     )
     metadata: Annotated[dict[str, Any], AfterValidator(_shallow)] = Field(
         default_factory=dict, description="Anything; fields are filtered by."

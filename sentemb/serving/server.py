@@ -13,12 +13,12 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from sentemb.errors import InputError
 from sentemb.serving.app import create_app
+from sentemb.serving.guards import LARGEST_HEAD, TOO_LARGE_HEAD
 from sentemb.serving.logs import log_to_standard_error
 from sentemb.serving.memory import settle_memory
 from sentemb.serving.problems import MEDIA_TYPE, Problem
 from sentemb.serving.settings import Settings
 
-_LARGEST_HEAD = 64 * 1024
 _KEEP_ALIVE = 75
 
 
@@ -49,8 +49,8 @@ class PacedProtocol(H11Protocol):
 
     def send_400_response(self, msg: str) -> None:
         """Answer what is no HTTP, or has too large a head, with a problem document."""
-        too_large = len(self.conn.trailing_data[0]) > _LARGEST_HEAD
-        detail = f"the head of the request is larger than {_LARGEST_HEAD:,} bytes" if too_large else msg
+        too_large = len(self.conn.trailing_data[0]) > LARGEST_HEAD
+        detail = TOO_LARGE_HEAD if too_large else msg
         body = bytes(Problem(431 if too_large else 400, detail).response("").body)
         headers = [
             (b"content-type", MEDIA_TYPE.encode()),
@@ -103,7 +103,7 @@ def serve(settings: Settings, *, announce: Callable[[str], None]) -> None:
             proxy_headers=False,
             timeout_keep_alive=_KEEP_ALIVE,
             timeout_graceful_shutdown=int(settings.stop_seconds),
-            h11_max_incomplete_event_size=_LARGEST_HEAD,
+            h11_max_incomplete_event_size=LARGEST_HEAD,
         )
         # What was loaded stays: looking for garbage in it would stop everything for a tenth of a second.
         gc.collect()

@@ -115,7 +115,7 @@ def read_keys(file: Path | None) -> frozenset[str] | None:
     """
     if file is not None:
         try:
-            lines, place = file.read_text(encoding="utf-8").splitlines(), str(file)
+            lines, place = file.read_text(encoding="utf-8-sig").splitlines(), str(file)
         except UnicodeDecodeError:
             raise InputError(f"{file} is not UTF-8", "write one key a line") from None
         except OSError as error:

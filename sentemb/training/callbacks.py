@@ -79,6 +79,7 @@ class InterruptCallback(TrainerCallback):
 
     def __init__(self) -> None:
         self.interrupted = False
+        self.number: int = signal.SIGINT
         self._previous: dict[int, Any] = {}
 
     def __enter__(self) -> InterruptCallback:
@@ -99,7 +100,7 @@ class InterruptCallback(TrainerCallback):
             control.should_training_stop = True
 
     def _note(self, number: int, frame: FrameType | None) -> None:
-        self.interrupted = True
+        self.interrupted, self.number = True, number
         self._restore()
         logger.warning("stopping after this step; interrupt again to stop at once")
 

@@ -11,19 +11,26 @@ sg-bert-base/           loads as SentenceTransformer("sg-bert-base")
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from sentemb._files import held, read_json, without_dots, write_json, write_text, writing
+from sentemb._files import held, read_json, sha256_of, without_dots, write_json, write_text, writing
+from sentemb._uris import is_remote, local_path
 from sentemb.errors import InputError
 from sentemb.training.config import RunConfig
 from sentemb.training.settings import differing
 from sentemb.training.values import read_toml, to_toml
 
-_PARTS = {"sessions": list, "data": dict, "loss": dict}  # of the record, what a resumed run reads
+_PARTS = {
+    "sessions": list,
+    "data": dict,
+    "loss": dict,
+    "inputs": dict,
+}  # of the record, what a resumed run reads
 
 
 class RunFolder:
@@ -122,8 +129,37 @@ class RunFolder:
         model.rmdir()
 
     def differing(self, config: RunConfig) -> list[str]:
-        """Fields in which a configuration departs from the one that began the run."""
-        return differing(read_toml(self.config), config, but=config.free_to_change)
+        """Fields in which a configuration departs from the one that began the run.
+
+        A file or folder may be named by another path, since relative ones depend on the working folder.
+        """
+        before = self.read_record().get("inputs", {})
+        names = differing(read_toml(self.config), config, but=config.free_to_change)
+        return [
+            name
+            for name in names
+            if name not in before or before[name] != _content_of(config.values().get(name))
+        ]
+
+    @staticmethod
+    def inputs(config: RunConfig) -> dict[str, str]:
+        """Return the checksums of the files and folders that a configuration names, by field."""
+        values = {name: value for name, value in config.values().items() if name not in config.free_to_change}
+        return {name: found for name, value in values.items() if (found := _content_of(value)) is not None}
+
+
+def _content_of(value: Any) -> str | None:
+    """Return the checksum of the file or folder that a value names; None where it names none."""
+    if not isinstance(value, str) or is_remote(value):
+        return None
+    path = local_path(value)
+    if path.is_file():
+        return sha256_of(path)
+    if not path.is_dir():
+        return None
+    files = [one.relative_to(path) for one in sorted(path.rglob("*")) if one.is_file()]
+    named = {str(one): sha256_of(path / one) for one in files if not one.parts[0].startswith(".")}
+    return hashlib.sha256(json.dumps(named).encode()).hexdigest()
 
 
 def _holds_more_than_a_lock(path: Path) -> bool:

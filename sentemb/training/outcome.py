@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,12 +15,14 @@ class Interrupted(KeyboardInterrupt):
     Args:
         folder: The run's folder.
         step: The step of the checkpoint.
+        number: The signal.
     """
 
-    def __init__(self, folder: Path, step: int) -> None:
+    def __init__(self, folder: Path, step: int, number: int = signal.SIGINT) -> None:
         super().__init__(f"stopped at step {step}; resume with the same command and --resume")
         self.folder = folder
         self.step = step
+        self.number = number
 
 
 @dataclass(frozen=True)

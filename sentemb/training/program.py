@@ -20,6 +20,6 @@ def run_with_options(
     try:
         return action(options)
     except Interrupted as interruption:
-        parser.exit(130, f"{interruption.folder}: {interruption}\n")
+        parser.exit(128 + interruption.number, f"{interruption.folder}: {interruption}\n")
     except (InputError, OSError) as error:
         parser.exit(2, f"error: {error}\n")

@@ -21,6 +21,7 @@ from sentemb.evaluation.comparison import DRAWS
 from sentemb.evaluation.resampling import bootstrap
 from sentemb.evaluation.scoring import Similarities
 from sentemb.training.config import TrainConfig
+from sentemb.training.recipes import RECIPES
 
 logger = logging.getLogger(__name__)
 
@@ -32,6 +33,13 @@ def load_rows(config: TrainConfig) -> Dataset:
     if config.label is not None:
         return load_pair_rows(config)
     rows = load_columns(config.data, config.columns, data_dir=config.data_dir)
+    recipe = RECIPES.get(config.recipe)
+    if recipe is not None and len(rows.column_names) < recipe.least_columns:
+        raise InputError(
+            f"{config.recipe} trains on pairs, and of {config.data} one column is read, "
+            f"{rows.column_names[0]!r}",
+            "name the columns in the order of their roles: --columns ANCHOR,POSITIVE[,HARD_NEGATIVE]",
+        )
     first = first_occurrences(rows)
     if len(first) == 1:
         raise InputError(

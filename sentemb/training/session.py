@@ -162,7 +162,7 @@ class Session(ABC):
         # Also after the last step, whose checkpoint resumption publishes: whatever would follow, a further
         # run among it, is not wanted.
         if interrupt.interrupted:
-            raise Interrupted(self.folder.path, trainer.state.global_step)
+            raise Interrupted(self.folder.path, trainer.state.global_step, interrupt.number)
 
     def _scores(self, state: TrainerState) -> list[float]:
         return [] if self.evaluator is None else dev_scores(state.log_history, self.evaluator.best_metric_key)
@@ -191,6 +191,7 @@ class Session(ABC):
             seed=self.seed,
             processes=ranks().num_processes,
             sessions=sessions,
+            inputs=folder.inputs(config),
             **described,
             **describe_environment(),
         )

@@ -50,7 +50,7 @@ def toml_or_text(text: str) -> Any:
 def read_toml(path: Path, *, hint: str = "check --config") -> dict[str, Any]:
     """Read a TOML file; the hint is for one that is not there."""
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except FileNotFoundError:
         raise InputError(f"no such file: {path}", hint) from None
     except (ValueError, RecursionError) as error:

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 import torch
 from torch import nn
 
+from sentemb.errors import InputError
 from sentemb.losses import SelfGuidedLoss
 
 _ROWS = 64
@@ -35,6 +36,11 @@ def fill_view_caches(
 ) -> int:
     """Compute the views of every row for each loss that caches them."""
     cached = [loss for loss in losses if isinstance(loss, SelfGuidedLoss) and loss.view_cache is not None]
+    if cached and not hasattr(rows, "__len__"):
+        raise InputError(
+            "SelfGuidedLoss computes all views before the first step, and train_dataset is a stream",
+            'compute them in each step, SelfGuidedLoss(model, views="online"), or pass a datasets.Dataset',
+        )
     for loss in cached:
         _fill(loss, rows, features_of)
     return sum(len(loss.view_cache) for loss in cached if loss.view_cache is not None)

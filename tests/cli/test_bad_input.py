@@ -146,6 +146,16 @@ CASES: dict[str, tuple[Make, tuple[str, ...], tuple[str, ...]]] = {
         ("--values",),
     ),
     "unwritable output": (file("t.txt", SENTENCES), (*TRAIN_DATA, "--output", "/proc/sentemb"), ("/proc",)),
+    "role without a column": (
+        file("t.csv", "sentence1,sentence2\na cat,a dog\nbirds,two birds\n"),
+        ("train", "simcse-supervised", *TRAIN_DATA[2:], "--columns", "sentence1"),
+        ("simcse-supervised", "t.csv", "'sentence1'", "--columns ANCHOR,POSITIVE"),
+    ),
+    "pairs of texts in one column": (
+        file("t.txt", SENTENCES),
+        ("train", "simcse-nli", *TRAIN_DATA[2:]),
+        ("simcse-nli", "t.txt", "--columns"),
+    ),
     # models
     "unknown model": (
         file("t.txt", SENTENCES),
@@ -193,6 +203,16 @@ CASES: dict[str, tuple[Make, tuple[str, ...], tuple[str, ...]]] = {
     # search
     "no index": (not_an_index, ("index", "search", "{data}", "a cat"), ("plain",)),
     "zero hits wanted": (not_an_index, ("index", "search", "{data}", "a cat", "-k", "0"), ()),
+    "ids found by name and given twice": (
+        file("d.csv", "id;text\n1;a cat\n1;the dog\n"),
+        BUILD,
+        ("'1'", "d.csv:2", "d.csv:3", "--id-column"),
+    ),
+    "blank sentence in graded pairs": (
+        file("pairs.tsv", PAIRS.replace("birds fly\t4.0", "\t4.0")),
+        (*STS, "--sets", "{data}"),
+        ("pairs.tsv:3", "'sentence2'"),
+    ),
     "ids given twice": (
         file("d.csv", "id,text\n1,a cat\n1,the dog\n"),
         (*BUILD, "--text-column", "text", "--id-column", "id"),

@@ -40,6 +40,18 @@ def test_a_corpus_becomes_vectors_and_an_index(documents: Path, tmp_path: Path, 
     assert (code, "--text-column" in err) == (2, True)
 
 
+@pytest.mark.parametrize(("name", "option"), [("id", []), ("key", ["--id-column", "key"])])
+def test_an_id_that_comes_again_ends_the_encoding(
+    name: str, option: list[str], tmp_path: Path, sentemb: Command
+) -> None:
+    data, output = tmp_path / "twice.csv", tmp_path / "vectors"
+    data.write_text(f"{name};text\n1;a cat\n2;a dog\n1;a bird\n")
+    code, _, err = sentemb("encode", data, "-o", output, *option)
+    assert code == 2 and f"{data}:4: the id '1' occurs twice" in err and "--id-column none" in err
+    assert not output.exists()
+    assert sentemb("encode", data, "-o", output, "--id-column", "none")[0] == 0
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

@@ -6,17 +6,17 @@ import sqlite3
 
 import pytest
 
-from sentemb.data.keywords import tokenizer, with_bigrams
+from sentemb.data.keywords import document_text, query_texts, tokenizer
 
 
 def found(language: str, document: str, query: str) -> bool:
     database = sqlite3.connect("")
     database.execute(f'CREATE VIRTUAL TABLE texts USING fts5(text, tokenize="{tokenizer(language)}")')
-    database.execute("INSERT INTO texts VALUES (?)", (with_bigrams(document),))
+    database.execute("INSERT INTO texts VALUES (?)", (document_text(document),))
     database.execute("CREATE VIRTUAL TABLE queries USING fts5vocab(texts, instance)")
     terms = {term for (term,) in database.execute("SELECT term FROM queries")}
     database.execute("DELETE FROM texts")
-    database.execute("INSERT INTO texts VALUES (?)", (with_bigrams(query),))
+    database.execute("INSERT INTO texts VALUES (?)", (query_texts(query, language)[0],))
     return bool(terms & {term for (term,) in database.execute("SELECT term FROM queries")})
 
 
@@ -44,5 +44,17 @@ def test_other_words_do_not_match() -> None:
     assert not found("en", "anything", "?! -")
 
 
-def test_runs_without_spaces_become_pairs_of_characters() -> None:
-    assert with_bigrams("see 北京大 now 大").split() == ["see", "北京", "京大", "now", "大"]
+def test_runs_without_spaces_become_pairs_and_single_characters() -> None:
+    assert document_text("see 北京大 now 大").split() == [
+        "see",
+        "北京",
+        "北",
+        "京大",
+        "京",
+        "大",
+        "now",
+        "大",
+    ]
+    assert document_text("수도는").split() == ["수도", "수", "도는", "도", "는"]
+    assert document_text("ไทย ก").split() == ["ไท", "ทย", "ก"]
+    assert query_texts("북한의 北京大 大", "und")[0].split() == ["북한", "한의", "北京", "京大", "大"]

@@ -173,7 +173,7 @@ def test_a_page_of_links_is_a_folder(server: tuple[str, dict[str, bytes]]) -> No
 
 def test_a_folder_in_the_layout_of_beir(memory: MemoryFileSystem) -> None:
     memory.pipe("/set/corpus.jsonl", b'{"_id": "d1", "title": "Katzen", "text": "sie schlafen"}')
-    assert [one.id for one in read_documents("memory://set")] == [None]
+    assert [one.id for one in read_documents("memory://set")] == ["d1"]
     memory.pipe("/set/queries.jsonl", b'{"_id": "q1", "text": "Wer schl\xc3\xa4ft?"}')
     assert [(one.id, one.text) for one in read_documents("memory://set")] == [("d1", "Katzen sie schlafen")]
     assert [one.whole for one in read_own_documents("memory://set")] == ["Katzen sie schlafen"]

@@ -107,6 +107,11 @@ def test_separators_of_spreadsheets_are_recognised(write_file: WriteFile, separa
     assert [row.values for row in read_rows(path)] == [{"id": "1", "text": f"a{separator} b, c"}]
 
 
+def test_what_separates_most_fields_is_the_separator(write_file: WriteFile) -> None:
+    path = write_file("docs.csv", 'id;"text, in full";note\n1;a, b;c\n')
+    assert [*next(read_rows(path)).values.values()] == ["1", "a, b", "c"]
+
+
 def test_a_quoted_separator_in_a_header_is_text(write_file: WriteFile) -> None:
     assert texts(write_file("docs.csv", '"yes; no"\na; b\n'), "yes; no") == ["a; b"]
 

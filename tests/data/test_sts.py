@@ -284,15 +284,31 @@ def test_a_file_that_is_no_archive(write_file: Callable[[str, str], Path]) -> No
 @pytest.mark.parametrize(
     ("name", "content"),
     [
-        ("mine.tsv", 'a\tb\tscore\n"x\ty\t1\nu\t\t0.5\n'),
-        ("mine.csv", 'score,a,b\n1,"""x",y\n0.5,u,\n'),
-        ("mine.jsonl", '{"a": "\\"x", "b": "y", "score": 1}\n{"a": "u", "b": "", "score": "0.5"}\n'),
+        ("mine.tsv", 'a\tb\tscore\n"x\ty\t1\nu\tv\t0.5\n'),
+        ("mine.csv", 'score,a,b\n1,"""x",y\n0.5,u,v\n'),
+        ("excel.csv", 'score;a;b\n1;"""x";y\n0.5;u;v\n'),
+        ("mine.jsonl", '{"a": "\\"x", "b": "y", "score": 1}\n{"a": "u", "b": "v", "score": "0.5"}\n'),
     ],
 )
 def test_own_pairs_in_any_table(write_file: Callable[[str, str], Path], name: str, content: str) -> None:
     pairs = read_scored_pairs(write_file(name, content), first="a", second="b")
-    assert (pairs.first, pairs.second, pairs.gold.tolist()) == (['"x', "u"], ["y", ""], [1.0, 0.5])
-    assert (pairs.name, len(pairs.subsets)) == ("mine", 1)
+    assert (pairs.first, pairs.second, pairs.gold.tolist()) == (['"x', "u"], ["y", "v"], [1.0, 0.5])
+    assert (pairs.name, len(pairs.subsets)) == (name.split(".")[0], 1)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "line"),
+    [
+        ("mine.tsv", "sentence1\tsentence2\tscore\nx\ty\t1\n \tv\t0.5\n", 3),
+        ("mine.csv", "sentence1,sentence2,score\nx,,1\n", 2),
+        ("mine.jsonl", '{"sentence1": "u", "sentence2": " ", "score": "0.5"}\n', 1),
+    ],
+)
+def test_a_blank_sentence_of_own_pairs_is_named(
+    write_file: Callable[[str, str], Path], name: str, content: str, line: int
+) -> None:
+    with pytest.raises(InputError, match=rf"{name}:{line}: column 'sentence[12]' is empty"):
+        load_scored_pairs(write_file(name, content))
 
 
 def test_own_pairs_in_glues_layout(shared_data: Path) -> None:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -113,6 +114,7 @@ def test_records_are_found_by_suite_and_model(tmp_path: Path) -> None:
         ("sts", 3),
     ]
     assert len(load_records([tmp_path], suite="sts")) == 2
+    assert len(load_records(str(tmp_path))) == len(load_records([str(tmp_path)])) == 3
     assert [one.suite for one in load_records(tmp_path, fingerprint="e" * 64)] == ["multilingual"]
     with pytest.raises(InputError, match="there is no record of the suite transfer"):
         load_records(tmp_path, suite="transfer")
@@ -120,6 +122,14 @@ def test_records_are_found_by_suite_and_model(tmp_path: Path) -> None:
         load_records(tmp_path / "none")
     with pytest.raises(InputError, match=r"settings\.json is no record"):
         load_records(tmp_path / "settings.json")
+
+
+@pytest.mark.parametrize("field", ["protocol", "scores[0].protocol"])
+def test_an_unknown_protocol_is_refused(tmp_path: Path, field: str) -> None:
+    path = write(sts_record(), tmp_path)
+    rewrite(path, lambda one: (one if field == "protocol" else one["scores"][0]).update(protocol="x"))
+    with pytest.raises(InputError, match=re.escape(f"field {field}: 'x' is not one of all, mean, wmean")):
+        read_record(path)
 
 
 def test_scores_and_averages() -> None:

@@ -12,7 +12,7 @@ from sentemb._fusion import FUSED
 from sentemb.search import Hit, SearchIndex
 from tests.search.bag_of_words import FewWords
 from tests.search.readers import Reader
-from tests.search.reference import agree, bm25, fused
+from tests.search.reference import agree, bm25, fused, words_of
 
 Id = str | int
 FILTERS: list[tuple[dict[str, Any], Callable[[dict[str, Any]], bool]]] = [
@@ -99,7 +99,7 @@ class Model:
         self.check_vectors(index.search(query, k), query, k)
         self._check(index.search(query, k, where=where), chosen, query, k)
         texts = {key: text for key, (text, _) in self.documents.items()}
-        everything = bm25(texts, query, len(texts))
+        everything = bm25(texts, (words_of(query), {}), len(texts))
         assert agree(index.search(query, k, mode="keyword"), everything[:k])
         found = index.search(query, k, mode="keyword", where=where)
         assert agree(found, [pair for pair in everything if pair[0] in chosen][:k])

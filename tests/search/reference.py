@@ -19,16 +19,26 @@ def words_of(text: str) -> Counter[str]:
     return Counter(text.split())
 
 
-def bm25(documents: Mapping[Any, str], query: str, k: int, terms_of: Terms = words_of) -> Scores:
-    """BM25 of the best documents that have a term; of equal ones the first comes first."""
+def bm25(
+    documents: Mapping[Any, str],
+    query: tuple[Mapping[str, int], Mapping[str, int]],
+    k: int,
+    terms_of: Terms = words_of,
+) -> Scores:
+    """BM25 of the best documents that have a term of the query; of equal ones the first comes first.
+
+    The query has terms, and others that count 0.4 in documents that have one of the former.
+    """
     terms = {key: terms_of(text) for key, text in documents.items()}
     mean = sum(sum(own.values()) for own in terms.values()) / max(len(terms), 1)
+    content, support = query
+    weights = {**{term: 0.4 * count for term, count in support.items()}, **content}
     scores: dict[Any, float] = {}
-    for term, wanted in terms_of(query).items():
+    for term, wanted in weights.items():
         holding = sum(term in own for own in terms.values())
         idf = max(math.log((len(terms) - holding + 0.5) / (holding + 0.5)), 1e-6)
         for key, own in terms.items():
-            if term in own:
+            if term in own and any(other in own for other in content):
                 length = sum(own.values())
                 gain = idf * own[term] * 2.2 / (own[term] + 1.2 * (0.25 + 0.75 * length / mean))
                 scores[key] = scores.get(key, 0) + wanted * gain

@@ -1,11 +1,14 @@
 from __future__ import annotations
 
 import datetime
+import decimal
 import json
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
+import torch
 
 from sentemb.data.own_documents import read_own_documents
 from sentemb.errors import InputError
@@ -80,6 +83,45 @@ def test_a_null_id_is_refused_with_its_line(write_file: Write) -> None:
         list(read_documents(path, id_column="key", text_column="text"))
 
 
+@pytest.mark.parametrize("name", ["id", "_id", "ID", "doc_id", "docno"])
+@pytest.mark.parametrize("suffix", [".csv", ".jsonl"])
+def test_ids_are_found_by_their_usual_names(write_file: Write, name: str, suffix: str) -> None:
+    rows = {
+        ".csv": f"title;{name};text\nCats;k1;sleep\n",
+        ".jsonl": json.dumps({"text": "sleep", name: "k1"}),
+    }
+    (found,) = read_documents(write_file(f"c{suffix}", rows[suffix]))
+    assert (found.id, name in found.metadata) == ("k1", False)
+    (numbered,) = read_documents(write_file(f"c{suffix}", rows[suffix]), id_column="none")
+    assert (numbered.id, numbered.metadata[name]) == (None, "k1")
+
+
+def test_of_several_columns_of_ids_the_first_usual_one_counts(write_file: Write) -> None:
+    (found,) = read_documents(write_file("c.csv", "doc_id,id,text\nd,i,a\n"))
+    assert (found.id, found.metadata) == ("i", {"doc_id": "d"})
+    (found,) = read_documents(write_file("c.csv", "doc_id,id,text\nd,i,a\n"), text_column="id")
+    assert (found.id, found.text) == (None, "i")
+
+
+@pytest.mark.parametrize(
+    ("row", "words"),
+    [
+        ({"text": "b"}, r"c\.jsonl:2 has no column 'id', which has the ids of other rows"),
+        ({"text": "b", "id": None}, r"c\.jsonl:2: the id in column 'id' is null"),
+        ({"text": "b", "id": " "}, r"c\.jsonl:2: the id in column 'id' is blank"),
+        ({"text": "b", "id": 1.5}, r"c\.jsonl:2: the id 1.5 in column 'id' is not a text or an integer"),
+        ({"text": "b", "id": {"$oid": 1}}, r"c\.jsonl:2: the id .* is not a text or an integer"),
+    ],
+)
+def test_a_row_without_an_id_among_others_is_named_with_the_option(
+    write_file: Write, row: dict[str, object], words: str
+) -> None:
+    path = write_file("c.jsonl", json.dumps({"text": "a", "id": 1}) + "\n" + json.dumps(row))
+    with pytest.raises(InputError, match=f"{words}.*--id-column none"):
+        list(read_documents(path))
+    assert len(list(read_documents(path, id_column="none"))) == 2
+
+
 def test_only_column_is_the_text(write_file: Write) -> None:
     path = write_file("c.jsonl", '{"question": "why?"}\n{"question": "how?"}\n')
     assert [document.text for document in read_documents(path)] == ["why?", "how?"]
@@ -107,6 +149,44 @@ def test_values_json_has_no_word_for_are_kept_as_text(tmp_path: Path) -> None:
     (document,) = read_documents(tmp_path / "c.parquet")
     assert document.metadata == {"day": "2020-01-02", "score": None, "n": 3}
     json.dumps(document.metadata, allow_nan=False)
+
+
+def test_metadata_become_values_of_json() -> None:
+    given = {
+        "whole": np.int64(3),
+        "share": np.float32(0.5),
+        "flag": np.bool_(True),
+        "name": np.str_("a"),
+        "array": np.array(4),
+        "list": np.array([1.0, np.nan]),
+        "moment": np.datetime64("2020-01-02"),
+        "no moment": np.datetime64("NaT"),
+        "time": datetime.datetime(2020, 1, 2, 3, tzinfo=datetime.UTC),
+        "nested": {"deep": [float("inf"), (1, decimal.Decimal("2.50"))]},
+        "tensor": torch.tensor(2.5),
+        "text": "ä",
+        "none": None,
+        "large": 10**30,
+    }
+    ((document),) = as_documents([("a", "text", given)])
+    assert document.metadata == {
+        "whole": 3,
+        "share": 0.5,
+        "flag": True,
+        "name": "a",
+        "array": 4,
+        "list": [1.0, None],
+        "moment": "2020-01-02",
+        "no moment": None,
+        "time": "2020-01-02 03:00:00+00:00",
+        "nested": {"deep": [None, [1, "2.50"]]},
+        "tensor": 2.5,
+        "text": "ä",
+        "none": None,
+        "large": 10**30,
+    }
+    assert json.loads(json.dumps(document.metadata, allow_nan=False)) == document.metadata
+    assert document.metadata["flag"] is True
 
 
 def test_one_column_is_not_for_texts_and_ids(tmp_path: Path) -> None:

@@ -98,7 +98,7 @@ def test_a_missing_file_is_named(saved: Path, which: int) -> None:
     [
         ("[]", "is not the manifest of an index"),
         ("{}", "is not the manifest of an index"),
-        ('{"format": 5}', "has format 5, this sentemb reads 1 to 4"),
+        ('{"format": 7}', "has format 7, this sentemb reads 1 to 6"),
         ('{"format": 1, "checksum": ""}', "does not match its checksum"),
         ('{"format": 1, "checksum": "", "dimension": 1e999}', "does not match its checksum"),
         ("é", "does not match its checksum"),

@@ -13,7 +13,7 @@ from sentemb._files import sha256_of
 from sentemb.data.keywords import varints
 from sentemb.errors import InputError
 from sentemb.search import SearchIndex
-from sentemb.search.keywords import terms_of
+from sentemb.search.keywords import query_terms, terms_of
 from sentemb.search.manifest import Manifest, StoredFile
 from tests.search.bag_of_words import BagOfWords
 from tests.search.reference import agree, bm25
@@ -66,7 +66,8 @@ def test_scores_are_those_of_live_documents(
         documents = {key: text for key, text in documents.items() if key not in new} | new
         for query in QUERIES:
             hits = reader.search(query, 4, mode="keyword")
-            assert agree(hits, bm25(documents, query, 4, lambda text: terms_of([text], language)[0])), query
+            (asked,) = query_terms([query], language)
+            assert agree(hits, bm25(documents, asked, 4, lambda text: terms_of([text], language)[0])), query
             assert [hit.text for hit in hits] == [documents[hit.id] for hit in hits]
     assert SearchIndex.load(tmp_path / "index", words).search(QUERIES, 99, mode="keyword") == reader.search(
         QUERIES, 99, mode="keyword"

@@ -156,6 +156,34 @@ def test_nothing_of_a_call_that_fails_is_kept(open_index: Open) -> None:
     assert len(index) == 40
 
 
+def test_metadata_become_values_of_json(open_index: Open) -> None:
+    index = open_index(documents())
+    index.add([("new", "text", {"score": float("nan"), "year": np.int64(1999), "flag": np.bool_(True)})])
+    assert index.get(["new"])[0].metadata == {"score": None, "year": 1999, "flag": True}
+    index.update([("new", "text", {"score": np.float32("inf"), "list": np.array([2.0])})])
+    assert index.get(["new"])[0].metadata == {"score": None, "list": [2.0]}
+    with pytest.raises(InputError, match="document 0 has no id, by which an update"):
+        index.update(["text"])
+
+
+@pytest.mark.parametrize("queries", [{"a": 1}, {"a"}, b"a", 5, None])
+def test_what_is_no_text_is_not_searched(open_index: Open, queries: Any) -> None:
+    with pytest.raises(InputError, match=r"the queries are a .*, not texts in an order"):
+        open_index(documents()).search(queries)
+
+
+@pytest.mark.parametrize("metadata", ["[" * 100_000, "no JSON", "5", '[["a"]]'])
+def test_damaged_metadata_in_a_table_are_one_line(tmp_path: Path, metadata: str) -> None:
+    SearchIndex.build([("a", "cat")], BagOfWords(), language="en").save(tmp_path / "index")
+    address = f"lancedb:{tmp_path / 'lance'}"
+    move(str(tmp_path / "index"), address)
+    LanceTable(address)._table.update(values={"metadata": metadata})
+    index = SearchIndex.open(address, BagOfWords())
+    for call in (lambda: index.search("cat"), lambda: index.get(["a"]), index.documents):
+        with pytest.raises(InputError, match="the metadata of document 'a' are damaged"):
+            call()
+
+
 def test_ids_are_counted_on(open_index: Open) -> None:
     index = open_index(["one", "two"])
     index.add(["three", ("x", "four"), (17, "five")])

@@ -6,7 +6,8 @@ import random
 
 import pytest
 
-from sentemb.data.keywords import bigram_places, with_bigrams
+from sentemb.data.folding import fold
+from sentemb.data.keywords import document_places, document_text
 from sentemb.search import SearchIndex
 from sentemb.search.snippets import LENGTH, snippets_of
 from tests.search.bag_of_words import BagOfWords
@@ -29,7 +30,11 @@ def shown(query: str, text: str, language: str) -> list[str]:
         ("cà", "ca cà", "vi", ["cà"]),
         ("首都北京", "北京是中国的首都。", "zh", ["北京", "首都"]),
         ("中国的首都", "他在中国的首都 city", "zh", ["中国的首都"]),
-        ("京", "京 and 北京", "zh", ["京"]),
+        ("京", "京 and 北京", "zh", ["京", "京"]),
+        ("strasse finden", "Die STRA\u00adẞE, find\u00aden", "de", ["STRA\u00adẞE", "find\u00aden"]),
+        ("cafe\u0301", "ﬁn: café cafe\u0301", "vi", ["café", "cafe\u0301"]),
+        ("수도", "한국의 수도는", "ko", ["수도"]),
+        ("how hot is my cpu", "my CPU is hot", "en", ["CPU", "hot"]),
         ("ab", "\x00ab\x00 AB \U000f0000ab\U000f0001", "mul", ["ab", "AB"]),
         ("ab", "a\U0001f600b ab \u0301ab", "mul", ["ab", "\u0301ab"]),
         ('" OR * NEAR(', "or near", "mul", ["or", "near"]),
@@ -44,10 +49,12 @@ def test_words_are_shown_where_they_are(query: str, text: str, language: str, wo
 def test_characters_of_pairs_are_those_of_the_text() -> None:
     rng = random.Random(1)
     for _ in range(300):
-        text = "".join(rng.choice("ab 北京\n中ไทย") for _ in range(rng.randrange(12)))
-        cut, places = with_bigrams(text), bigram_places(text)
-        assert len(cut) == len(places)
-        assert all(letter in (" ", text[place]) for letter, place in zip(cut, places, strict=True))
+        text = "".join(rng.choice("aB 北京\n中ไทยßﬁ한e\u0301\u00ad") for _ in range(rng.randrange(12)))
+        indexed = document_text(text)
+        starts, stops = document_places(text)
+        assert len(indexed) == len(starts) == len(stops)
+        for letter, start, stop in zip(indexed, starts, stops, strict=True):
+            assert letter == " " or letter in fold(text[start:stop])
 
 
 def test_a_long_text_is_shown_where_most_different_words_are() -> None:

@@ -104,7 +104,11 @@ def test_a_document_without_metadata_has_no_field() -> None:
         ({"year": [1]}, "compares nothing"),
         ({"year": {"<": True}}, "compares nothing"),
         ({"year": float("nan")}, "compares nothing"),
-        ({3: 1}, "the field 3 is no text"),
+        ({3: 1}, "the field 3 is not a string"),
+        (
+            {"$where": "1"},
+            r"there is no operator '\$where'; write \$and, \$or, \$not, or the name of a field",
+        ),
         ({"year": {}}, "there is no condition"),
         ({"year": {"not in": 3}}, "is no list"),
         ({"year": {"exists": 1}}, "exists 1 compares nothing"),
@@ -113,7 +117,7 @@ def test_a_document_without_metadata_has_no_field() -> None:
         ({"$and": {"year": 1}}, "is no list of conditions"),
         ({"$not": {}}, "where is {}"),
         ({"$or": [1]}, "where is 1"),
-        ({"$nor": [{"year": 1}]}, "compares nothing"),
+        ({"$not": {"$nor": [{"year": 1}]}}, r"there is no operator '\$nor'"),
     ],
 )
 def test_what_is_no_condition_is_named(conditions: Any, message: str) -> None:

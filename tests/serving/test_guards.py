@@ -137,6 +137,13 @@ def slow_bodies(folder: Path) -> Iterator[Live]:
         yield found
 
 
+@pytest.mark.parametrize("headers", [{"X-A": "a" * 70_000}, {f"X-{one}": "abc" for one in range(6000)}])
+def test_a_large_head_is_refused_though_it_comes_at_once(headers: dict[str, str], client: TestClient) -> None:
+    answer = client.get("/health", headers=headers)
+    assert answer.status_code == 431 and "65,536 bytes" in answer.json()["detail"]
+    assert client.get("/health", headers={"X-A": "a" * 60_000}).status_code == 200
+
+
 def assert_problem(received: bytes, status: int, told: str) -> None:
     head, _, body = received.partition(b"\r\n\r\n")
     assert head.startswith(f"HTTP/1.1 {status} ".encode()), received[:300]
@@ -253,6 +260,9 @@ def test_nul_characters_are_characters(client: TestClient) -> None:
         ("127.0.0.1.evil.example:8000", 421),
         ("127.0.0.1@evil.example", 421),
         ("0.0.0.0", 421),
+        ("localhost:8000, evil.example", 421),
+        ("evil.example, localhost:8000", 421),
+        ("localhost:8000/evil.example", 421),
         ("", 421),
         ("LocalHost:8000", 200),
         ("127.9.9.9", 200),

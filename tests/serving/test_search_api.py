@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -61,7 +62,7 @@ def test_hits_are_the_librarys(mode: Any, client: TestClient, folder: Path) -> N
     assert [hit["score"] for hit in hits] == pytest.approx([hit.score for hit in expected], abs=1e-6)
 
 
-def test_words_that_say_nothing_are_not_marked_in_what_vectors_find(tmp_path: Path) -> None:
+def test_function_words_are_not_marked(tmp_path: Path) -> None:
     SearchIndex.build([*TEXTS, "the cat of IT sat in it"], "static-mini", language="en").save(
         tmp_path / "animals"
     )
@@ -73,7 +74,7 @@ def test_words_that_say_nothing_are_not_marked_in_what_vectors_find(tmp_path: Pa
                 "snippet"
             ]
             marked[mode] = [snippet["text"][start:stop] for start, stop in snippet["spans"]]
-    assert marked == {"dense": ["cat", "IT", "it"], "keyword": ["the", "cat", "of", "IT", "in", "it"]}
+    assert marked == {mode: ["cat", "IT", "it"] for mode in ("dense", "keyword")}
 
 
 def test_changes_are_in_the_folder_once_they_are_answered(client: TestClient, folder: Path) -> None:
@@ -89,6 +90,34 @@ def test_changes_are_in_the_folder_once_they_are_answered(client: TestClient, fo
     assert len(similar) == 3 and "new" not in [hit["id"] for hit in similar]
     assert client.request("DELETE", f"{ROUTE}/documents", json={"ids": ["new", 99]}).json() == {"deleted": 1}
     assert SearchIndex.load(folder).get(["new"]) == [None]
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE"])
+def test_a_full_disk_is_told_in_one_line_and_changes_nothing(
+    method: str, client: TestClient, folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    body: dict[str, Any] = {
+        "documents": [{"id": f"new {one}", "text": f"a zebra {one}"} for one in range(20)]
+    }
+    body = {"ids": [*range(20)]} if method == "DELETE" else body
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, limits[1]))  # stands for a disk that is full
+    try:
+        answer = client.request(method, f"{ROUTE}/documents", json=body)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (507, "disk_full")
+    assert str(folder) not in answer.text
+    (failure,) = [one for one in caplog.records if one.levelname == "ERROR"]
+    assert failure.exc_info is None and str(folder) in failure.getMessage()
+    assert len(SearchIndex.load(folder)) == len(TEXTS)
+    assert client.request(method, f"{ROUTE}/documents", json=body).status_code == 200
+
+
+def test_an_update_needs_ids(client: TestClient) -> None:
+    answer = client.put(f"{ROUTE}/documents", json={"documents": [{"text": "a zebra"}]})
+    assert (answer.status_code, answer.json()["field"]) == (409, "documents.0")
+    assert "documents.0 has no id" in answer.json()["detail"]
 
 
 def test_the_fields_of_the_metadata_are_known(client: TestClient) -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import signal
 import subprocess
 import sys
@@ -163,6 +164,30 @@ def test_ctrl_c_leaves_a_run_that_resumes_to_the_same_weights(
     assert_equal(model_weights(Path(whole.output)), model_weights(Path(config.output)))
     steps = [entry["step"] for entry in read_metrics(config.output) if "contrast" in entry]
     assert steps == list(range(1, 13))
+
+
+def test_a_run_resumes_from_another_working_folder(
+    configure: Configure, tmp_path: Path, tiny_bert: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(tiny_bert, tmp_path / "base")
+    (tmp_path / "dev.csv").write_text(
+        "sentence1,sentence2,score\na cat sat,the dog ran,1\ntwo birds fly,birds fly,4\na mat,a house,2\n"
+    )
+    (tmp_path / "inner").mkdir()
+    monkeypatch.chdir(tmp_path)
+    config = configure("sg-opt", base="base", dev="dev.csv")
+    with monkeypatch.context() as patch:
+        stop_at(patch, 3)
+        with pytest.raises(Interrupted):
+            train(config)
+    monkeypatch.chdir(tmp_path / "inner")
+    elsewhere = config.replace(base="../base", dev="../dev.csv")
+    shutil.copy("../dev.csv", "other.csv")
+    with Path("other.csv").open("a") as file:
+        file.write("a cat,a cat,5\n")
+    with pytest.raises(InputError, match="other values of dev;"):
+        train(elsewhere.replace(dev="other.csv"), resume=True)
+    assert train(elsewhere, resume=True).steps == 6
 
 
 @pytest.mark.parametrize(("stop", "use_last"), [(3, True), (5, False), (6, False)])

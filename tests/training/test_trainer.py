@@ -76,6 +76,23 @@ def test_two_runs_are_equal_and_another_seed_is_not(tiny_bert: Path, tmp_path: P
     assert not torch.equal(first["loss.head.weight"], other["loss.head.weight"])
 
 
+def test_a_stream_trains_or_says_what_to_do(tiny_encoder: Any, tmp_path: Path) -> None:
+    rows = Dataset.from_dict({"text": [f"a cat sat {'on ' * (one % 4)}mat" for one in range(16)]})
+    arguments = SentenceTransformerTrainingArguments(
+        str(tmp_path), max_steps=2, per_device_train_batch_size=4, save_strategy="no", report_to=[]
+    )
+
+    def trainer(**options: Any) -> SentembTrainer:
+        loss = SelfGuidedLoss(tiny_encoder, projection_width=16, **options)
+        return SentembTrainer(tiny_encoder, arguments, train_dataset=rows.to_iterable_dataset(), loss=loss)
+
+    with pytest.raises(InputError, match=r'train_dataset is a stream; .*views="online"'):
+        trainer().train()
+    online = trainer(views="online")
+    online.train()
+    assert online.state.global_step == 2
+
+
 def test_a_checkpoint_holds_no_pickle(tiny_bert: Path, tmp_path: Path) -> None:
     make_trainer(tiny_bert, tmp_path, max_steps=2, save_steps=2).train()
     files = [path for path in tmp_path.rglob("*") if path.is_file()]

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from sentemb._files import sha256_of
+from sentemb.data.keywords import RULES
 from sentemb.data.retrieval import RetrievalSet
 from sentemb.data.stored_bm25 import stored_bm25_scores
 from sentemb.data.stored_texts import Places, first_places
@@ -151,8 +152,8 @@ class KeywordSearcher:
 
     @property
     def fingerprint(self) -> str:
-        """The version of SQLite, which cuts texts to terms."""
-        return f"sqlite-fts5-{sqlite3.sqlite_version}"
+        """The version of SQLite and that of the rules by which texts become terms."""
+        return f"sqlite-fts5-{sqlite3.sqlite_version}-rules-{RULES}"
 
     def search(self, data: RetrievalSet, depth: int, *, progress: bool = False) -> list[Hits]:
         """See `Searcher.search`."""

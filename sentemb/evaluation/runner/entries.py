@@ -11,7 +11,7 @@ from sentemb.data.labelled import LabelledTexts
 from sentemb.data.retrieval import RetrievalSet, load_retrieval
 from sentemb.data.sts import ScoredPairs, load_scored_pairs
 from sentemb.encoding import TextEncoder
-from sentemb.errors import InputError
+from sentemb.errors import InputError, naming
 from sentemb.evaluation.geometry_intervals import evaluate_geometry
 from sentemb.evaluation.naming import seed_of
 from sentemb.evaluation.retrieval.evaluate import (
@@ -55,7 +55,8 @@ def geometry_suite(pairs: ScoredPairs) -> RunnableSuite:
     """How the vectors of one set of pairs lie."""
 
     def evaluate(encoder: TextEncoder, names: Sequence[str]) -> Iterator[tuple[Record, str]]:
-        record = evaluate_geometry(encoder, pairs)
+        with naming(pairs.source or pairs.name):
+            record = evaluate_geometry(encoder, pairs)
         figures = (f"{metric} {record.score(names[0], metric):.3f}" for metric in ("alignment", "uniformity"))
         yield record, ", ".join(figures)
 

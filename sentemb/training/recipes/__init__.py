@@ -10,6 +10,7 @@ A file of recipes beside this one::
     kind = "contrastive"                        # which configuration it fills
     inherits = "_sg"                            # a name with an underscore is only inherited from
     without = ["data"]                          # what it does not inherit
+    least_columns = 2                           # text columns that it needs at least
     [recipes.sg-opt.values]
     batch_size = [16, "{paper}, table 8"]       # a field, or loss_options.NAME: value and source
     [recipes.sg-opt.released]                   # what differs under the preset `released`
@@ -103,6 +104,7 @@ class Recipe:
         summary: One line.
         layers: What it inherits, then its own.
         protocol: The paper whose tasks it trains on, a key of `PROTOCOLS`.
+        least_columns: How many text columns it needs at least, where its loss would also take fewer.
     """
 
     name: str
@@ -110,6 +112,7 @@ class Recipe:
     summary: str
     layers: tuple[Layer, ...]
     protocol: str | None = None
+    least_columns: int = 1
 
     @property
     def config_class(self) -> type[CheckedModel]:
@@ -204,7 +207,9 @@ def _read(content: dict[str, Any]) -> dict[str, Recipe]:
         kind = table.get("kind") or (parent.kind if parent else "")
         protocol = table.get("protocol") or (parent.protocol if parent else None)
         inherited = parent.layers if parent else ()
-        recipes[name] = Recipe(name, kind, table.get("summary", ""), (*inherited, layer), protocol)
+        layers = (*inherited, layer)
+        least = table.get("least_columns", 1)
+        recipes[name] = Recipe(name, kind, table.get("summary", ""), layers, protocol, least)
     return recipes
 
 

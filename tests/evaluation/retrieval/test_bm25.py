@@ -7,7 +7,7 @@ import sqlite3
 import numpy as np
 import pytest
 
-from sentemb.data.bm25 import bm25_scores, bm25_weights, count_terms
+from sentemb.data.bm25 import bm25_scores, bm25_weights, count_query_terms, count_terms
 from sentemb.data.keywords import tokenizer
 from sentemb.data.retrieval import RetrievalSet, retrieval_set
 from sentemb.evaluation.retrieval import KeywordSearcher
@@ -15,9 +15,9 @@ from sentemb.evaluation.retrieval import KeywordSearcher
 
 def test_scores_are_sqlites(judged_set: RetrievalSet) -> None:
     texts = [*judged_set.documents, "birds birds fly", ""]
-    queries = ["cat", "birds fly fly", "the the man", "running dogs", "nothing of this kind"]
+    queries = ["cat", "birds fly fly", "the the", "running dogs", "nothing of this kind"]
     counts, terms = count_terms(texts, "en")
-    asked, _ = count_terms(queries, "en", terms)
+    asked, _ = count_query_terms(queries, "en", terms)
     found = np.concatenate([*bm25_scores(bm25_weights(counts), asked, block=2)])
     database = sqlite3.connect("")
     database.execute(f'CREATE VIRTUAL TABLE texts USING fts5(text, tokenize="{tokenizer("en")}")')
