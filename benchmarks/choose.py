@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 from scipy.sparse.linalg import svds
+from sentemb.evaluation.choosing.trust import Trust
 from sentence_transformers import SentenceTransformer
 
 from sentemb._files import read_json, write_json, write_text
@@ -36,7 +37,6 @@ from sentemb.data.retrieval import RetrievalSet, load_retrieval
 from sentemb.encoding import TextEncoder, load_encoder
 from sentemb.evaluation.choosing.questions import cut_from
 from sentemb.evaluation.choosing.ranking import Ranking, rank
-from sentemb.evaluation.choosing.trust import Trust
 from sentemb.evaluation.environment import hardware, library_versions
 from sentemb.evaluation.retrieval import DenseSearcher, HybridSearcher, KeywordSearcher, Searcher
 from sentemb.evaluation.retrieval.evaluate import evaluate_retrieval

@@ -28,8 +28,8 @@ from sentemb.compression.division import Division, divide_documents
 from sentemb.compression.price import price
 from sentemb.compression.student import student_variant
 from sentemb.compression.variants import WHOLE, Original, Variant, calibration_texts, variants_of
-from sentemb.data.own_documents import read_own_documents
 from sentemb.data.generated_queries import generate_queries
+from sentemb.data.own_documents import read_own_documents
 from sentemb.data.sources import describe_source
 from sentemb.data.sts import ScoredPairs, load_scored_pairs
 from sentemb.encoding import load_encoder

@@ -23,7 +23,14 @@ NAMES = (
 _PARTS: dict[str, tuple[str, ...]] = {
     "captions": ("MSRvid", "images"),
     "headlines": ("headlines",),
-    "forums": ("answers-forums", "question-question", "answer-answer", "answers-students", "deft-forum", "belief"),
+    "forums": (
+        "answers-forums",
+        "question-question",
+        "answer-answer",
+        "answers-students",
+        "deft-forum",
+        "belief",
+    ),
 }
 _ALIKE = 4.0  # grade of STS from which two sentences say the same
 _PAIRS = 800
@@ -117,7 +124,7 @@ def _groups(pairs: Sequence[tuple[str, str]]) -> list[list[str]]:
 def _pairs(name: str, folder: Path) -> Iterator[tuple[str, str, bool]]:
     """Yield pairs of sentences, and whether they say the same."""
     if name == "quora":
-        with open(folder / "cs224n" / "quora-dev.csv", newline="", encoding="utf-8") as file:
+        with (folder / "cs224n" / "quora-dev.csv").open(newline="", encoding="utf-8") as file:
             for row in csv.reader(file, delimiter="\t"):
                 if row[-1] in ("0.0", "1.0"):
                     yield row[2].strip('" '), row[3].strip('" '), row[-1] == "1.0"

@@ -1,8 +1,8 @@
 """Do the verdicts of `sentemb choose` hold on collections that took no part in them?
 
     python benchmarks/verdicts.py measure --data-dir DATA --model all-MiniLM-L6-v2 --cache CACHE
-    python benchmarks/verdicts.py fit --cache CACHE --calibration sentemb/evaluation/choosing/calibration.json \
-        --output benchmarks/results/verdicts.json
+    python benchmarks/verdicts.py fit --cache CACHE --output benchmarks/results/verdicts.json \
+        --calibration sentemb/evaluation/choosing/calibration.json
 
 `measure` runs twelve systems on every collection of `pool.py`: on its judged queries, which gives the truth,
 and on queries generated from its documents, as `choose` does. Collections that CACHE holds are not measured
@@ -19,9 +19,8 @@ from __future__ import annotations
 import argparse
 import json
 import logging
-import os
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from itertools import combinations
 from pathlib import Path
@@ -33,9 +32,9 @@ from numpy.typing import NDArray
 from scipy import optimize, stats
 
 from sentemb._files import write_json, write_text
+from sentemb.data.bm25 import count_terms
 from sentemb.data.generated_queries import CHOOSING, SENTENCE, generate_queries
 from sentemb.data.neighborhoods import latent_vectors
-from sentemb.data.bm25 import count_terms
 from sentemb.data.retrieval import RetrievalSet
 from sentemb.encoding import TextEncoder, load_encoder
 from sentemb.evaluation.choosing.calibration import (
@@ -64,6 +63,9 @@ PREDICTORS = (FULL, FULL[:3], FULL[1:], FULL[1:3])
 JUDGED = (20, 50)
 """Judged queries that update predictions."""
 _SPLITS = 20
+FEWEST_CORPORA = 4
+FAR = 5.0
+"""Points of NDCG@10: a system that is worse by more must not be called better."""
 
 
 class Derived:
@@ -135,12 +137,16 @@ def measure(arguments: argparse.Namespace) -> None:
                 continue
             data, documents = pool.load(name, arguments.data_dir, arguments.documents, arguments.judged)
             sets = generate_queries(
-                documents, count=arguments.queries, most=len(documents), language=data.language, kinds=CHOOSING
+                documents,
+                count=arguments.queries,
+                most=len(documents),
+                language=data.language,
+                kinds=CHOOSING,
             )
             real, recall, generated = [], [], []
             for searcher in searchers:
                 record = evaluate_retrieval(searcher, [data])
-                ranks = load_predictions(record)[data.name]
+                ranks = load_predictions(record)[0][data.name]
                 real.append(100 * query_scores("ndcg@10", ranks, data.gold))
                 recall.append(100 * query_scores("recall@100", ranks, data.gold))
                 generated.append(evaluate_retrieval(searcher, sets, exclude_same_ids=True))
@@ -153,10 +159,13 @@ def measure(arguments: argparse.Namespace) -> None:
             }
             kinds = {f"kind {kind}": own for kind, own in scores.items()}
             temporary = place.with_suffix(".part.npz")
-            np.savez(temporary, about=json.dumps(about), real=real, recall=recall, **kinds)  # type: ignore[arg-type]
-            os.replace(temporary, place)
+            parts: dict[str, Any] = {"real": real, "recall": recall, **kinds}
+            np.savez(temporary, about=json.dumps(about), **parts)
+            temporary.replace(place)
             means = dict(zip(about["systems"], np.mean(real, axis=1).round(1).tolist(), strict=True))
-            print(name, len(documents), {kind: own.shape[1] for kind, own in scores.items()}, means, flush=True)
+            print(
+                name, len(documents), {kind: own.shape[1] for kind, own in scores.items()}, means, flush=True
+            )
 
 
 class Measured(NamedTuple):
@@ -253,11 +262,6 @@ def left_out(sets: Sequence[Measured], kinds: Sequence[str]) -> Iterator[tuple[M
                 yield one, predictor.predict(one.evidence)
 
 
-def plain_mean(one: Measured, kinds: Sequence[str]) -> Double:
-    """Return the mean score on generated queries, which ranks without a model."""
-    return np.mean([one.evidence.means[kind] for kind in kinds], axis=0)
-
-
 class Row(NamedTuple):
     """One pair of systems on one collection."""
 
@@ -271,11 +275,13 @@ class Row(NamedTuple):
 
     @property
     def covered(self) -> bool:
+        """Whether the truth lies in the 80 % interval."""
         low, high = self.estimate.interval()
         return low <= self.truth <= high
 
     @property
     def wrong(self) -> bool:
+        """Whether a difference is called that has the other sign."""
         return self.estimate.is_called and self.estimate.mean * self.truth < 0
 
     @property
@@ -306,7 +312,11 @@ def averaged(rows: Sequence[Row], value: Callable[[Row], float]) -> float:
     return float(np.mean([np.mean(values) for values in by_corpus.values()])) if by_corpus else 0.0
 
 
-def taus(predicted: Sequence[tuple[Measured, Prediction]], score: Callable[[Measured, Prediction], Double], without: str = "") -> float:
+def taus(
+    predicted: Sequence[tuple[Measured, Prediction]],
+    score: Callable[[Measured, Prediction], Double],
+    without: str = "",
+) -> float:
     """Return Kendall's tau with the judged order, the mean over corpora."""
     by_corpus: dict[str, list[float]] = {}
     for one, prediction in predicted:
@@ -357,19 +367,60 @@ def updated(predicted: Sequence[tuple[Measured, Prediction]], count: int) -> dic
     if not found:
         return {}
     names = ("coverage", "half_width", "coverage_of_judged_alone", "half_width_of_judged_alone")
-    return {"collections": len(found), **dict(zip(names, np.mean(found, axis=0).round(3).tolist(), strict=True))}
+    return {
+        "collections": len(found),
+        **dict(zip(names, np.mean(found, axis=0).round(3).tolist(), strict=True)),
+    }
+
+
+def checks_of(predicted: Sequence[tuple[Measured, Prediction]], kinds: Sequence[str]) -> dict[str, Any]:
+    """Return what the bars ask, all leave-one-corpus-out."""
+
+    def plain(one: Measured, _: Prediction) -> Double:
+        return np.asarray(np.mean([one.evidence.means[kind] for kind in kinds], axis=0))
+
+    def model(_: Measured, prediction: Prediction) -> Double:
+        return prediction.mean
+
+    rows = rows_of(predicted)
+    apart = [row for row in rows if row.real]
+    return {
+        "tau without bm25": round(taus(predicted, model, "bm25"), 3),
+        "tau of the plain mean": round(taus(predicted, plain), 3),
+        "tau of the plain mean without bm25": round(taus(predicted, plain, "bm25"), 3),
+        "called of those that judged queries tell apart": round(
+            averaged(apart, lambda row: row.estimate.is_called), 3
+        ),
+        "wrong by more than 5 points, significantly": [
+            [row.set, row.first, row.second, round(row.estimate.mean, 1), round(row.truth, 1)]
+            for row in apart
+            if row.wrong and abs(row.truth) > FAR
+        ],
+        "with judged queries": {str(count): updated(predicted, count) for count in JUDGED},
+    }
+
+
+def scores_of(one: Measured, prediction: Prediction) -> dict[str, Any]:
+    """Return the judged, predicted and generated scores of the systems; a prediction has no level of its own."""
+    level = one.truth.mean() - prediction.mean.mean()
+    return {
+        "judged": dict(zip(one.systems, one.truth.round(2).tolist(), strict=True)),
+        "predicted": dict(zip(one.systems, (prediction.mean + level).round(2).tolist(), strict=True)),
+        "generated": {kind: own.round(2).tolist() for kind, own in one.evidence.means.items()},
+    }
 
 
 def report(arguments: argparse.Namespace) -> None:
     """Fit all predictors, and write them with their reliability."""
     sets = measured(arguments.cache)
-    fitted, pages, whole = [], [], {}
+    fitted: list[dict[str, Any]] = []
+    whole: dict[str, Any] = {}
     for kinds in PREDICTORS:
         some = [one for one in sets if is_of(one, kinds)]
-        if len({one.corpus for one in some}) < 4:
+        if len({one.corpus for one in some}) < FEWEST_CORPORA:
             continue
         predicted = list(left_out(some, kinds))
-        reliability = reliability_of(predicted)
+        reliability = asdict(reliability_of(predicted))
         predictor = fit(some, kinds)
         fitted.append(
             {
@@ -378,34 +429,15 @@ def report(arguments: argparse.Namespace) -> None:
                 "coefficients": predictor.coefficients.round(4).tolist(),
                 "uncertainty": predictor.uncertainty.round(6).tolist(),
                 "variances": [round(value, 4) for value in predictor.variances],
-                "reliability": asdict(reliability),
+                "reliability": reliability,
             }
         )
-        rows = rows_of(predicted)
-        both = [row for row in rows if row.real]
+        found = {"reliability": reliability, **checks_of(predicted, kinds)}
+        print("+".join(kinds), json.dumps(found, indent=1), flush=True)
         whole["+".join(kinds)] = {
-            "reliability": asdict(reliability),
-            "tau without bm25": round(taus(predicted, lambda one, prediction: prediction.mean, "bm25"), 3),
-            "tau of the plain mean": round(taus(predicted, lambda one, _: plain_mean(one, kinds)), 3),
-            "tau of the plain mean without bm25": round(taus(predicted, lambda one, _: plain_mean(one, kinds), "bm25"), 3),
-            "called of the pairs that judged queries tell apart": round(averaged(both, lambda row: row.estimate.is_called), 3),
-            "wrong by more than 5 points, significantly": [
-                [row.set, row.first, row.second, round(row.estimate.mean, 1), round(row.truth, 1)]
-                for row in rows
-                if row.wrong and row.real and abs(row.truth) > 5
-            ],
-            "with judged queries": {str(count): updated(predicted, count) for count in JUDGED},
-            "collections": {
-                one.name: {
-                    "judged": dict(zip(one.systems, one.truth.round(2).tolist(), strict=True)),
-                    "predicted": dict(zip(one.systems, (prediction.mean - prediction.mean.mean() + one.truth.mean()).round(2).tolist(), strict=True)),
-                    "generated": {kind: own.round(2).tolist() for kind, own in one.evidence.means.items()},
-                }
-                for one, prediction in predicted
-            },
+            **found,
+            "collections": {one.name: scores_of(one, own) for one, own in predicted},
         }
-        pages.append(f"{', '.join(kinds)}: {reliability.sentence()}")
-        print(pages[-1], json.dumps({key: value for key, value in whole["+".join(kinds)].items() if key != "collections"}, indent=1), flush=True)
     if arguments.calibration is not None:
         about = {"by": "benchmarks/verdicts.py", "called": CALLED}
         write_text(arguments.calibration, json.dumps({**about, "predictors": fitted}, indent=1) + "\n")
@@ -415,7 +447,9 @@ def report(arguments: argparse.Namespace) -> None:
 
 def main() -> None:
     """Measure, or fit and report."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     commands = parser.add_subparsers(required=True)
     first = commands.add_parser("measure")
     first.set_defaults(run=measure)

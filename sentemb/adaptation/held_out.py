@@ -10,8 +10,8 @@ from sentence_transformers import SentenceTransformer
 
 from sentemb._compat import BaseEvaluator, Normalize
 from sentemb.adaptation.pairs import allows_pair
-from sentemb.data.own_documents import OwnDocument, split_documents
 from sentemb.data.generated_queries import KINDS, QUOTE, generate_queries
+from sentemb.data.own_documents import OwnDocument, split_documents
 from sentemb.data.retrieval import RetrievalSet
 from sentemb.encoding import NonFiniteError, load_encoder
 from sentemb.encoding.encoder import Role, Vectors, normalised

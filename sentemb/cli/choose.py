@@ -59,7 +59,9 @@ def choose(
     ] = None,
     leaks: Annotated[
         str,
-        typer.Option(help="Known test sets in which to look for your texts: names, sts, transfer, retrieval or none."),
+        typer.Option(
+            help="Known test sets in which to look for your texts: names, sts, transfer, retrieval or none."
+        ),
     ] = "sts,retrieval",
     draws: Annotated[
         int, typer.Option(min=100, help="Resamples of judged queries or pairs for tests and intervals.")

@@ -73,8 +73,8 @@ def compress(
     from sentemb.compression import LossError, divide_documents
     from sentemb.compression import compress as run
     from sentemb.compression.write import TOLERANCE
-    from sentemb.data.own_documents import read_own_documents
     from sentemb.data.generated_queries import generate_queries
+    from sentemb.data.own_documents import read_own_documents
     from sentemb.data.sources import describe_source
     from sentemb.evaluation.environment import command_line, library_versions
     from sentemb.modules.cards import base_terms, public_name

@@ -14,8 +14,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sentemb.data.bm25 import bm25_idf, count_terms
+from sentemb.data.bm25 import count_query_terms
 from sentemb.data.cutting import bare, without, word_spans
+from sentemb.data.function_words import without_function_words
+from sentemb.data.keywords import bm25_idf
 from sentemb.data.language import language_of
 from sentemb.data.neighborhoods import Neighborhood, Neighborhoods
 from sentemb.data.own_documents import OwnDocument
@@ -36,7 +38,7 @@ ALL_KINDS = (*KINDS, QUOTE, NEIGHBORS, TOPIC)
 CHOOSING = (SENTENCE, CROP, QUOTE, NEIGHBORS, TOPIC)
 """The kinds from which differences on real queries are predicted."""
 _SHORTEST, _LONGEST = 3, 40  # words of a sentence
-_TOPIC_TERMS = 4
+_TOPIC_TERMS, _CANDIDATES = 4, 12  # words of a topic, and terms from which they are taken
 _LEAST_IDF = 0.7  # of a term of a topic
 _DRAWN = 3  # documents per query of a kind that needs a neighborhood: many documents have none
 MULTIPLE = 0.3
@@ -111,7 +113,7 @@ class _Corpus:
     def __init__(self, own: Sequence[OwnDocument], others: Sequence[OwnDocument], language: str) -> None:
         self.own, self.others, self.language = own, others, language
         self.texts = [document.whole for document in (*own, *others)]
-        self.sentences = [sentences_of(document.text) for document in (*own, *others)]
+        self.sentences = [_sentence_spans(document.text) for document in (*own, *others)]
 
     def task(self, kind: str, queries: Sequence[_Query]) -> RetrievalSet:
         """Return the queries of a kind with the documents they should retrieve."""
@@ -165,6 +167,13 @@ def _sentences(corpus: _Corpus, generator: np.random.Generator) -> Iterator[_Que
             yield _Query(document.text[start:stop], row, f"{document.title} {rest}".strip(), [row])
 
 
+def _sentence_spans(text: str) -> list[tuple[int, int]]:
+    """Return where sentences begin and end, also in a text without capitals."""
+    if text.islower():
+        text = "".join(letter.upper() if len(letter.upper()) == 1 else letter for letter in text)
+    return sentences_of(text)
+
+
 def _is_sentence(text: str) -> bool:
     return _SHORTEST <= len(word_spans(text)) <= _LONGEST
 
@@ -175,7 +184,7 @@ def _neighbors(
     """Yield a sentence of the center of each neighborhood; a whole document if it is one sentence."""
     for center, others in around:
         text = corpus.texts[center]
-        fit = [text[start:stop] for start, stop in sentences_of(text) if _is_sentence(text[start:stop])]
+        fit = [text[start:stop] for start, stop in _sentence_spans(text) if _is_sentence(text[start:stop])]
         if fit:
             yield _Query(fit[int(generator.integers(len(fit)))], center, None, others)
 
@@ -195,21 +204,20 @@ def _topics(
         sums = np.bincount(some.indices, weights=some.data, minlength=some.shape[1])
         holding = np.bincount(some.indices, minlength=some.shape[1])
         sums[(holding < max(3, len(group) / 2)) | (idf <= _LEAST_IDF)] = 0.0
-        best = np.argsort(-sums, kind="stable")[:_TOPIC_TERMS]
-        best = best[sums[best] > 0]
-        if len(best) > 1:
-            best = best[: int(generator.integers(2, _TOPIC_TERMS + 1))]
-            words = _surface_words([corpus.texts[row] for row in group], corpus.language, neighborhoods.terms)
-            text = " ".join(words[term] for term in best.tolist() if term in words)
-            if text:
-                yield _Query(text, center, None, group)
+        best = np.argsort(-sums, kind="stable")[:_CANDIDATES]
+        words = _surface_words([corpus.texts[row] for row in group], corpus.language, neighborhoods.terms)
+        chosen = [words[term] for term in best[sums[best] > 0].tolist() if term in words]
+        if len(chosen) > 1:
+            size = int(generator.integers(2, _TOPIC_TERMS + 1))
+            yield _Query(" ".join(chosen[:size]), center, None, group)
 
 
 def _surface_words(texts: Sequence[str], language: str, terms: dict[str, int]) -> dict[int, str]:
-    """Return a word for each term: keyword search folds words to terms, which nobody would type."""
-    words = list(dict.fromkeys(bare(text[start:stop]) for text in texts for start, stop in word_spans(text)))
-    counts, _ = count_terms(words, language, terms)
-    rows, columns = counts.nonzero()
+    """Return a word for each term, which is folded as nobody would type it; none for function words."""
+    every = dict.fromkeys(bare(text[start:stop]) for text in texts for start, stop in word_spans(text))
+    words = without_function_words(" ".join(every), language).split()
+    counts, _ = count_query_terms(words, language, terms)
+    rows, columns = counts.content.nonzero()
     found: dict[int, str] = {}
     for row, column in zip(rows.tolist(), columns.tolist(), strict=True):
         found.setdefault(column, words[row])

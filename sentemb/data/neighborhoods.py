@@ -11,7 +11,7 @@ from scipy.sparse import csr_array
 from scipy.sparse.linalg import svds
 
 from sentemb._threads import one_blas_thread
-from sentemb.data.bm25 import bm25_scores, bm25_weights, count_terms
+from sentemb.data.bm25 import bm25_scores, bm25_weights, count_query_terms, count_terms
 
 Double = npt.NDArray[np.float64]
 
@@ -37,7 +37,7 @@ class Neighborhood(NamedTuple):
 class Neighborhoods:
     """Find the neighborhood of a document among some texts.
 
-    Two documents are neighbors if each way, BM25 with all words of the one as the query and the cosine of
+    Two documents are neighbors if each way, BM25 with the words of the one as the query and the cosine of
     latent semantic analysis, has the other among its 30 nearest. Neither way alone decides, since either is
     a search system that would then be asked for its own answers.
 
@@ -47,15 +47,16 @@ class Neighborhoods:
     """
 
     def __init__(self, texts: Sequence[str], language: str) -> None:
-        self.counts, self.terms = count_terms(texts, language)
-        self.weights = bm25_weights(self.counts)
-        self._latent = latent_vectors(self.counts)
+        counts, self.terms = count_terms(texts, language)
+        self.weights = bm25_weights(counts)
+        self._texts, self._language = texts, language
+        self._latent = latent_vectors(counts)
 
     def around(self, rows: Sequence[int]) -> Iterator[Neighborhood]:
         """Yield the neighborhood of each of some rows that has one of at least three documents."""
-        queries = self.counts[list(rows)]
-        queries.data = np.minimum(queries.data, 1.0)
-        scores = (row for block in bm25_scores(self.weights, queries, _BLOCK) for row in block)
+        asked, _ = count_query_terms([self._texts[row] for row in rows], self._language, self.terms)
+        asked.content.data = np.minimum(asked.content.data, 1.0)
+        scores = (row for block in bm25_scores(self.weights, asked, _BLOCK) for row in block)
         for center, by_words in zip(rows, scores, strict=True):
             with one_blas_thread():
                 cosines = self._latent @ self._latent[center]
@@ -87,7 +88,8 @@ def latent_vectors(counts: csr_array, *, fitted_on: int | None = None) -> Double
     with one_blas_thread():
         axes = svds(weighted[:fitted_on], k=size, v0=np.ones(min(known.shape)))[2].T
         found: Double = np.asarray(weighted @ axes)
-    return found / np.maximum(np.linalg.norm(found, axis=1, keepdims=True), 1e-12)
+    lengths = np.maximum(np.linalg.norm(found, axis=1, keepdims=True), 1e-12)
+    return np.asarray(found / lengths)
 
 
 def _nearest(scores: Double, center: int) -> list[int]:

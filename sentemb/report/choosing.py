@@ -53,8 +53,10 @@ def _about_queries(choice: Choice) -> list[str]:
 def _row(one: Candidate, sets: list[str], *, predicted: bool) -> tuple[str, ...]:
     speed, size, dimension = one.cost.texts_per_second, one.cost.megabytes, one.cost.dimension
     if predicted:
-        value, interval = (ABSENT, ABSENT) if one.behind is None else (
-            f"{one.behind[0]:.1f}", f"{one.behind[1]:.1f} to {one.behind[2]:.1f}"
+        value, interval = (
+            (ABSENT, ABSENT)
+            if one.behind is None
+            else (f"{one.behind[0]:.1f}", f"{one.behind[1]:.1f} to {one.behind[2]:.1f}")
         )
     else:
         low, high = one.interval or (float("nan"), float("nan"))

@@ -5,11 +5,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from sentemb.evaluation.choosing.trust import measured_trust
 from sentence_transformers import SentenceTransformer
 
 from sentemb.data.pseudo_queries import MOST_DOCUMENTS
 from sentemb.evaluation.choosing.choose import QUERIES
-from sentemb.evaluation.choosing.trust import measured_trust
 from sentemb.evaluation.comparison import DRAWS
 from tests.cli.conftest import Command
 from tests.conftest import WORDS

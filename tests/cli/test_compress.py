@@ -12,8 +12,8 @@ from sentemb.cli.compress import _say_next
 from sentemb.compression.price import Price, Prices
 from sentemb.compression.variants import calibration_texts
 from sentemb.compression.write import Compressed
-from sentemb.data.own_documents import OwnDocument
 from sentemb.data.generated_queries import generate_queries
+from sentemb.data.own_documents import OwnDocument
 from sentemb.data.retrieval import RetrievalSet
 from sentemb.encoding import load_encoder
 from tests.cli.conftest import Command

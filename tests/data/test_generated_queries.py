@@ -2,8 +2,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from sentemb.data.own_documents import OwnDocument, read_own_documents
 from sentemb.data.generated_queries import generate_queries
+from sentemb.data.own_documents import OwnDocument, read_own_documents
 from sentemb.evaluation.retrieval import evaluate_retrieval
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"

@@ -13,6 +13,7 @@ systems answer the same generated queries.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -104,7 +105,7 @@ class Estimate:
     def expected(self, queries: int, spread: float) -> float:
         """Return the smallest difference that could be shown with so many judged queries as well."""
         precision = 1 / max(self.deviation**2, 1e-9) + queries / max(spread, 1e-6)
-        return _NORMAL.inv_cdf(CALLED) * precision**-0.5
+        return _NORMAL.inv_cdf(CALLED) / math.sqrt(precision)
 
 
 @dataclass(frozen=True)
@@ -132,10 +133,10 @@ class Reliability:
     def sentence(self) -> str:
         """Return the reliability in a sentence."""
         return (
-            f"on {self.corpora} other collections with relevance judgments, each left out of the fit in turn, "
-            f"{100 * self.coverage:.0f} % of {self.pairs:,} judged differences lay in their 80 % interval; "
-            f"{100 * self.wrong:.1f} % of the differences that were called had the wrong sign, and Kendall's "
-            f"tau was {self.tau:.2f}"
+            f"on {self.corpora} other collections with relevance judgments, each left out of the fit "
+            f"in turn, {100 * self.coverage:.0f} % of {self.pairs:,} judged differences lay in their 80 % "
+            f"interval, {100 * self.wrong:.1f} % of the differences that were called had the wrong sign, and "
+            f"Kendall's tau was {self.tau:.2f}"
         )
 
 
@@ -147,7 +148,8 @@ class Predictor:
         kinds: The kinds that it needs.
         coefficients: For the log-odds of each kind, then for each family but the last of `FAMILIES`.
         uncertainty: Their covariance.
-        variances: Of a system's own part, of how differently systems answer, of the score, of a family's part.
+        variances: Of a system's own part, of how differently systems answer, of the score, and of a family's
+            part.
         reliability: Leave-one-corpus-out.
     """
 
@@ -198,9 +200,9 @@ def log_odds(scores: npt.ArrayLike) -> Double:
 
 def design_of(kinds: Sequence[str], evidence: Evidence) -> Double:
     """Return the columns that coefficients belong to, shape (systems, kinds + families - 1)."""
-    columns = [log_odds(evidence.means[kind]) for kind in kinds]
-    columns += [[float(family == name) for family in evidence.families] for name in FAMILIES[:-1]]
-    return np.array(columns, dtype=np.float64).T
+    scores = [log_odds(evidence.means[kind]) for kind in kinds]
+    families = [np.array([family == name for family in evidence.families]) for name in FAMILIES[:-1]]
+    return np.array([*scores, *families], dtype=np.float64).T
 
 
 def residual_covariance(kinds: Sequence[str], evidence: Evidence, variances: Sequence[float]) -> Double:

@@ -115,9 +115,7 @@ def scores_by_query(records: Sequence[Record], sets: Sequence[RetrievalSet]) -> 
     """Return NDCG@10 x 100 of each query, shape (systems, queries), for each set."""
     ranks = [load_predictions(record) for record in records]
     return {
-        data.name: np.array(
-            [100 * query_scores(_MEASURE, own[data.name], data.gold) for own in ranks]
-        )
+        data.name: np.array([100 * query_scores(_MEASURE, own[0][data.name], data.gold) for own in ranks])
         for data in sets
     }
 

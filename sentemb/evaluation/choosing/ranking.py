@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from math import comb
@@ -146,7 +146,10 @@ def rank_predicted(
         estimates[first, second] = estimate
         estimates[second, first] = Estimate(-estimate.mean, estimate.deviation)
     # The mean lead over all others orders them, whether judged queries moved each pair or not.
-    leads = [sum(estimates[own, other].mean for other in range(len(names)) if other != own) for own in range(len(names))]
+    leads = [
+        sum(estimates[own, other].mean for other in range(len(names)) if other != own)
+        for own in range(len(names))
+    ]
     order = sorted(range(len(names)), key=lambda place: -leads[place])
     pairs = []
     for first, second in combinations(order, 2):
@@ -174,9 +177,7 @@ def score_intervals(
     for number, (name, one) in enumerate(systems[0].sets.items()):
         predictions = np.concatenate([system.sets[name].predictions[:1] for system in systems])
         generator = generator_of(one, seed, number)
-        parts.append(
-            bootstrap(systems[0].measure, predictions, one.gold, draws=draws, generator=generator)
-        )
+        parts.append(bootstrap(systems[0].measure, predictions, one.gold, draws=draws, generator=generator))
     means = 100 * np.mean(parts, axis=0)  # (systems, draws)
     ends = np.nanquantile(means, [(1 - confidence) / 2, (1 + confidence) / 2], axis=1)
     return {system.name: (float(low), float(high)) for system, low, high in zip(systems, *ends, strict=True)}

@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sentemb.evaluation.choosing.trust import measured_trust
 from sentence_transformers import SentenceTransformer
 
 from sentemb.encoding.encoder import Vectors
 from sentemb.errors import InputError
 from sentemb.evaluation.choosing import choose
 from sentemb.evaluation.choosing.costs import Cost
-from sentemb.evaluation.choosing.trust import measured_trust
 from sentemb.evaluation.retrieval import HybridSearcher, KeywordSearcher, evaluate_retrieval
 from sentemb.evaluation.sts import evaluate_pairs, load_sets
 from sentemb.report.choosing import choice_table

@@ -5,7 +5,6 @@ from importlib import resources
 
 import numpy as np
 import pytest
-
 from sentemb.evaluation.choosing.trust import FILE, measured_trust
 
 
