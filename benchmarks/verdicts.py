@@ -401,7 +401,7 @@ def checks_of(predicted: Sequence[tuple[Measured, Prediction]], kinds: Sequence[
 
 
 def scores_of(one: Measured, prediction: Prediction) -> dict[str, Any]:
-    """Return the judged, predicted and generated scores of the systems; a prediction has no level of its own."""
+    """Return judged, predicted and generated scores; predictions take the level of the judged ones."""
     level = one.truth.mean() - prediction.mean.mean()
     return {
         "judged": dict(zip(one.systems, one.truth.round(2).tolist(), strict=True)),

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
+
 from sentemb.data.generated_queries import generate_queries
 from sentemb.data.own_documents import OwnDocument, read_own_documents
 from sentemb.evaluation.retrieval import evaluate_retrieval
@@ -95,3 +97,53 @@ def test_keywords_find_what_was_cut_out_of_real_pages(shared_data: Path) -> None
     # A line's words come back in the page's other lines; a crop of any place says less.
     assert scores["sentence"] > 50
     assert all(score > 20 for score in scores.values())
+
+
+def related(count: int = 160) -> list[OwnDocument]:
+    """Documents on four topics, which share words with those of their topic alone."""
+    generator = np.random.default_rng(0)
+    found = []
+    for number in range(count):
+        topic = [f"{LETTERS[number % 4]}{LETTERS[place]}word" for place in range(8)]
+        lines = [" ".join(generator.permutation(topic)[:5]).capitalize() for _ in range(3)]
+        found.append(
+            OwnDocument(str(number), "", f"{'. '.join(lines)}. {LETTERS[number % 4]}{number} ends it.")
+        )
+    return found
+
+
+def test_neighbors_of_a_hidden_document_are_relevant() -> None:
+    own = related()
+    (data,) = generate_queries(own, count=40, kinds=("neighbors",), seed=0)
+    topics = [text.split()[0][0].lower() for text in data.documents]
+    assert len(data) == 40 and {*data.documents} == {document.whole for document in own}
+    for place, (query, name) in enumerate(zip(data.queries, data.query_ids, strict=True)):
+        row = data.document_ids.index(name)
+        assert query in data.documents[row]
+        relevant = data.judged[data.judged[:, 0] == place, 1]
+        assert row not in relevant and 3 <= len(relevant) <= 10
+        assert {topics[other] for other in relevant} == {topics[row]}
+    record = evaluate_retrieval("bm25", [data], exclude_same_ids=True)
+    assert record.score("neighbors", "hit@10") > 90
+
+
+def test_a_topic_is_terms_that_its_neighborhood_shares() -> None:
+    (data,) = generate_queries(related(), count=40, kinds=("topic",), seed=0)
+    for place, query in enumerate(data.queries):
+        words = query.lower().split()
+        assert 2 <= len(words) <= 4
+        relevant = data.judged[data.judged[:, 0] == place, 1].tolist()
+        assert all(
+            sum(word in data.documents[row].lower() for row in relevant) > len(relevant) / 2 for word in words
+        )
+
+
+def test_sentences_are_found_without_capitals_and_not_in_single_sentences() -> None:
+    small = [OwnDocument(one.id, "", one.text.lower()) for one in documents()]
+    (data,) = generate_queries(small, count=25, kinds=("sentence",))
+    assert len(data) == 25 and all(query.endswith(".") for query in data.queries)
+    single = [
+        OwnDocument(str(number), "", f"one sentence number {number} of a few words") for number in range(60)
+    ]
+    mixed = [*documents(25), *single]
+    assert generate_queries(mixed, count=25, kinds=("sentence",)) == []
