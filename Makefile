@@ -16,7 +16,7 @@ TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
 help:  ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "%-12s %s\n", $$1, $$2}'
 
-install: $(DEVELOPED)  ## Install everything that developers need, about 3 GB
+install: $(DEVELOPED)  ## Install what developers need, 3.5 GB on disk
 
 # Install torch into the virtual environment $(1), unless it has one. The index is asked for four seconds at
 # most, name resolution included; a machine that does not reach it installs from the index that pip is set up for.
@@ -32,7 +32,7 @@ endef
 
 $(TORCH_READY):
 	$(PYTHON) -m venv $(VENV)
-	@echo "Installing into $(VENV). Downloads: torch (about 200 MB for the CPU), then other packages (about 250 MB)."
+	@echo "Installing into $(VENV). Downloads: torch (about 200 MB for the CPU), then other packages (about 230 MB)."
 	$(call install-torch,$(VENV))
 	@touch $@
 
@@ -45,7 +45,7 @@ $(INSTALLED): $(TORCH_READY) pyproject.toml constraints.txt
 	@touch $@
 
 $(DEVELOPED): $(TORCH_READY) pyproject.toml constraints.txt
-	@echo "Installing the tools of developers into $(VENV). Downloads: about 1 GB."
+	@echo "Installing the tools of developers into $(VENV). Downloads: about 600 MB."
 	$(CONSTRAINED) -e '.[dev]'
 	@touch $(INSTALLED) $@
 
