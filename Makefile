@@ -55,10 +55,10 @@ quickstart: $(INSTALLED)  ## Search, train and evaluate in minutes
 test: $(DEVELOPED)  ## Run the tests
 	$(BIN)/python -m pytest
 
-# All but torch: its lowest version is tested by `make test-lowest TORCH=torch==2.6.0`, where an index has it for the
-# CPU. Python 3.11 or 3.12: numpy 1.26 has no wheels for later ones.
+# All but torch, whose lowest version few indexes have for the CPU; where one has: make test-lowest TORCH=torch==2.6.0.
+# Python 3.11 or 3.12: numpy 1.26 has no wheels for later ones.
 test-lowest:  ## Run most tests with the lowest versions that pyproject.toml allows
-	$(PYTHON) -m venv $(LOWEST)
+	$(PYTHON) -m venv --clear $(LOWEST)
 	$(call install-torch,$(LOWEST))
 	$(LOWEST)/bin/python -m pip install uv
 	echo '$(TORCH)' > $(LOWEST)/torch.txt
