@@ -56,7 +56,7 @@ test: $(DEVELOPED)  ## Run the tests
 	$(BIN)/python -m pytest
 
 # All but torch, whose lowest version few indexes have for the CPU; where one has: make test-lowest TORCH=torch==2.6.0.
-# Python 3.11 or 3.12: numpy 1.26 has no wheels for later ones.
+# Python 3.11 or 3.12: numpy 2.0 has no wheels for later ones.
 test-lowest:  ## Run most tests with the lowest versions that pyproject.toml allows
 	$(PYTHON) -m venv --clear $(LOWEST)
 	$(call install-torch,$(LOWEST))
