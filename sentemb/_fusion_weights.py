@@ -18,6 +18,9 @@ _DISCOUNTS = 1 / np.log2(np.arange(_DEPTH) + 2.0)
 # Queries that are cut from documents are not users': neither ranking is left with little, and keyword search
 # not with less than 0.3, for an encoder that knows nothing but topics finds such documents too.
 _CUT_FROM, _CUT_TO = 0.25, 0.7
+# Standard errors by which a weight may be worse than the best and still be chosen for being nearer to 0.5. A
+# gain on queries of users is worth more than one on queries that are cut from documents.
+_TOLERANCE, _CUT_TOLERANCE = 1.0, 2.0
 # Of what both rankings find, the part below which one of them is bad: less than half of the other's.
 _BAD = 1 / 3
 
@@ -71,14 +74,14 @@ def fit_weight(queries: Iterable[Judged]) -> Fit:
     Returns:
         The weight; `EVEN` where there is no query, or none that either ranking answers.
     """
-    return _fit(_scores(queries), 0.0, 1.0)
+    return _fit(_scores(queries), 0.0, 1.0, _TOLERANCE)
 
 
 def lean(queries: Iterable[Judged]) -> Fit:
     """The weight by queries that are cut from the documents, see `sentemb.data.pseudo_queries`.
 
-    As `fit_weight`, but from 0.25 to 0.7, and never leaning on a ranking that finds less than half of what
-    the other does.
+    As `fit_weight`, but within two standard errors, from 0.25 to 0.7, and never leaning on a ranking that
+    finds less than half of what the other does.
 
     Args:
         queries: The queries with both rankings.
@@ -88,7 +91,8 @@ def lean(queries: Iterable[Judged]) -> Fit:
     """
     scores = _scores(queries)
     share = _share(scores)
-    return _fit(scores, EVEN if share > 1 - _BAD else _CUT_FROM, EVEN if share < _BAD else _CUT_TO)
+    low, high = EVEN if share > 1 - _BAD else _CUT_FROM, EVEN if share < _BAD else _CUT_TO
+    return _fit(scores, low, high, _CUT_TOLERANCE)
 
 
 def _scores(queries: Iterable[Judged]) -> Double:
@@ -122,14 +126,14 @@ def _share(scores: Double) -> float:
     return dense / (dense + keyword) if dense + keyword > 0 else EVEN
 
 
-def _fit(scores: Double, low: float, high: float) -> Fit:
+def _fit(scores: Double, low: float, high: float, tolerance: float) -> Fit:
     """Of the weights that are about as good as the best, the one nearest to where they start from."""
     if not len(scores):
         return Fit(EVEN, 0.0, 0.0, 0.0, 0)
     means, share = scores.mean(axis=0), _share(scores)
     apart = scores - scores[:, [int(means.argmax())]]
     error = apart.std(axis=0, ddof=1) / np.sqrt(len(scores)) if len(scores) > 1 else np.full(len(means), 1.0)
-    near = _WEIGHTS[apart.mean(axis=0) >= -error]
+    near = _WEIGHTS[apart.mean(axis=0) >= -tolerance * error]
     start = np.clip(EVEN if _BAD <= share <= 1 - _BAD else share, low, high)
     weight = np.clip(near[np.abs(near - start).argmin()], low, high)
     fused = means[int(np.abs(_WEIGHTS - weight).argmin())]

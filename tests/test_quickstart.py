@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import signal
 from pathlib import Path
 from string import ascii_lowercase
 
@@ -19,6 +21,8 @@ from sentemb.data.docstrings import stdlib_documents
 from sentemb.modules.source import find_source
 from sentemb.quickstart_search import Answers, ask_everything
 from sentemb.search import SearchIndex, read_documents
+from tests.processes import command, start
+from tests.waiting import wait_for
 
 
 def quickstart(*arguments: str) -> int:
@@ -184,6 +188,27 @@ def test_a_user_error_is_one_line_and_costs_nothing(
             assert word in error
     assert sorted(made.rglob("*")) == before
     assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize("seed", ["-1", "4294967296"])
+def test_a_seed_out_of_range_is_refused_before_the_work(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], seed: str
+) -> None:
+    assert quickstart("--seed", seed, "--output", str(tmp_path / "out")) == 2
+    assert "'--seed'" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_stopped_one_says_how_to_go_on_and_leaves_no_hidden_folder(tmp_path: Path) -> None:
+    folder, log = tmp_path / "out", tmp_path / "log"
+    process = start(command, ["quickstart", "--output", str(folder)], log=log)
+    wait_for((folder / "documents.jsonl").exists, alive=process.is_alive)
+    os.kill(process.pid or 0, signal.SIGINT)
+    process.join()
+    assert process.exitcode == 130
+    assert f"{folder}: stopped; the same command with --overwrite" in " ".join(log.read_text().split())
+    assert [path.name for path in folder.rglob(".*")] == [MARKER]
+    assert {path.name for path in tmp_path.iterdir()} == {"out", "log"}
 
 
 def test_an_interrupted_one_is_called_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

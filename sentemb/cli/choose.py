@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sentemb.cli.console import next_command, progress_bar, say, show
+from sentemb._commands import format_command
+from sentemb.cli.console import also_command, next_command, next_step, progress_bar, propose_fit, say, show
 from sentemb.cli.options import (
     DEFAULT_ENCODER,
     DOCUMENTS,
@@ -130,19 +131,24 @@ def choose(
     if output is not None:  # last: a disk that is full costs no verdict
         write_json(output, choice.to_json())
     source = judged if texts is None and judged is not None and Path(judged).is_dir() else texts
-    next_command(*_next(choice, source, (text_column, title_column), options))
+    _propose(choice, source, (text_column, title_column), options)
 
 
-def _next(
+def _propose(
     choice: Choice, source: str | None, columns: tuple[str | None, str | None], options: EncoderOptions
-) -> list[str]:
-    """What to do with the best: adapt it where documents are enough, else search or serve with it."""
+) -> None:
+    """Print the commands that use the best system, and before them those that may find a better one."""
     from sentemb.adaptation.held_out import FEWEST_DOCUMENTS
+    from sentemb.evaluation.retrieval.hybrid import PREFIXES
     from sentemb.evaluation.retrieval.named import model_of
+    from sentemb.evaluation.retrieval.searchers import BM25
 
-    model = next((found for one in choice.candidates if (found := model_of(one.given)) is not None), None)
+    best = choice.best.given
+    models = [model_of(best), *(model_of(one.given) for one in choice.candidates)]
+    model = next(filter(None, models), None)
     if source is None:
-        return ["serve", model or DEFAULT_ENCODER]
+        next_command("serve", model or DEFAULT_ENCODER)
+        return
     given = given_options(
         {
             "--text-column": (columns[0], None),
@@ -153,7 +159,16 @@ def _next(
     )
     # Word vectors, which are a file, are not adapted.
     if model is not None and not Path(model).is_file() and choice.documents >= FEWEST_DOCUMENTS:
-        return ["adapt", source, *given, "--base", model, "--output", "FOLDER"]
+        adapt = ("adapt", source, *given, "--base", model, "--output", "FOLDER")
+        also_command(*adapt, comment="may make this encoder better for your documents, without labels")
+    mode = "keyword" if best == BM25 else "hybrid" if best.startswith(tuple(PREFIXES)) else "dense"
+    equal = [one for one in choice.candidates if one.place == choice.best.place]
+    if mode == "hybrid" or len(equal) > 1:
+        propose_fit("index")
     length = {"--max-length": (options.max_length, None)}
-    named = [] if model is None else [*given_options(length), "--model", model]
-    return ["index", "build", source, *given, *named, "--output", "FOLDER"]
+    named = [] if model is None or mode == "keyword" else [*given_options(length), "--model", model]
+    search = given_options({"--mode": (mode, "dense")})
+    next_step(
+        f"{format_command('index', 'build', source, *given, *named, '--output', 'index')} && "
+        f"{format_command('index', 'search', 'index', 'your question', *search)}"
+    )

@@ -53,6 +53,19 @@ def next_command(*words: object, comment: str = "") -> None:
     next_step(format_command(*words) + (f"  # {comment}" if comment else ""))
 
 
+def also_command(*words: object, comment: str) -> None:
+    """Print another command that may help, before the one to type next."""
+    say(f"also: {format_command(*words)}  # {comment}")
+
+
+def propose_fit(folder: object) -> None:
+    """Propose to fit hybrid search to queries with qrels, which an index folder can be given at any time."""
+    also_command(
+        *("index", "fit", folder, "--queries", "queries.jsonl", "--qrels", "qrels.tsv"),
+        comment="20 questions of yours with their relevant documents improve hybrid search",
+    )
+
+
 @contextlib.contextmanager
 def each_warning_once() -> Iterator[None]:
     """Print a warning once, though a command may load a model or read a file several times."""

@@ -11,7 +11,7 @@ import typer
 
 from sentemb._files import refuse_unusable_output
 from sentemb._uris import without_listed_secrets
-from sentemb.cli.console import next_command, progress_bar, say
+from sentemb.cli.console import next_command, progress_bar, propose_fit, say
 from sentemb.cli.index import COMPACTING, STAGES, TruncateOption, by_stage, show_facts
 from sentemb.cli.options import (
     DEFAULT_ENCODER,
@@ -136,6 +136,7 @@ def build(
             index.fit()
         index.save(folder, overwrite=overwrite)
     show_facts(folder, index.manifest)
+    propose_fit(folder)
     next_command("index", "search", folder, "your question")
 
 

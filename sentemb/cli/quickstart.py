@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sentemb._files import check_writable
-from sentemb.cli.console import next_command, show
+from sentemb.cli.console import next_command, say, show
 from sentemb.cli.options import OutputFolder, Overwrite, Seed
 from sentemb.errors import InputError
 
@@ -54,7 +54,13 @@ def quickstart(
     check_inputs(base, output, model=model, data=data, column=column)
     _clear(output)
     progress = ConsoleProgress(Console(stderr=True))
-    made = run_quickstart(base, output, model=model, data=data, column=column, seed=seed, progress=progress)
+    try:
+        made = run_quickstart(
+            base, output, model=model, data=data, column=column, seed=seed, progress=progress
+        )
+    except KeyboardInterrupt:
+        say(f"{output}: stopped; the same command with --overwrite starts from scratch")
+        raise
     _print(made)
 
 

@@ -38,8 +38,7 @@ def test_table_verdict_record_and_next_command(
     assert "| place | system | score | 95 % interval |" in out
     assert "How far to trust this: " in out and measured_trust().sentence() in out
     assert "Verdict: take " in out
-    # Adaptation needs a hundred documents.
-    assert f"next: sentemb index build {documents} --model {tmp_path / 'tiny'} --output FOLDER" in err
+    assert "sentemb adapt" not in err  # which needs a hundred documents
     assert "docs.txt (" in err  # the documents are in what was named as a known set
     values = json.loads(output.read_text())
     assert {one["name"] for one in values["candidates"]} == {"bm25", "tiny"}
@@ -57,7 +56,30 @@ def test_the_next_command_names_the_columns(sentemb: Command, documents: Path, t
     assert code == 0, err
     # The length is the model's limit here, and that of training texts in adapt.
     columns = f"--text-column body --title-column name --data-dir {tmp_path}"
-    assert f"rows.jsonl {columns} --base sg-bert-mini --output" in " ".join(err.split())
+    told = " ".join(err.split())
+    assert f"also: sentemb adapt {tmp_path}/rows.jsonl {columns} --base sg-bert-mini --output FOLDER" in told
+    build = f"rows.jsonl {columns} --max-length 64 --model sg-bert-mini --output index"
+    assert f"{build} && sentemb index search index 'your question'" in told.partition("next: ")[2]
+
+
+def test_the_next_command_uses_the_best_and_ties_propose_queries_with_qrels(
+    sentemb: Command, write_file: WriteFile, tiny_encoder: SentenceTransformer, tmp_path: Path
+) -> None:
+    tiny_encoder.save(str(tmp_path / "tiny"))
+    letters = "bcdfghjklmnp"  # words that the encoder does not know; each is twice in one document
+    words = [one + vowel + other for one in letters for vowel in "aeiou" for other in letters]
+    starts = range(0, len(words), 12)
+    lines = [" ".join([*words[at : at + 12], *reversed(words[at : at + 12])]) for at in starts]
+    documents = write_file("words.txt", "\n".join(lines))
+    common = ("--texts", documents, "--draws", 200, "--leaks", "none")
+    code, out, err = sentemb("choose", tmp_path / "tiny", "bm25", *common)
+    assert code == 0 and "Verdict: take bm25: better than tiny" in out, err
+    search = "sentemb index search index 'your question' --mode keyword"
+    assert err.splitlines()[-1] == f"next: sentemb index build {documents} --output index && {search}"
+    assert "index fit" not in err
+    code, out, err = sentemb("choose", "bm25", "hybrid:static-mini", *common)
+    assert code == 0 and "cannot be told apart" in out, out
+    assert "also: sentemb index fit index --queries queries.jsonl --qrels qrels.tsv" in err
 
 
 def test_the_next_command_of_judged_queries_and_of_pairs(sentemb: Command, tmp_path: Path) -> None:
@@ -72,14 +94,17 @@ def test_the_next_command_of_judged_queries_and_of_pairs(sentemb: Command, tmp_p
     scored = "".join(f"{text}\t{texts[0]}\t{number % 3}\n" for number, text in enumerate(texts))
     (tmp_path / "pairs.tsv").write_text("sentence1\tsentence2\tscore\n" + scored)
     common = ("--draws", 100, "--leaks", "none")
+    build, search = f"index build {folder}", "sentemb index search index 'your question'"
+    encoded = f"{build} --model static-mini --output index && {search}"
     for systems, given, command in (
-        (["bm25"], ["--judged", folder], f"index build {folder} --output FOLDER"),
-        (["static-mini"], ["--judged", folder], f"index build {folder} --model static-mini --output FOLDER"),
+        (["bm25"], ["--judged", folder], f"{build} --output index && {search} --mode keyword"),
+        (["static-mini"], ["--judged", folder], encoded),
+        (["hybrid-fitted:static-mini"], ["--judged", folder], f"{encoded} --mode hybrid"),
         (["static-mini"], ["--pairs", tmp_path / "pairs.tsv"], "serve static-mini"),
     ):
         code, _, err = sentemb("choose", *systems, *given, *common)
         assert code == 0, err
-        assert f"next: sentemb {command}" in " ".join(err.split())
+        assert err.splitlines()[-1] == f"next: sentemb {command}"
 
 
 def test_help_offers_what_is_taken(sentemb: Command) -> None:

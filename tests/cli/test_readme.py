@@ -1,20 +1,37 @@
-"""README.md: its commands have the options that they are given, and read what is there by then."""
+"""README.md: its commands and programs run as printed, in their order, in a folder that stands for the clone.
+
+Those in `NOT_RUN` are checked by their options and by the files that they read; stand-ins take the place of
+what they would make.
+"""
 
 from __future__ import annotations
 
+import json
+import os
 import re
 import shlex
+import shutil
+import subprocess
+from collections.abc import Callable
 from itertools import islice, pairwise, takewhile
 from pathlib import Path
+from typing import NamedTuple
 
+import httpx
 import pytest
 
 from sentemb.cli.verbs import VERBS, Group
-from sentemb.modules.bundled import bundled_names
+from sentemb.data.bundled_text import bundled_pairs_file
+from sentemb.data.docstrings import stdlib_documents
+from sentemb.encoding import load_encoder
+from sentemb.modules.bundled import bundled_folder, bundled_names
+from tests import processes
 from tests.cli.conftest import Command
+from tests.serving.live import running
 
 README = Path(__file__).parents[2] / "README.md"
-_BLOCKS = re.compile(r"^```(?:bash|console)\n(.*?)^```", re.DOTALL | re.MULTILINE)
+_BLOCKS = re.compile(r"^```(bash|console|python)\n(.*?)^```", re.DOTALL | re.MULTILINE)
+_PROGRAMS = ("sentemb ", "cp ", "ln ", "pip ", "make ", "source ")
 _READ = {"--texts", "--model", "--base", "--index", "--records"}
 _ARGUMENTS = {
     "choose": 2,
@@ -29,15 +46,71 @@ _ARGUMENTS = {
 """Where the arguments of a verb begin that are files, folders or models."""
 
 
-def _commands() -> list[list[str]]:
-    """The commands in their order, without the output that is shown with them."""
-    lines = "\n".join(_BLOCKS.findall(README.read_text(encoding="utf-8"))).replace("\\\n", " ")
-    commands = [line.removeprefix("$ ") for line in lines.splitlines()]
-    programs = ("sentemb ", "cp ", "make ")
-    return [shlex.split(line, comments=True) for line in commands if line.startswith(programs)]
+def _documents_of_the_quickstart(clone: Path) -> None:
+    path = clone / "runs" / "quickstart" / "documents.jsonl"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lines = ({"id": one.id, "text": one.text, **one.metadata} for one in stdlib_documents())
+    path.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
 
 
-SENTEMB = [words for words in _commands() if words[0] == "sentemb"]
+def _bundled(model: str, name: str) -> Callable[[Path], None]:
+    folder = bundled_folder(model)
+    assert folder is not None
+    return lambda clone: shutil.copytree(folder, clone / name) and None
+
+
+def _records_of_the_bundled_pairs(clone: Path) -> None:
+    words = ["eval", "sts", "my-encoder", "sg-bert-mini", "--sets", str(bundled_pairs_file())]
+    _finish(clone, processes.command, [*words, "--output", "records"])
+
+
+def _nothing(clone: Path) -> None:
+    pass
+
+
+NOT_RUN: dict[str, tuple[str, Callable[[Path], None]]] = {
+    "make quickstart": ("it installs, as .ci/run does in a fresh clone", _documents_of_the_quickstart),
+    "source": ("the tests run in an environment", _nothing),
+    "make test": ("it runs these tests", _nothing),
+    "pip install": ("it needs a package index; the tests' extra brings the package", _nothing),
+    "sentemb distill": ("a transformer encodes for minutes", _bundled("static-mini", "static")),
+    "sentemb plan": ("it measures for a minute and more", _nothing),
+    "sentemb data fetch": ("it needs the hub", _nothing),
+    "sentemb train": ("it trains for two minutes", _bundled("static-mini", "my-encoder")),
+    "sentemb eval sts": ("seven sets take minutes", _records_of_the_bundled_pairs),
+}
+"""What a command begins with that is not run: why, and what makes what it would make."""
+
+
+class Step(NamedTuple):
+    """A command, or a program in Python."""
+
+    text: str
+    is_python: bool
+
+    @property
+    def words(self) -> list[str]:
+        return shlex.split(self.text, comments=True)
+
+    @property
+    def not_run(self) -> str | None:
+        return next((start for start in NOT_RUN if self.text.startswith(start)), None)
+
+
+def _steps() -> list[Step]:
+    """Commands and programs in their order, without the output that is shown with them."""
+    steps = []
+    for language, content in _BLOCKS.findall(README.read_text(encoding="utf-8")):
+        if language == "python":
+            steps.append(Step(content, is_python=True))
+            continue
+        lines = [line.removeprefix("$ ") for line in content.replace("\\\n", " ").splitlines()]
+        steps += [Step(line, is_python=False) for line in lines if line.startswith(_PROGRAMS)]
+    return steps
+
+
+STEPS = _steps()
+SENTEMB = [step.words for step in STEPS if step.text.startswith("sentemb ")]
 
 
 @pytest.mark.parametrize("words", SENTEMB, ids=" ".join)
@@ -52,21 +125,99 @@ def test_options_are_those_of_the_verb(words: list[str], sentemb: Command) -> No
 
 def _read(words: list[str]) -> set[str]:
     """The files, folders and models that a command of README takes."""
-    if words[0] == "make":
-        return set()
     if words[0] == "cp":
         return {words[1]}
+    if words[0] != "sentemb":
+        return set()
     arguments = takewhile(lambda word: not word.startswith("-"), words[_ARGUMENTS.get(words[1], 2) :])
     named = set(islice(arguments, 1 if words[1] == "index" else None)) if words[1] in _ARGUMENTS else set()
     return named | {value for option, value in pairwise(words) if option in _READ}
 
 
 def test_what_a_command_reads_is_there_by_then() -> None:
-    there = {*bundled_names(), "all-MiniLM-L6-v2", "bm25", "hybrid:static-mini"}
-    for words in _commands():
+    there = {*bundled_names(), "bm25", "hybrid:static-mini"}
+    for words in (step.words for step in STEPS if not step.is_python):
         assert _read(words) <= there, words
         if words[0] == "make":
             there.add("runs/quickstart/documents.jsonl")
-        if words[0] == "cp":
+        if words[0] in ("cp", "ln"):
             there.add(words[-1])
         there |= {value for option, value in pairwise(words) if option in ("--output", "--data-dir")}
+
+
+class Clone:
+    """The folder in which the steps run, each after those before it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._finished: list[str | None] = []
+
+    def outcome(self, number: int) -> str | None:
+        """What went wrong with a step, after all steps before it; None if nothing did."""
+        while len(self._finished) <= number:
+            self._finished.append(_run(STEPS[len(self._finished)], self.folder))
+        return self._finished[number]
+
+
+def _run(step: Step, clone: Path) -> str | None:
+    if step.not_run is not None:
+        return NOT_RUN[step.not_run][1](clone)
+    if step.is_python:
+        return _finish(clone, processes.run_code, step.text)
+    if step.words[:2] == ["sentemb", "serve"]:
+        return _serve(step.words[1:], clone)
+    if step.words[0] == "sentemb":
+        return _finish(clone, processes.command, step.words[1:])
+    ended = subprocess.run(["bash", "-c", step.text], cwd=clone, capture_output=True, text=True)
+    return ended.stderr if ended.returncode else None
+
+
+def _in_folder(folder: str, target: Callable[..., None], *arguments: object) -> None:
+    os.chdir(folder)
+    os.environ.pop("SENTEMB_DATA", None)  # a newcomer has none
+    target(*arguments)
+
+
+def _finish(clone: Path, target: Callable[..., None], *arguments: object) -> str | None:
+    log = clone / "log"
+    log.unlink(missing_ok=True)
+    process = processes.start(_in_folder, str(clone), target, *arguments, log=log)
+    process.join()
+    return f"exit code {process.exitcode}: {log.read_text()}" if process.exitcode else None
+
+
+def _serve(words: list[str], clone: Path) -> str | None:
+    """Serve as printed, but on a free port; the search page and an answer are there."""
+    command = [*words, "--port", "0"]
+    with running(clone / "log", _in_folder, str(clone), processes.command, command) as server:
+        page = httpx.get(f"{server.address}/", timeout=None, follow_redirects=True)
+        return None if page.status_code == 200 and "<input" in page.text else f"no search page: {page}"
+
+
+@pytest.fixture(scope="module")
+def clone(tmp_path_factory: pytest.TempPathFactory) -> Clone:
+    return Clone(tmp_path_factory.mktemp("clone"))
+
+
+@pytest.mark.parametrize("number", range(len(STEPS)), ids=[step.text.splitlines()[0][:60] for step in STEPS])
+def test_it_runs_as_printed(number: int, clone: Clone, request: pytest.FixtureRequest) -> None:
+    step = STEPS[number]
+    if 'data_dir="data"' in step.text and not (clone.folder / "data").exists():
+        (clone.folder / "data").symlink_to(request.getfixturevalue("shared_data"))
+    if step.text.startswith("ln "):
+        request.getfixturevalue("minilm")
+    if step.text.startswith("sentemb serve"):
+        pytest.importorskip("fastapi", reason="needs the extra serve")
+    failure = clone.outcome(number)
+    assert failure is None, failure
+    if step.not_run is not None:
+        pytest.skip(f"not run: {NOT_RUN[step.not_run][0]}")
+    if step.text.startswith("ln "):
+        assert load_encoder(clone.folder / step.words[-1]).encode(["a cat"]).shape == (1, 384)
+    if not step.is_python:
+        made = [value for option, value in pairwise(step.words) if option in ("--output", "-o")]
+        assert all((clone.folder / name).exists() for name in made)
+
+
+def test_what_is_not_run_is_in_readme() -> None:
+    assert {step.not_run for step in STEPS} - {None} == set(NOT_RUN)
