@@ -22,7 +22,7 @@ import logging
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
-from itertools import combinations
+from itertools import combinations, product
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -48,6 +48,7 @@ from sentemb.evaluation.choosing.calibration import (
     design_of,
     residual_covariance,
 )
+from sentemb.evaluation.choosing.query_log import log_weights
 from sentemb.evaluation.choosing.questions import family_of, scores_by_query
 from sentemb.evaluation.environment import hardware, library_versions
 from sentemb.evaluation.record import load_predictions
@@ -158,6 +159,9 @@ def measure(arguments: argparse.Namespace) -> None:
                 "families": ["static" if one.name == "lsa" else family_of(one) for one in searchers],
             }
             kinds = {f"kind {kind}": own for kind, own in scores.items()}
+            texts = [document.whole for document in documents]
+            weights = log_weights(data.queries, sets, texts)
+            kinds |= {f"weights {kind}": own for kind, own in weights.items()}
             temporary = place.with_suffix(".part.npz")
             parts: dict[str, Any] = {"real": real, "recall": recall, **kinds}
             np.savez(temporary, about=json.dumps(about), **parts)
@@ -192,14 +196,15 @@ class Measured(NamedTuple):
         return np.cov(self.real) / self.real.shape[1]
 
 
-def measured(cache: Path) -> list[Measured]:
-    """Return all collections of the cache."""
+def measured(cache: Path, *, log: bool) -> list[Measured]:
+    """Return all collections of the cache; their judged queries may serve as a query log."""
     found = []
     for place in sorted(cache.glob("*.npz")):
         with np.load(place) as data:
             about = json.loads(str(data["about"]))
             scores = {key.removeprefix("kind "): data[key] for key in data.files if key.startswith("kind ")}
-            evidence = Evidence.of(about["families"], scores)
+            weights = {kind: data[f"weights {kind}"] for kind in scores} if log else None
+            evidence = Evidence.of(about["families"], scores, weights)
             found.append(Measured(about["name"], about["systems"], evidence, data["real"]))
     return found
 
@@ -244,7 +249,7 @@ def fit(sets: Sequence[Measured], kinds: Sequence[str]) -> Predictor:
     _, coefficients, uncertainty = solve(best.x)
     variances = tuple(float(value) for value in np.exp(best.x))
     nothing = Reliability(0, 0, 0.0, 0.0, 0.0, 0.0, 0.0)
-    return Predictor(tuple(kinds), coefficients, uncertainty, variances, nothing)  # type: ignore[arg-type]
+    return Predictor(tuple(kinds), False, coefficients, uncertainty, variances, nothing)  # type: ignore[arg-type]
 
 
 def _contrasts(count: int) -> Double:
@@ -412,11 +417,10 @@ def scores_of(one: Measured, prediction: Prediction) -> dict[str, Any]:
 
 def report(arguments: argparse.Namespace) -> None:
     """Fit all predictors, and write them with their reliability."""
-    sets = measured(arguments.cache)
     fitted: list[dict[str, Any]] = []
     whole: dict[str, Any] = {}
-    for kinds in PREDICTORS:
-        some = [one for one in sets if is_of(one, kinds)]
+    for log, kinds in product((False, True), PREDICTORS):
+        some = [one for one in measured(arguments.cache, log=log) if is_of(one, kinds)]
         if len({one.corpus for one in some}) < FEWEST_CORPORA:
             continue
         predicted = list(left_out(some, kinds))
@@ -425,6 +429,7 @@ def report(arguments: argparse.Namespace) -> None:
         fitted.append(
             {
                 "kinds": [*kinds],
+                "log": log,
                 "corpora": [*dict.fromkeys(one.corpus for one in some)],
                 "coefficients": predictor.coefficients.round(4).tolist(),
                 "uncertainty": predictor.uncertainty.round(6).tolist(),
@@ -433,8 +438,9 @@ def report(arguments: argparse.Namespace) -> None:
             }
         )
         found = {"reliability": reliability, **checks_of(predicted, kinds)}
-        print("+".join(kinds), json.dumps(found, indent=1), flush=True)
-        whole["+".join(kinds)] = {
+        name = "+".join(kinds) + " with the queries as a log" * log
+        print(name, json.dumps(found, indent=1), flush=True)
+        whole[name] = {
             **found,
             "collections": {one.name: scores_of(one, own) for one, own in predicted},
         }

@@ -39,6 +39,12 @@ def choose(
         str | None,
         typer.Option(help=DOCUMENTS),
     ] = None,
+    query_log: Annotated[
+        str | None,
+        typer.Option(
+            help="File of your users' queries, one a line: generated queries are weighted to match."
+        ),
+    ] = None,
     judged: Annotated[
         str | None,
         typer.Option(
@@ -93,7 +99,7 @@ def choose(
     from sentemb.report.choosing import choice_table
 
     if output is not None:
-        refuse_unusable_output(output, [texts, judged, pairs, *systems], cache=options.cache_dir)
+        refuse_unusable_output(output, [texts, query_log, judged, pairs, *systems], cache=options.cache_dir)
         refuse_existing(output, overwrite=overwrite)
     check_options(options.pooling, options.device)
     for model in filter(None, map(model_of, systems)):
@@ -102,6 +108,7 @@ def choose(
         choice = choose_among(
             systems,
             texts,
+            query_log=query_log,
             judged=judged,
             pairs=pairs,
             text_column=text_column,

@@ -47,7 +47,8 @@ def _about_queries(choice: Choice) -> list[str]:
         return []
     kinds = ", ".join(choice.best.sets)
     updated = f", updated by {choice.judged:,} judged queries" if choice.judged else ""
-    return [f"predicted from scores on generated queries ({kinds}){updated}", *choice.skipped]
+    weighted = f" weighted by {choice.logged:,} queries of your log" if choice.logged else ""
+    return [f"predicted from scores on generated queries ({kinds}){weighted}{updated}", *choice.skipped]
 
 
 def _row(one: Candidate, sets: list[str], *, predicted: bool) -> tuple[str, ...]:

@@ -51,10 +51,19 @@ class Evidence(NamedTuple):
     spreads: Mapping[str, Double]
 
     @classmethod
-    def of(cls, families: Sequence[str], scores: Mapping[str, Double]) -> Evidence:
-        """Return the evidence of scores of shape (systems, queries), by kind."""
-        means = {kind: own.mean(axis=1) for kind, own in scores.items()}
-        return cls(families, means, {kind: np.atleast_2d(np.cov(own)) for kind, own in scores.items()})
+    def of(
+        cls,
+        families: Sequence[str],
+        scores: Mapping[str, Double],
+        weights: Mapping[str, Double] | None = None,
+    ) -> Evidence:
+        """Return the evidence of scores of shape (systems, queries), by kind; queries may have weights."""
+        shares = weights or {kind: np.full(own.shape[1], 1 / own.shape[1]) for kind, own in scores.items()}
+        means = {kind: own @ shares[kind] for kind, own in scores.items()}
+        spreads = {
+            kind: np.atleast_2d(np.cov(own, aweights=shares[kind], ddof=0)) for kind, own in scores.items()
+        }
+        return cls(families, means, spreads)
 
 
 @dataclass(frozen=True)
@@ -146,6 +155,7 @@ class Predictor:
 
     Attributes:
         kinds: The kinds that it needs.
+        log: Whether it is for queries that are weighted by a query log.
         coefficients: For the log-odds of each kind, then for each family but the last of `FAMILIES`.
         uncertainty: Their covariance.
         variances: Of a system's own part, of how differently systems answer, of the score, and of a family's
@@ -154,6 +164,7 @@ class Predictor:
     """
 
     kinds: tuple[str, ...]
+    log: bool
     coefficients: Double
     uncertainty: Double
     variances: tuple[float, float, float, float]
@@ -221,9 +232,9 @@ def residual_covariance(kinds: Sequence[str], evidence: Evidence, variances: Seq
     return whole
 
 
-def predictor_for(kinds: Sequence[str]) -> Predictor:
+def predictor_for(kinds: Sequence[str], *, log: bool = False) -> Predictor:
     """Return the predictor that uses the most of the available kinds, which include `crop` and `quote`."""
-    return next(one for one in predictors() if {*one.kinds} <= {*kinds})
+    return next(one for one in predictors() if {*one.kinds} <= {*kinds} and one.log == log)
 
 
 @cache
@@ -234,6 +245,7 @@ def predictors() -> tuple[Predictor, ...]:
     read = (
         Predictor(
             kinds=tuple(one["kinds"]),
+            log=one["log"],
             coefficients=np.array(one["coefficients"]),
             uncertainty=np.array(one["uncertainty"]),
             variances=tuple(one["variances"]),

@@ -78,6 +78,7 @@ class Choice:
         datasets: The sets of queries or pairs, with checksums.
         documents: Number of the caller's documents; 0 where pairs were given.
         judged: Number of judged queries that updated a prediction.
+        logged: Number of queries of a log that generated queries were weighted by.
         skipped: Why kinds of queries were not generated, a phrase for each.
         reliability: How such predictions held on other collections; None for judged queries and pairs.
         advice: What more evidence would show; None for judged queries and pairs, and for one system.
@@ -93,6 +94,7 @@ class Choice:
     datasets: tuple[DataSet, ...]
     documents: int
     judged: int
+    logged: int
     skipped: tuple[str, ...]
     reliability: Reliability | None
     advice: Advice | None
@@ -136,6 +138,7 @@ class Choice:
             "pairs": [asdict(one) for one in self.pairs],
             "documents": self.documents,
             "judged": self.judged,
+            "logged": self.logged,
             "skipped": self.skipped,
             "datasets": [one.model_dump(mode="json") for one in self.datasets],
             "reliability": None if self.reliability is None else asdict(self.reliability),

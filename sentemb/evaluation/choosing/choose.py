@@ -19,6 +19,7 @@ from sentemb.evaluation.choosing.calibration import CONFIDENCE, Evidence, Predic
 from sentemb.evaluation.choosing.choice import Advice, Candidate, Choice
 from sentemb.evaluation.choosing.costs import costs_of
 from sentemb.evaluation.choosing.leaks import SETS, find_leaks, known_sets
+from sentemb.evaluation.choosing.query_log import log_weights, read_query_log
 from sentemb.evaluation.choosing.questions import (
     Questions,
     family_of,
@@ -56,6 +57,7 @@ def choose(
     models: Sequence[Any],
     texts: str | Path | Sequence[str] | None = None,
     *,
+    query_log: str | Path | Sequence[str] | None = None,
     judged: str | Path | RetrievalSet | None = None,
     pairs: str | Path | None = None,
     text_column: str | None = None,
@@ -81,6 +83,9 @@ def choose(
         models: Anything that `load_encoder` takes, `bm25`, `hybrid:MODEL`, `hybrid-rrf:MODEL`, for judged
             queries alone `hybrid-fitted:MODEL`, or searchers; for pairs encoders alone.
         texts: Documents, as of `read_own_documents` or as strings.
+        query_log: Queries of your users without judgments, or a file of them, a query a line: generated
+            queries count the more the nearer their length and the rarity of their terms are to the log's.
+            With `texts` only.
         judged: A folder in BEIR's layout with relevance judgments, a set of the catalogue, or one that is
             read already.
         pairs: A file of graded pairs, without `texts` and `judged`.
@@ -122,6 +127,7 @@ def choose(
     level = confidence if confidence is not None else CONFIDENCE if texts is not None else 0.95
     check_draws(draws, level)
     real: Questions | None = None
+    logged = None if query_log is None or texts is None else read_query_log(query_log)
     if texts is not None:
         _refuse_fitted(models)
         questions = generated_from(
@@ -135,7 +141,13 @@ def choose(
         )
         real = None if judged is None else judged_queries(judged, data_dir)
     else:
-        given = {"text_column": text_column, "title_column": title_column, "count": count, "most": most}
+        given = {
+            "query_log": query_log,
+            "text_column": text_column,
+            "title_column": title_column,
+            "count": count,
+            "most": most,
+        }
         _refuse_given(given, "--pairs" if judged is None else "--judged")
         questions = (
             judged_queries(judged, data_dir) if judged is not None else graded_pairs(str(pairs), data_dir)
@@ -166,8 +178,9 @@ def choose(
         intervals = score_intervals(systems, draws=draws, confidence=level, seed=seed)
     else:
         families = [family_of(searcher) for searcher in searchers.values()]
-        evidence = Evidence.of(families, scores_by_query([*answers.values()], questions.sets))
-        predictor = predictor_for([one.name for one in questions.sets])
+        weights = None if logged is None else log_weights(logged, questions.sets, questions.texts)
+        evidence = Evidence.of(families, scores_by_query([*answers.values()], questions.sets), weights)
+        predictor = predictor_for([one.name for one in questions.sets], log=logged is not None)
         prediction = predictor.predict(evidence)
         scored = None if real is None else scores_by_query(judged_answers, real.sets)[real.sets[0].name]
         ranking = rank_predicted([*searchers], prediction, scored, confidence=level)
@@ -199,6 +212,7 @@ def choose(
         datasets=next(iter(answers.values())).datasets,
         documents=0 if questions.basis == "pairs" else len(questions.texts),
         judged=0 if real is None else len(real.sets[0]),
+        logged=0 if logged is None else len(logged),
         skipped=tuple(skipped_kinds(questions.sets)) if texts is not None else (),
         reliability=reliability,
         advice=advice,
