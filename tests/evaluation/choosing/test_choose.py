@@ -15,7 +15,7 @@ from sentence_transformers import SentenceTransformer
 from sentemb.encoding.encoder import Vectors
 from sentemb.errors import InputError
 from sentemb.evaluation.choosing import choose
-from sentemb.evaluation.choosing.calibration import predictors
+from sentemb.evaluation.choosing.calibration import predictor_for
 from sentemb.evaluation.choosing.costs import Cost
 from sentemb.evaluation.retrieval import HybridSearcher, KeywordSearcher, evaluate_retrieval
 from sentemb.evaluation.sts import evaluate_pairs, load_sets
@@ -61,14 +61,14 @@ def documents() -> list[str]:
 
 def test_the_better_encoder_wins_without_labels(documents: list[str]) -> None:
     choice = choose([Bag("half", 0.3), "bm25", Bag("whole", 1.0)], documents, leaks=())
-    assert choice.basis == "documents" and choice.reliability == predictors()[0].reliability
+    assert choice.basis == "documents" and choice.reliability == predictor_for([*choice.best.sets]).reliability
     assert choice.confidence == 0.8 and choice.advice is not None and choice.advice.judged == 20
     by_name = {one.name: one for one in choice.candidates}
     assert [*by_name].index("whole") < [*by_name].index("half")
     assert choice.best.behind is None and by_name["half"].interval is None
     lag, low, high = by_name["half"].behind or (0.0, 0.0, 0.0)
     assert low < lag < high and lag > 0
-    assert [*choice.best.sets] == ["sentence", "crop", "quote", "neighbors", "topic"]
+    assert [*choice.best.sets][:3] == ["sentence", "crop", "quote"]
     assert all(one.cost.texts_per_second for one in choice.candidates)
     assert by_name["bm25"].cost.dimension is None and by_name["whole"].cost.dimension == 64
     assert "predicted for real queries" in choice.verdict()
@@ -89,6 +89,17 @@ def test_judged_queries_update_what_documents_predict(documents: list[str]) -> N
     assert np.ptp(both.pairs[0].interval) < np.ptp(alone.pairs[0].interval)
     assert both.advice is not None and both.advice.judged == 50
     assert any(f"updated by {len(data)} judged queries" in note for note in choice_table(both).notes)
+
+
+def test_a_query_log_weights_the_generated_queries(documents: list[str]) -> None:
+    systems = ["bm25", Bag("bag", 1.0)]
+    log = [" ".join(text.split()[:2]) for text in documents]
+    plain, logged = choose(systems, documents, leaks=()), choose(systems, documents, query_log=log, leaks=())
+    assert (plain.logged, logged.logged) == (0, len(log))
+    assert plain.pairs[0].difference != logged.pairs[0].difference
+    assert any("weighted by 80 queries of your log" in note for note in choice_table(logged).notes)
+    with pytest.raises(InputError, match=r"--query-log \(query_log\) is for generated queries"):
+        choose(systems, judged=make_set("own", 60, 30), query_log=log)
 
 
 def test_single_sentences_leave_a_kind_out_and_say_so() -> None:
