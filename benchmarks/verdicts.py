@@ -419,6 +419,7 @@ def report(arguments: argparse.Namespace) -> None:
     """Fit all predictors, and write them with their reliability."""
     fitted: list[dict[str, Any]] = []
     whole: dict[str, Any] = {}
+    scores: dict[str, Any] = {}
     for log, kinds in product((False, True), PREDICTORS):
         some = [one for one in measured(arguments.cache, log=log) if is_of(one, kinds)]
         if len({one.corpus for one in some}) < FEWEST_CORPORA:
@@ -440,15 +441,16 @@ def report(arguments: argparse.Namespace) -> None:
         found = {"reliability": reliability, **checks_of(predicted, kinds)}
         name = "+".join(kinds) + " with the queries as a log" * log
         print(name, json.dumps(found, indent=1), flush=True)
-        whole[name] = {
-            **found,
-            "collections": {one.name: scores_of(one, own) for one, own in predicted},
-        }
+        whole[name] = found
+        if not log and kinds in (FULL, FULL[1:]):
+            scores.update({one.name: scores_of(one, own) for one, own in predicted})
     if arguments.calibration is not None:
-        about = {"by": "benchmarks/verdicts.py", "called": CALLED}
-        write_text(arguments.calibration, json.dumps({**about, "predictors": fitted}, indent=1) + "\n")
+        lines = ",\n".join(json.dumps(one) for one in fitted)
+        about = f'"by": "benchmarks/verdicts.py", "called": {CALLED}'
+        write_text(arguments.calibration, f'{{{about}, "predictors": [\n{lines}\n]}}\n')
     if arguments.output is not None:
-        write_json(arguments.output, {"versions": library_versions(), "hardware": hardware(), **whole})
+        about_run = {"versions": library_versions(), "hardware": hardware()}
+        write_json(arguments.output, {**about_run, "predictors": whole, "collections": scores})
 
 
 def main() -> None:

@@ -61,7 +61,8 @@ def documents() -> list[str]:
 
 def test_the_better_encoder_wins_without_labels(documents: list[str]) -> None:
     choice = choose([Bag("half", 0.3), "bm25", Bag("whole", 1.0)], documents, leaks=())
-    assert choice.basis == "documents" and choice.reliability == predictor_for([*choice.best.sets]).reliability
+    assert choice.basis == "documents"
+    assert choice.reliability == predictor_for([*choice.best.sets]).reliability
     assert choice.confidence == 0.8 and choice.advice is not None and choice.advice.judged == 20
     by_name = {one.name: one for one in choice.candidates}
     assert [*by_name].index("whole") < [*by_name].index("half")
