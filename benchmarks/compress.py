@@ -28,8 +28,8 @@ from sentemb.compression.division import Division, divide_documents
 from sentemb.compression.price import price
 from sentemb.compression.student import student_variant
 from sentemb.compression.variants import WHOLE, Original, Variant, calibration_texts, variants_of
+from sentemb.data.generated_queries import generate_queries
 from sentemb.data.own_documents import read_own_documents
-from sentemb.data.pseudo_tasks import pseudo_tasks
 from sentemb.data.sources import describe_source
 from sentemb.data.sts import ScoredPairs, load_scored_pairs
 from sentemb.encoding import load_encoder
@@ -70,7 +70,7 @@ def priced(
     found = price(
         {name: forms.folder(name) for name in forms.variants},
         pairs,
-        pseudo_tasks(parts.priced, count=QUERIES, most=len(parts.priced), seed=seed),
+        generate_queries(parts.priced, count=QUERIES, most=len(parts.priced), seed=seed),
         forms.original.texts[:SPEED_TEXTS],
         cache=place,
         seed=seed,

@@ -10,8 +10,8 @@ from sentence_transformers import SentenceTransformer
 
 from sentemb._compat import BaseEvaluator, Normalize
 from sentemb.adaptation.pairs import allows_pair
+from sentemb.data.generated_queries import KINDS, QUOTE, generate_queries
 from sentemb.data.own_documents import OwnDocument, split_documents
-from sentemb.data.pseudo_tasks import KINDS, QUOTE, pseudo_tasks
 from sentemb.data.retrieval import RetrievalSet
 from sentemb.encoding import NonFiniteError, load_encoder
 from sentemb.encoding.encoder import Role, Vectors, normalised
@@ -94,7 +94,7 @@ def _tasks(
     kinds: Sequence[str],
 ) -> list[RetrievalSet]:
     """Queries cut out of held-out documents, which are searched among others."""
-    return pseudo_tasks(
+    return generate_queries(
         held,
         count=count,
         most=len(held),

@@ -39,38 +39,56 @@ def choose(
         str | None,
         typer.Option(help=DOCUMENTS),
     ] = None,
+    query_log: Annotated[
+        str | None,
+        typer.Option(
+            help="File of your users' queries, one a line: generated queries are weighted to match."
+        ),
+    ] = None,
     judged: Annotated[
-        str | None, typer.Option(help="In their place, your judged queries: a folder in BEIR's layout.")
+        str | None,
+        typer.Option(
+            help="Folder in BEIR's layout with your judged queries. They update the prediction from --texts, "
+            "or rank the systems by themselves."
+        ),
     ] = None,
     pairs: Annotated[
-        Path | None, typer.Option(help="In their place, a file of your graded pairs: two texts and a score.")
+        Path | None,
+        typer.Option(help="File of graded pairs, two texts and a score in a row, instead of documents."),
     ] = None,
     text_column: TextColumn = None,
     title_column: TitleColumn = None,
     queries: Annotated[
-        int | None, typer.Option(min=20, help="Queries of each kind to cut.", show_default="300")
+        int | None, typer.Option(min=20, help="Queries of each kind to generate.", show_default="300")
     ] = None,
     documents: Annotated[
-        int | None, typer.Option(min=20, help="Documents to search, drawn from yours.", show_default="5000")
+        int | None, typer.Option(min=20, help="Documents to search, sampled from yours.", show_default="5000")
     ] = None,
     leaks: Annotated[
         str,
-        typer.Option(help="Known sets to look for your texts in: names, sts, transfer, retrieval, none."),
+        typer.Option(
+            help="Known test sets in which to look for your texts: names, sts, transfer, retrieval or none."
+        ),
     ] = "sts,retrieval",
-    draws: Annotated[int, typer.Option(min=100, help="Resamples and exchanges of queries.")] = 2000,
-    confidence: Annotated[float, typer.Option(help="Of the intervals.")] = 0.95,
+    draws: Annotated[
+        int, typer.Option(min=100, help="Resamples of judged queries or pairs for tests and intervals.")
+    ] = 2000,
+    confidence: Annotated[
+        float | None,
+        typer.Option(help="Level of the intervals.", show_default="0.8 for predictions, else 0.95"),
+    ] = None,
     seed: Seed = 0,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="JSON file with all numbers, of each two systems too."),
+        typer.Option("--output", "-o", help="JSON file for all numbers, including each pair of systems."),
     ] = None,
     overwrite: Overwrite = False,
     markdown: Markdown = False,
 ) -> None:
     """Rank encoders, bm25 and hybrid:MODEL for your documents, without labels.
 
-    Queries are cut from the documents and are to find what they were cut from. Beside the score stand its
-    interval, who cannot be told apart, speed and size, and how well such rankings agreed with true ones.
+    sentemb generates queries from your documents, scores every system on them, and predicts the differences
+    on real queries, with intervals. 20 to 50 judged queries (--judged) make the prediction sharper.
     """
     from sentemb._files import refuse_existing, refuse_unusable_output, write_json
     from sentemb.encoding.resolve import check_address
@@ -81,7 +99,7 @@ def choose(
     from sentemb.report.choosing import choice_table
 
     if output is not None:
-        refuse_unusable_output(output, [texts, judged, pairs, *systems], cache=options.cache_dir)
+        refuse_unusable_output(output, [texts, query_log, judged, pairs, *systems], cache=options.cache_dir)
         refuse_existing(output, overwrite=overwrite)
     check_options(options.pooling, options.device)
     for model in filter(None, map(model_of, systems)):
@@ -90,6 +108,7 @@ def choose(
         choice = choose_among(
             systems,
             texts,
+            query_log=query_log,
             judged=judged,
             pairs=pairs,
             text_column=text_column,
@@ -111,8 +130,10 @@ def choose(
         say(choice.leaks.sentence())
         for leak in choice.leaks.leaks:
             say(f"  {leak.name}: {leak.examples[0][:_EXAMPLE_LENGTH]}")
-    if choice.trust is not None:
-        typer.echo(f"How far to trust this: {choice.trust.sentence()}.")
+    if choice.reliability is not None:
+        typer.echo(f"Reliability: {choice.reliability.sentence()}.")
+    if choice.advice is not None:
+        typer.echo(f"Evidence: {choice.advice.sentence()}.")
     typer.echo(f"Verdict: {choice.verdict()}.")
     if output is not None:  # last: a disk that is full costs no verdict
         write_json(output, choice.to_json())

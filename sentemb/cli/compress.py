@@ -73,8 +73,8 @@ def compress(
     from sentemb.compression import LossError, divide_documents
     from sentemb.compression import compress as run
     from sentemb.compression.write import TOLERANCE
+    from sentemb.data.generated_queries import generate_queries
     from sentemb.data.own_documents import read_own_documents
-    from sentemb.data.pseudo_tasks import pseudo_tasks
     from sentemb.data.sources import describe_source
     from sentemb.evaluation.environment import command_line, library_versions
     from sentemb.modules.cards import base_terms, public_name
@@ -91,7 +91,7 @@ def compress(
         texts, text_column=text_column, title_column=title_column, data_dir=data_dir
     )
     parts = divide_documents(documents, seed=seed)
-    tasks = pseudo_tasks(parts.priced, count=150, most=len(parts.priced), seed=seed)
+    tasks = generate_queries(parts.priced, count=150, most=len(parts.priced), seed=seed)
     pairs = _pairs(sets, data_dir)
     if not tasks:
         say("too few documents to cut queries from: NDCG@10 is left out")

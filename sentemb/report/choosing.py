@@ -3,64 +3,70 @@
 from __future__ import annotations
 
 from sentemb.evaluation.choosing.choice import Candidate, Choice
-from sentemb.evaluation.significance import LEVEL
 from sentemb.report.table import ABSENT, Table
 
 _TITLES = {
-    "documents": "Systems by NDCG@10 x 100 of queries cut from your documents",
-    "judged": "Systems by NDCG@10 x 100 of your judged queries",
-    "pairs": "Systems by Spearman x 100 of your pairs",
+    "documents": "Systems by predicted NDCG@10 x 100 on real queries over your documents",
+    "judged": "Systems by NDCG@10 x 100 on your judged queries",
+    "pairs": "Systems by Spearman x 100 on your pairs",
 }
 
 
 def choice_table(choice: Choice) -> Table:
-    """A row for each system, the best first, and a column for each kind of query where there are several."""
-    sets = [*choice.best.sets] if len(choice.best.sets) > 1 else []
+    """Return a row for each system, the best first, with a column for each of several sets."""
+    sets = [*choice.best.sets] if len(choice.best.sets) > 1 or choice.basis == "documents" else []
     first = frozenset((row, 2) for row, one in enumerate(choice.candidates) if one.place == choice.best.place)
-    level = f"{100 * choice.confidence:g} %"
+    level = f"{100 * choice.confidence:g} % interval"
+    predicted = choice.basis == "documents"
     return Table(
         title=_TITLES[choice.basis],
         header=(
             "place",
             "system",
-            "score",
-            f"{level} interval",
-            *(name.removeprefix("pseudo-") for name in sets),
+            "behind the first" if predicted else "score",
+            level,
+            *sets,
             "texts/s",
             "MB",
             "dimensions",
         ),
-        rows=tuple(_row(one, sets) for one in choice.candidates),
+        rows=tuple(_row(one, sets, predicted=predicted) for one in choice.candidates),
         notes=(
-            "systems of one place cannot be told apart from the first of it (Holm's correction)",
-            *_disagreement(choice),
-            "texts/s: documents read on this machine; MB: the model's weights in memory",
+            "systems that share a place do not differ significantly from the first of it",
+            *_about_queries(choice),
+            "texts/s: documents encoded on this machine; MB: size of the weights in memory",
         ),
         best=first,
         names=2,
     )
 
 
-def _disagreement(choice: Choice) -> list[str]:
-    """Systems of one place whose scores differ beyond chance, but not by every kind of query."""
-    places = {one.name: one.place for one in choice.candidates}
-    found = [
-        f"{pair.better} from {pair.worse}"
-        for pair in choice.pairs
-        if not pair.agree and pair.difference.p < LEVEL and places[pair.better] == places[pair.worse]
-    ]
-    if not found:
+def _about_queries(choice: Choice) -> list[str]:
+    """Return the notes about generated queries."""
+    if choice.basis != "documents":
         return []
-    return [f"it depends on how people ask, since not every kind of query tells apart {', '.join(found)}"]
+    kinds = ", ".join(choice.best.sets)
+    updated = f", updated by {choice.judged:,} judged queries" if choice.judged else ""
+    weighted = f" weighted by {choice.logged:,} queries of your log" if choice.logged else ""
+    return [f"predicted from scores on generated queries ({kinds}){weighted}{updated}", *choice.skipped]
 
 
-def _row(one: Candidate, sets: list[str]) -> tuple[str, ...]:
+def _row(one: Candidate, sets: list[str], *, predicted: bool) -> tuple[str, ...]:
     speed, size, dimension = one.cost.texts_per_second, one.cost.megabytes, one.cost.dimension
+    if predicted:
+        value, interval = (
+            (ABSENT, ABSENT)
+            if one.behind is None
+            else (f"{one.behind[0]:.1f}", f"{one.behind[1]:.1f} to {one.behind[2]:.1f}")
+        )
+    else:
+        low, high = one.interval or (float("nan"), float("nan"))
+        value, interval = f"{one.score:.1f}", f"{low:.1f} to {high:.1f}"
     return (
         f"{one.place}",
         one.name,
-        f"{one.score:.1f}",
-        f"{one.interval[0]:.1f} to {one.interval[1]:.1f}",
+        value,
+        interval,
         *(f"{one.sets[name]:.1f}" for name in sets),
         ABSENT if speed is None else f"{speed:,.0f}",
         ABSENT if size is None else f"{size:,.0f}",

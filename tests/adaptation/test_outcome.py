@@ -22,8 +22,8 @@ def difference(name: str, size: float, interval: tuple[float, float], p: float) 
     return Difference(name, (50.0, 50.0 + size), (None, None), interval, p, None, None, p, 100)
 
 
-TITLE = difference("pseudo-title", 0.8, (-1.3, 3.0), 0.5)
-SENTENCE = difference("pseudo-sentence", 6.1, (3.6, 8.7), 0.001)
+TITLE = difference("title", 0.8, (-1.3, 3.0), 0.5)
+SENTENCE = difference("sentence", 6.1, (3.6, 8.7), 0.001)
 AVERAGE = difference("average", 3.0, (1.6, 4.3), 0.001)
 
 
@@ -35,7 +35,7 @@ AVERAGE = difference("average", 3.0, (1.6, 4.3), 0.001)
             False,
             (TITLE, SENTENCE),
             "cannot be told to help here: +3.0 NDCG@10 on held-out passages (95 % interval +1.6 to +4.3), "
-            "of which chance may be +0.8 on pseudo-title; mine is returned",
+            "of which chance may be +0.8 on title; mine is returned",
         ),
     ],
 )
@@ -141,8 +141,8 @@ def test_training_of_a_raw_transformer_needs_a_higher_mean_than_whitening(
 
 def test_the_verdict_asks_quotes_too(documents: list[OwnDocument]) -> None:
     parts = hold_out(documents, language="en", seed=1)
-    cut = ["pseudo-title", "pseudo-sentence", "pseudo-crop"]
+    cut = ["title", "sentence", "crop"]
     assert [one.name for one in parts.dev] == cut
-    assert [one.name for one in parts.test] == [*cut, "pseudo-quote"]
+    assert [one.name for one in parts.test] == [*cut, "quote"]
     quotes = parts.test[-1]
     assert all(quotes.queries[query] in quotes.documents[row] for query, row, _ in quotes.judged)

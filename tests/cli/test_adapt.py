@@ -33,7 +33,7 @@ def test_adapt_says_the_verdict_and_the_next_command(
     assert code == 0
     assert "120 documents, 60 of them to train on" in err
     told = out.splitlines()
-    kinds = ["pseudo-title", "pseudo-sentence", "pseudo-crop", "pseudo-quote"]
+    kinds = ["title", "sentence", "crop", "quote"]
     assert [line.split(":")[0] for line in told[:-1]] == kinds
     record = json.loads((output / "run" / "record.json").read_text(encoding="utf-8"))
     assert told[-1] == record["adaptation"]["verdict"]

@@ -12,8 +12,8 @@ from sentemb.cli.compress import _say_next
 from sentemb.compression.price import Price, Prices
 from sentemb.compression.variants import calibration_texts
 from sentemb.compression.write import Compressed
+from sentemb.data.generated_queries import generate_queries
 from sentemb.data.own_documents import OwnDocument
-from sentemb.data.pseudo_tasks import pseudo_tasks
 from sentemb.data.retrieval import RetrievalSet
 from sentemb.encoding import load_encoder
 from tests.cli.conftest import Command
@@ -46,7 +46,7 @@ def test_table_record_and_folder(
         *("--write", "float16", "-o", output, "--record", record),
     )
     assert code == 0, err
-    assert "| float16 |" in out and "ΔNDCG@10" in out and "pseudo-crop" in out
+    assert "| float16 |" in out and "ΔNDCG@10" in out and "crop" in out
     assert f"next: sentemb eval sts {output}" in err
     values = json.loads(record.read_text())
     assert [one["name"] for one in values["variants"]] == ["model", "float16"]
@@ -65,20 +65,20 @@ def test_variants_are_not_calibrated_on_the_documents_that_price_them(
 
     def cut(documents: list[OwnDocument], **options: Any) -> list[RetrievalSet]:
         seen["priced"] = {document.whole for document in documents}
-        return pseudo_tasks(documents, **options)
+        return generate_queries(documents, **options)
 
     def drawn(texts: list[str], *, seed: int) -> list[str]:
         seen["calibrated"] = {*(found := calibration_texts(texts, seed=seed))}
         return found
 
-    monkeypatch.setattr("sentemb.data.pseudo_tasks.pseudo_tasks", cut)
+    monkeypatch.setattr("sentemb.data.generated_queries.generate_queries", cut)
     monkeypatch.setattr("sentemb.compression.write.calibration_texts", drawn)
     record = tmp_path / "prices.json"
     code, out, err = sentemb("compress", model, "--texts", texts, "--only", "layers-1", "--record", record)
     assert code == 0, err
     assert (len(seen["priced"]), len(seen["calibrated"])) == (500, 600)
     assert not seen["priced"] & seen["calibrated"]
-    assert "pseudo-crop" in out and "calibrated" not in out
+    assert "crop" in out and "calibrated" not in out
     assert json.loads(record.read_text())["calibration"] == {"texts": 600, "priced": 0}
 
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from sentemb.evaluation.choosing.calibration import Reliability
 from sentemb.evaluation.choosing.costs import Cost
 from sentemb.evaluation.choosing.leaks import LeakReport
 from sentemb.evaluation.choosing.questions import Basis
 from sentemb.evaluation.choosing.ranking import Pair
-from sentemb.evaluation.choosing.trust import Trust
 from sentemb.evaluation.schema import DataSet, Environment
 
 _MEASURES = {"ndcg@10": "NDCG@10", "spearman": "Spearman x 100"}
-_FASTER = 1.05  # times; by less, speeds differ from one measurement to the next
+_FASTER = 1.05  # times; smaller differences in speed vary from one measurement to the next
 
 
 @dataclass(frozen=True)
@@ -22,10 +22,11 @@ class Candidate:
 
     Attributes:
         name: What tables call it.
-        given: What it was called by the user.
-        place: From 1; those that cannot be told apart from the first of a place share it.
-        score: The mean over the sets, x 100.
-        interval: Of the score.
+        given: What the user called it.
+        place: From 1; systems that do not differ from the first of a place share it.
+        score: The mean over the sets, x 100. Of generated queries it is not the score on real ones.
+        interval: Of the score; None for generated queries.
+        behind: How far it is behind the best, and the interval; None for the best.
         sets: The score on each set.
         cost: Speed and size.
     """
@@ -34,25 +35,54 @@ class Candidate:
     given: str
     place: int
     score: float
-    interval: tuple[float, float]
+    interval: tuple[float, float] | None
+    behind: tuple[float, float, float] | None
     sets: dict[str, float]
     cost: Cost
 
 
 @dataclass(frozen=True)
-class Choice:
-    """Systems ranked for one's own documents.
+class Advice:
+    """What more evidence would show.
 
     Attributes:
-        basis: What they were asked: queries cut from the `documents`, `judged` queries, or graded `pairs`.
+        detectable: The smallest difference of the first two systems that could have been called.
+        judged: Judged queries, of which so many ...
+        then: ... would bring that down to this.
+    """
+
+    detectable: float
+    judged: int
+    then: float
+
+    def sentence(self) -> str:
+        """Return the advice in a sentence."""
+        return (
+            f"the smallest difference that could have been called between the first two is "
+            f"{self.detectable:.1f} NDCG@10; with {self.judged} judged queries (--judged) it would be about "
+            f"{self.then:.1f}"
+        )
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Systems ranked for your own documents.
+
+    Attributes:
+        basis: What ranks them: predictions from queries generated from the `documents`, scores on `judged`
+            queries, or on graded `pairs`.
         measure: The metric.
-        confidence: Of the intervals.
+        confidence: Level of the intervals.
         candidates: The best first.
         pairs: Each two of them, the better first.
-        datasets: What was asked, with checksums.
-        documents: How many documents the caller has; 0 where pairs were given.
-        trust: How far a ranking by cut queries can be trusted; None of another basis.
-        leaks: Own texts in known test sets; None where they were not looked for.
+        datasets: The sets of queries or pairs, with checksums.
+        documents: Number of the caller's documents; 0 where pairs were given.
+        judged: Number of judged queries that updated a prediction.
+        logged: Number of queries of a log that generated queries were weighted by.
+        skipped: Why kinds of queries were not generated, a phrase for each.
+        reliability: How such predictions held on other collections; None for judged queries and pairs.
+        advice: What more evidence would show; None for judged queries and pairs, and for one system.
+        leaks: Own texts in known test sets; None if they were not looked for.
         environment: Versions, machine and time.
     """
 
@@ -63,7 +93,11 @@ class Choice:
     pairs: tuple[Pair, ...]
     datasets: tuple[DataSet, ...]
     documents: int
-    trust: Trust | None
+    judged: int
+    logged: int
+    skipped: tuple[str, ...]
+    reliability: Reliability | None
+    advice: Advice | None
     leaks: LeakReport | None
     environment: Environment
 
@@ -73,55 +107,62 @@ class Choice:
         return self.candidates[0]
 
     def verdict(self) -> str:
-        """Which to take, in a sentence."""
+        """Return which system to take, in a sentence."""
         best = self.best
         equal = [one for one in self.candidates[1:] if one.place == best.place]
         if len(self.candidates) == 1:
             return f"{best.name} alone: {self._scored(best)}"
+        ahead = self._ahead(self.candidates[1])
         if not equal:
-            return f"take {best.name}: {self._beats(self.candidates[1])}"
+            return f"take {best.name}: {ahead}"
         named = ", ".join(one.name for one in equal)
+        doubt = f"{named} {'does' if len(equal) == 1 else 'do'} not differ significantly from it ({ahead})"
         own = best.cost.texts_per_second
         if own is None:
-            return f"take {best.name}: {named} cannot be told apart from it"
+            return f"take {best.name}: {doubt}"
         fast = max([best, *equal], key=lambda one: one.cost.texts_per_second or 0.0)
         ratio = (fast.cost.texts_per_second or 0.0) / own
         if ratio < _FASTER:
-            return f"take {best.name}: {named} cannot be told apart from it, and none of them is faster"
+            return f"take {best.name}: {doubt}, and none of them is faster"
         times = f"{ratio:.0f} times as fast" if ratio >= 2 else f"{100 * (ratio - 1):.0f} % faster"
-        return (
-            f"take {best.name}, which scores highest, or {fast.name}, which is {times}: "
-            f"{named} cannot be told apart from {best.name}"
-        )
+        return f"take {best.name}, which is first, or {fast.name}, which is {times}: {doubt}"
 
     def to_json(self) -> dict[str, Any]:
-        """All numbers, as JSON values."""
+        """Return all numbers as JSON values."""
         return {
             "basis": self.basis,
             "measure": self.measure,
             "confidence": self.confidence,
             "verdict": self.verdict(),
             "candidates": [asdict(one) for one in self.candidates],
-            "pairs": [asdict(one) | {"real": one.real} for one in self.pairs],
+            "pairs": [asdict(one) for one in self.pairs],
             "documents": self.documents,
+            "judged": self.judged,
+            "logged": self.logged,
+            "skipped": self.skipped,
             "datasets": [one.model_dump(mode="json") for one in self.datasets],
-            "trust": None if self.trust is None else asdict(self.trust),
+            "reliability": None if self.reliability is None else asdict(self.reliability),
+            "advice": None if self.advice is None else asdict(self.advice),
             "leaks": None if self.leaks is None else asdict(self.leaks),
             "environment": self.environment.model_dump(mode="json"),
         }
 
     def _scored(self, one: Candidate) -> str:
+        if one.interval is None:
+            return f"{one.score:.1f} {self._measure()} on generated queries"
         low, high = one.interval
         return f"{one.score:.1f} {self._measure()} ({self._level()} {low:.1f} to {high:.1f})"
 
-    def _beats(self, other: Candidate) -> str:
-        best = self.best.name
-        pair = next(pair for pair in self.pairs if (pair.better, pair.worse) == (best, other.name))
-        found = f"better than {other.name} by {-pair.difference.size:.1f} {self._measure()}"
-        if pair.difference.interval is None:
-            return found
-        low, high = pair.difference.interval
-        return f"{found} ({self._level()} {-high:.1f} to {-low:.1f})"
+    def _ahead(self, other: Candidate) -> str:
+        """Say how far the best is ahead of another."""
+        pair = next(one for one in self.pairs if {one.better, one.worse} == {self.best.name, other.name})
+        sign = 1 if pair.better == self.best.name else -1
+        low, high = sorted(sign * end for end in pair.interval)
+        by = f"{sign * pair.difference:.1f} {self._measure()} ({self._level()} {low:.1f} to {high:.1f})"
+        predicted = ", predicted for real queries" if self.basis == "documents" else ""
+        if not pair.differs:
+            return f"ahead of {other.name} by {by}{predicted}: cannot say"
+        return f"better than {other.name} by {by}{predicted}"
 
     def _measure(self) -> str:
         return _MEASURES.get(self.measure, self.measure)

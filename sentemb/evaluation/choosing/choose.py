@@ -9,16 +9,33 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from sentemb.data.pseudo_queries import MOST_DOCUMENTS
 from sentemb.data.retrieval import RetrievalSet
 from sentemb.encoding import TextEncoder, load_encoder
 from sentemb.errors import InputError
-from sentemb.evaluation.choosing.choice import Candidate, Choice
+from sentemb.evaluation.choosing.calibration import CONFIDENCE, Evidence, Prediction, predictor_for
+from sentemb.evaluation.choosing.choice import Advice, Candidate, Choice
 from sentemb.evaluation.choosing.costs import costs_of
 from sentemb.evaluation.choosing.leaks import SETS, find_leaks, known_sets
-from sentemb.evaluation.choosing.questions import Questions, cut_from, graded_pairs, judged_queries
-from sentemb.evaluation.choosing.ranking import rank
-from sentemb.evaluation.choosing.trust import measured_trust
+from sentemb.evaluation.choosing.query_log import log_weights, read_query_log
+from sentemb.evaluation.choosing.questions import (
+    Questions,
+    family_of,
+    generated_from,
+    graded_pairs,
+    judged_queries,
+    scores_by_query,
+    skipped_kinds,
+)
+from sentemb.evaluation.choosing.ranking import (
+    Ranking,
+    rank_measured,
+    rank_predicted,
+    score_intervals,
+    set_scores,
+)
 from sentemb.evaluation.comparison import DRAWS, check_draws
 from sentemb.evaluation.environment import environment
 from sentemb.evaluation.retrieval.hybrid import PREFIXES, HybridSearcher
@@ -28,7 +45,9 @@ from sentemb.evaluation.runner.run import shared_vectors
 from sentemb.evaluation.schema import Record
 
 QUERIES = 300
-"""Queries of each kind that are cut from the documents."""
+"""Queries of each kind that are generated from the documents."""
+_JUDGED = (20, 50, 100, 200, 500)
+"""Numbers of judged queries that the advice proposes."""
 _FITTED = next(prefix for prefix, weights in PREFIXES.items() if weights == "judged")
 _OPTIONS = {"count": "queries", "most": "documents"}  # what the command calls them
 Progress = Callable[[str, int, int], None]
@@ -38,6 +57,7 @@ def choose(
     models: Sequence[Any],
     texts: str | Path | Sequence[str] | None = None,
     *,
+    query_log: str | Path | Sequence[str] | None = None,
     judged: str | Path | RetrievalSet | None = None,
     pairs: str | Path | None = None,
     text_column: str | None = None,
@@ -46,40 +66,48 @@ def choose(
     most: int | None = None,
     seed: int = 0,
     draws: int = DRAWS,
-    confidence: float = 0.95,
+    confidence: float | None = None,
     leaks: Sequence[str] = SETS,
     load: Callable[[str], TextEncoder] = load_encoder,
     data_dir: str | Path | None = None,
     command: Sequence[str] | None = None,
     progress: Progress | None = None,
 ) -> Choice:
-    """Rank systems for one's own documents: by queries cut from them, judged queries or graded pairs.
+    """Rank systems for your own documents.
+
+    With documents, queries are generated from them, and the differences on real queries are predicted from
+    the scores. Judged queries given as well update the prediction. Alone, judged queries or graded pairs
+    rank the systems by themselves.
 
     Args:
         models: Anything that `load_encoder` takes, `bm25`, `hybrid:MODEL`, `hybrid-rrf:MODEL`, for judged
-            queries `hybrid-fitted:MODEL`, or searchers; for pairs encoders alone.
-        texts: Documents, as of `read_own_documents` or as strings; queries are cut from them.
-        judged: A folder in BEIR's layout with judgements, a set of the catalogue, or one that is read.
-        pairs: A file of scored pairs. One of these three is needed.
-        text_column: Of `texts`, as `title_column`, `count` and `most`: they are refused where nothing is cut.
-        title_column: Of the documents.
-        count: Queries of each kind; `QUERIES` by default.
-        most: Documents that are searched, drawn from all; `MOST_DOCUMENTS` by default.
-        seed: Of all draws.
-        draws: Resamples and exchanges of queries.
-        confidence: Of the intervals.
-        leaks: Known sets that one's texts are looked for in, as of `find_leaks`; none skips this.
+            queries alone `hybrid-fitted:MODEL`, or searchers; for pairs encoders alone.
+        texts: Documents, as of `read_own_documents` or as strings.
+        query_log: Queries of your users without judgments, or a file of them, a query a line: generated
+            queries count the more the nearer their length and the rarity of their terms are to the log's.
+            With `texts` only.
+        judged: A folder in BEIR's layout with relevance judgments, a set of the catalogue, or one that is
+            read already.
+        pairs: A file of graded pairs, without `texts` and `judged`.
+        text_column: Column of `texts`. It is refused without `texts`, as `title_column`, `count` and `most`.
+        title_column: Column of the documents' titles.
+        count: Queries to generate of each kind; `QUERIES` by default.
+        most: Documents to search, drawn from all; `MOST_DOCUMENTS` by default.
+        seed: Seed of all draws.
+        draws: Resamples and exchanges of judged queries or pairs.
+        confidence: Level of the intervals; by default .8 for predictions and .95 otherwise.
+        leaks: Known sets in which to look for your texts, as of `find_leaks`; none skips this.
         load: Loads a model.
         data_dir: The folder of data; `SENTEMB_DATA` by default.
         command: The command line, for the record.
-        progress: Takes the stage and how many of how many steps are done.
+        progress: Called with the stage and how many of how many steps are done.
 
     Returns:
         The choice.
 
     Raises:
         InputError: A system or a file cannot be used, a number is out of range, an argument has no effect, or
-            the documents are too few to cut queries from.
+            there are too few documents to generate queries from.
 
     Example:
         >>> choice = choose(["bert-mini", "bm25", "hybrid:bert-mini"], "docs.jsonl")  # doctest: +SKIP
@@ -87,19 +115,22 @@ def choose(
     """
     if isinstance(models, str) or not models:
         raise InputError("no system was given", "name two or more, such as bm25 and all-MiniLM-L6-v2")
-    if sum(one is not None for one in (texts, judged, pairs)) != 1:
+    if (texts is None and judged is None) == (pairs is None):
         raise InputError(
-            "systems are ranked by documents, judged queries or pairs",
-            "give exactly one of texts, judged and pairs (--texts, --judged, --pairs)",
+            "systems are ranked by documents, by judged queries, by both, or by pairs",
+            "give texts, judged or both, or else pairs (--texts, --judged, --pairs)",
         )
     tell: Progress = progress or (lambda stage, done, total: None)
     began = time.perf_counter()
     # A slip must not cost minutes of encoding.
     known_sets(leaks)
-    check_draws(draws, confidence)
+    level = confidence if confidence is not None else CONFIDENCE if texts is not None else 0.95
+    check_draws(draws, level)
+    real: Questions | None = None
+    logged = None if query_log is None or texts is None else read_query_log(query_log)
     if texts is not None:
         _refuse_fitted(models)
-        questions = cut_from(
+        questions = generated_from(
             texts,
             count=QUERIES if count is None else count,
             most=MOST_DOCUMENTS if most is None else most,
@@ -108,9 +139,16 @@ def choose(
             title_column=title_column,
             data_dir=data_dir,
         )
+        real = None if judged is None else judged_queries(judged, data_dir)
     else:
-        cutting = {"text_column": text_column, "title_column": title_column, "count": count, "most": most}
-        _refuse_given(cutting, "--pairs" if judged is None else "--judged")
+        given = {
+            "query_log": query_log,
+            "text_column": text_column,
+            "title_column": title_column,
+            "count": count,
+            "most": most,
+        }
+        _refuse_given(given, "--pairs" if judged is None else "--judged")
         questions = (
             judged_queries(judged, data_dir) if judged is not None else graded_pairs(str(pairs), data_dir)
         )
@@ -123,62 +161,108 @@ def choose(
             return encoder
 
         searchers = _searchers(models, shared, questions)
-        records: dict[str, Record] = {}
+        answers: dict[str, Record] = {}
+        judged_answers: list[Record] = []
         for number, (name, searcher) in enumerate(searchers.items()):
             tell(name, number, len(searchers))
-            records[name] = questions.answers(searcher)
+            answers[name] = questions.record(searcher)
+            if real is not None:
+                judged_answers.append(real.record(searcher))
         tell("timing", len(searchers), len(searchers))
         costs = costs_of(searchers, questions.texts, questions.language)
-    systems = [questions.system(record, name) for name, record in records.items()]
-    ranking = rank(systems, draws=draws, confidence=confidence, seed=seed, progress=tell)
+    systems = [questions.system(record, name) for name, record in answers.items()]
+    sets = {system.name: set_scores(system) for system in systems}
+    reliability, advice, intervals = None, None, {}
+    if texts is None:
+        ranking = rank_measured(systems, draws=draws, confidence=level, seed=seed, progress=tell)
+        intervals = score_intervals(systems, draws=draws, confidence=level, seed=seed)
+    else:
+        families = [family_of(searcher) for searcher in searchers.values()]
+        weights = None if logged is None else log_weights(logged, questions.sets, questions.texts)
+        evidence = Evidence.of(families, scores_by_query([*answers.values()], questions.sets), weights)
+        predictor = predictor_for([one.name for one in questions.sets], log=logged is not None)
+        prediction = predictor.predict(evidence)
+        scored = None if real is None else scores_by_query(judged_answers, real.sets)[real.sets[0].name]
+        ranking = rank_predicted([*searchers], prediction, scored, confidence=level)
+        reliability = predictor.reliability
+        advice = _advice(ranking, [*searchers], prediction, 0 if scored is None else scored.shape[1])
     found = find_leaks(questions.own, leaks, data_dir=data_dir, progress=tell) if leaks else None
-    given = {
+    named = {
         name: str(model) if isinstance(model, (str, Path)) else name
         for name, model in zip(searchers, models, strict=True)
     }
     return Choice(
         basis=questions.basis,
         measure=questions.measure,
-        confidence=confidence,
+        confidence=level,
         candidates=tuple(
             Candidate(
                 name=name,
-                given=given[name],
+                given=named[name],
                 place=ranking.places[name],
-                score=ranking.scores[name],
-                interval=ranking.intervals[name],
-                sets=dict(ranking.sets[name]),
+                score=float(np.mean([*sets[name].values()])),
+                interval=intervals.get(name),
+                behind=_behind(ranking, name),
+                sets=sets[name],
                 cost=costs[name],
             )
             for name in ranking.names
         ),
         pairs=ranking.pairs,
-        datasets=next(iter(records.values())).datasets,
+        datasets=next(iter(answers.values())).datasets,
         documents=0 if questions.basis == "pairs" else len(questions.texts),
-        trust=measured_trust() if questions.basis == "documents" else None,
+        judged=0 if real is None else len(real.sets[0]),
+        logged=0 if logged is None else len(logged),
+        skipped=tuple(skipped_kinds(questions.sets)) if texts is not None else (),
+        reliability=reliability,
+        advice=advice,
         leaks=found,
         environment=environment({"choose": time.perf_counter() - began}, command),
     )
 
 
-def _refuse_given(cutting: Mapping[str, Any], basis: str) -> None:
-    """Refuse what says how queries are cut, where none are."""
-    for name, value in cutting.items():
+def _behind(ranking: Ranking, name: str) -> tuple[float, float, float] | None:
+    """Return how far a system is behind the best, and the interval."""
+    best = ranking.names[0]
+    if name == best:
+        return None
+    pair = ranking.pair(best, name)
+    sign = 1 if pair.better == best else -1
+    low, high = sorted(sign * end for end in pair.interval)
+    return sign * pair.difference, low, high
+
+
+def _advice(ranking: Ranking, names: Sequence[str], prediction: Prediction, judged: int) -> Advice | None:
+    """Return what could have been called between the first two, and what more judged queries would show."""
+    if len(ranking.names) < 2:
+        return None
+    first, second = (names.index(name) for name in ranking.names[:2])
+    estimate = prediction.difference(first, second)
+    spread = prediction.query_variance(first, second)
+    more = next((count for count in _JUDGED if count > judged), 2 * judged)
+    detectable = ranking.pair(*ranking.names[:2]).detectable
+    return Advice(detectable or 0.0, more, estimate.expected(more, spread))
+
+
+def _refuse_given(options: Mapping[str, Any], basis: str) -> None:
+    """Refuse options of the generated queries if none are generated."""
+    for name, value in options.items():
         if value is not None:
             option = f"--{_OPTIONS.get(name, name).replace('_', '-')} ({name})"
             raise InputError(
-                f"{option} is for queries cut from documents, and with {basis} none are cut", "leave it out"
+                f"{option} is for generated queries, and with {basis} alone none are generated",
+                "add --texts, or drop the option",
             )
 
 
 def _refuse_fitted(models: Sequence[Any]) -> None:
-    """Refuse a hybrid that would fit its weight on the cut queries it is scored on: at use there are none."""
+    """Refuse a hybrid that would fit its weight on the generated queries that score it."""
     for model in models:
         name = model.name if isinstance(model, HybridSearcher) else str(model)
         if name.startswith(_FITTED):
             raise InputError(
-                f"{name} fits its weight on judged queries, and there are none",
-                f"take hybrid:{name.removeprefix(_FITTED)}, or give judged queries (--judged)",
+                f"{name} fits its weight on judged queries, which a ranking by documents does not have",
+                f"use hybrid:{name.removeprefix(_FITTED)}, or judged queries alone (--judged)",
             )
 
 

@@ -1,4 +1,4 @@
-"""What systems are asked so that they can be ranked: judged queries, queries cut from documents, or pairs."""
+"""The questions that systems are ranked by: generated queries, judged queries, or graded pairs."""
 
 from __future__ import annotations
 
@@ -7,19 +7,28 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+import numpy as np
+
+from sentemb.data.generated_queries import CHOOSING, NEIGHBORS, QUOTE, SENTENCE, generate_queries
 from sentemb.data.own_documents import OwnDocument, read_own_documents
 from sentemb.data.pseudo_queries import FEWEST
-from sentemb.data.pseudo_tasks import KINDS, QUOTE, pseudo_tasks
 from sentemb.data.retrieval import RetrievalSet, load_retrieval
 from sentemb.data.sts import ScoredPairs
+from sentemb.encoding.sentence import SentenceEncoder
+from sentemb.encoding.static import is_static_model
 from sentemb.errors import InputError
+from sentemb.evaluation.choosing.calibration import Double
+from sentemb.evaluation.record import load_predictions
 from sentemb.evaluation.retrieval.evaluate import evaluate_retrieval
-from sentemb.evaluation.retrieval.searchers import DenseSearcher, Searcher
+from sentemb.evaluation.retrieval.hybrid import HybridSearcher
+from sentemb.evaluation.retrieval.metrics import query_scores
+from sentemb.evaluation.retrieval.searchers import DenseSearcher, KeywordSearcher, Searcher
 from sentemb.evaluation.schema import Record
 from sentemb.evaluation.sts import evaluate_pairs, load_sets
-from sentemb.evaluation.systems import System, system_of, with_clusters
+from sentemb.evaluation.systems import System, system_of
 
 Basis = Literal["documents", "judged", "pairs"]
+_MEASURE = "ndcg@10"
 
 
 class Questions(NamedTuple):
@@ -28,10 +37,10 @@ class Questions(NamedTuple):
     Attributes:
         basis: Where they come from.
         measure: The metric of the answers.
-        sets: Judged or cut queries.
-        pairs: Scored pairs.
-        texts: Documents, or sentences: what speed is measured on.
-        own: All texts of the user, queries among them.
+        sets: Generated or judged queries.
+        pairs: Graded pairs.
+        texts: Documents or sentences, on which speed is measured.
+        own: All texts of the user, including queries.
     """
 
     basis: Basis
@@ -46,10 +55,11 @@ class Questions(NamedTuple):
         """The code of the documents' language, for keyword search."""
         return self.sets[0].language if self.sets else "und"
 
-    def answers(self, searcher: Searcher) -> Record:
-        """The record of a system."""
+    def record(self, searcher: Searcher) -> Record:
+        """Return the record of a system."""
         if not self.pairs:
-            return evaluate_retrieval(searcher, self.sets)
+            # Only the queries of `neighbors` have the id of a document.
+            return evaluate_retrieval(searcher, self.sets, exclude_same_ids=self.basis == "documents")
         if not isinstance(searcher, DenseSearcher):
             raise InputError(
                 f"{searcher.name} gives no similarity of two texts", "compare encoders by pairs, nothing else"
@@ -57,12 +67,11 @@ class Questions(NamedTuple):
         return evaluate_pairs(searcher.encoder, self.pairs)
 
     def system(self, record: Record, name: str) -> System:
-        """A system by its record; queries of several kinds may be cut from the same documents."""
-        system = replace(system_of([record], record.model, measure=self.measure), name=name)
-        return with_clusters(system, self.sets) if self.basis == "documents" else system
+        """Return a system by its record."""
+        return replace(system_of([record], record.model, measure=self.measure), name=name)
 
 
-def cut_from(
+def generated_from(
     texts: str | Path | Sequence[str],
     *,
     count: int,
@@ -72,31 +81,62 @@ def cut_from(
     title_column: str | None = None,
     data_dir: str | Path | None = None,
 ) -> Questions:
-    """Queries that are cut from documents, each kind a set."""
+    """Generate queries from documents; each kind is a set."""
     if isinstance(texts, (str, Path)):
         documents = read_own_documents(
             texts, text_column=text_column, title_column=title_column, data_dir=data_dir
         )
     else:
         documents = [OwnDocument(str(place), "", text) for place, text in enumerate(dict.fromkeys(texts))]
-    sets = pseudo_tasks(documents, count=count, most=most, seed=seed, kinds=(*KINDS, QUOTE))
-    if not sets:
+    sets = generate_queries(documents, count=count, most=most, seed=seed, kinds=CHOOSING)
+    if not any(one.name == QUOTE for one in sets):
         raise InputError(
-            f"{len(documents)} documents are too few to cut {FEWEST} queries of a kind from them",
-            "give more documents of two sentences or of six words and more, or judged queries (--judged)",
+            f"{len(documents)} documents are too few to generate {FEWEST} queries of a kind",
+            "give more documents with six words or more, or judged queries (--judged)",
         )
     whole = [document.whole for document in documents]
-    return Questions("documents", "ndcg@10", sets, (), whole, whole)
+    return Questions("documents", _MEASURE, sets, (), whole, whole)
 
 
 def judged_queries(judged: str | Path | RetrievalSet, data_dir: str | Path | None) -> Questions:
-    """Queries that somebody has judged."""
+    """Read queries with relevance judgments."""
     data = judged if isinstance(judged, RetrievalSet) else load_retrieval(judged, data_dir=data_dir)
-    return Questions("judged", "ndcg@10", (data,), (), data.documents, [*data.documents, *data.queries])
+    return Questions("judged", _MEASURE, (data,), (), data.documents, [*data.documents, *data.queries])
 
 
 def graded_pairs(pairs: str | Path, data_dir: str | Path | None) -> Questions:
-    """Pairs of texts with gold similarities."""
+    """Read pairs of texts with gold similarities."""
     sets = load_sets([str(pairs)], data_dir=data_dir)
     texts = list(dict.fromkeys(text for one in sets for text in (*one.first, *one.second)))
     return Questions("pairs", "spearman", (), sets, texts, texts)
+
+
+def scores_by_query(records: Sequence[Record], sets: Sequence[RetrievalSet]) -> dict[str, Double]:
+    """Return NDCG@10 x 100 of each query, shape (systems, queries), for each set."""
+    ranks = [load_predictions(record) for record in records]
+    return {
+        data.name: np.array([100 * query_scores(_MEASURE, own[0][data.name], data.gold) for own in ranks])
+        for data in sets
+    }
+
+
+def family_of(searcher: Searcher) -> str:
+    """Return the family of a system, of `calibration.FAMILIES`."""
+    if isinstance(searcher, KeywordSearcher):
+        return "keyword"
+    if isinstance(searcher, HybridSearcher):
+        return "hybrid"
+    encoder = getattr(searcher, "encoder", None)
+    encoder = getattr(encoder, "encoder", encoder)  # without its cache
+    static = isinstance(encoder, SentenceEncoder) and is_static_model(encoder.model)
+    return "static" if static else "transformer"
+
+
+def skipped_kinds(sets: Sequence[RetrievalSet]) -> list[str]:
+    """Return why a kind of query was not generated, a phrase for each."""
+    there = {one.name for one in sets}
+    reasons = {
+        SENTENCE: "no sentence queries: most documents are a single sentence, of which nothing would be left",
+        NEIGHBORS: "no neighbors or topic queries: too few documents are related to others",
+    }
+    return [reason for kind, reason in reasons.items() if kind not in there]

@@ -1,0 +1,261 @@
+"""Predict differences on real queries from scores on generated ones.
+
+The model was fitted on collections that have relevance judgments. For the systems of one collection
+
+    NDCG@10 on real queries = a + X b + e,   e ~ N(0, S)
+
+where X holds the log-odds of the score on each kind of generated query, and the family of the system; a is
+the collection's own level, which no comparison needs. S is what the collection adds: a part of each system's
+own, a part of each family's, a part that grows with the score, and a part that grows with how differently two
+systems answer the same generated queries.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from statistics import NormalDist
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+Double = npt.NDArray[np.float64]
+
+FILE = "calibration.json"
+"""What `benchmarks/verdicts.py` fits."""
+FAMILIES = ("keyword", "hybrid", "static", "transformer")
+CONFIDENCE = 0.8
+"""Of the prediction intervals."""
+CALLED = 0.975
+"""Probability of the sign from which two systems are said to differ; chosen leave-one-corpus-out."""
+_PRIOR_QUERIES = 6  # that the spread of the generated queries counts as, next to that of judged queries
+_NORMAL = NormalDist()
+
+
+class Evidence(NamedTuple):
+    """How some systems answer the generated queries of one collection.
+
+    Attributes:
+        families: The family of each system, of `FAMILIES`.
+        means: The mean NDCG@10 x 100 of each system, shape (systems,), by kind.
+        spreads: The covariance of the systems' scores over the queries, shape (systems, systems), by kind.
+    """
+
+    families: Sequence[str]
+    means: Mapping[str, Double]
+    spreads: Mapping[str, Double]
+
+    @classmethod
+    def of(
+        cls,
+        families: Sequence[str],
+        scores: Mapping[str, Double],
+        weights: Mapping[str, Double] | None = None,
+    ) -> Evidence:
+        """Return the evidence of scores of shape (systems, queries), by kind; queries may have weights."""
+        shares = weights or {kind: np.full(own.shape[1], 1 / own.shape[1]) for kind, own in scores.items()}
+        means = {kind: own @ shares[kind] for kind, own in scores.items()}
+        spreads = {
+            kind: np.atleast_2d(np.cov(own, aweights=shares[kind], ddof=0)) for kind, own in scores.items()
+        }
+        return cls(families, means, spreads)
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A difference on real queries, in points of NDCG@10 x 100.
+
+    Attributes:
+        mean: The most likely value.
+        deviation: Its standard deviation.
+    """
+
+    mean: float
+    deviation: float
+
+    def interval(self, confidence: float = CONFIDENCE) -> tuple[float, float]:
+        """Return the prediction interval."""
+        reach = _NORMAL.inv_cdf((1 + confidence) / 2) * self.deviation
+        return self.mean - reach, self.mean + reach
+
+    @property
+    def is_called(self) -> bool:
+        """Whether the sign is sure enough to be reported."""
+        return abs(self.mean) > _NORMAL.inv_cdf(CALLED) * self.deviation
+
+    @property
+    def smallest_called(self) -> float:
+        """The smallest difference that this evidence could have shown."""
+        return _NORMAL.inv_cdf(CALLED) * self.deviation
+
+    def updated(self, differences: Double, spread: float) -> Estimate:
+        """Combine with the differences of two systems on judged queries.
+
+        Args:
+            differences: One for each judged query, NDCG@10 x 100.
+            spread: The variance of such differences on generated queries, which steadies the variance of a
+                few judged ones.
+
+        Returns:
+            The mean of both, each weighted by its precision.
+        """
+        count = len(differences)
+        own = float(np.var(differences)) * count + _PRIOR_QUERIES * spread
+        variance = max(own / (count - 1 + _PRIOR_QUERIES), 1e-6) / count
+        prior = max(self.deviation**2, 1e-9)
+        mean = (self.mean / prior + float(differences.mean()) / variance) / (1 / prior + 1 / variance)
+        return Estimate(mean, (1 / (1 / prior + 1 / variance)) ** 0.5)
+
+    def expected(self, queries: int, spread: float) -> float:
+        """Return the smallest difference that could be shown with so many judged queries as well."""
+        precision = 1 / max(self.deviation**2, 1e-9) + queries / max(spread, 1e-6)
+        return _NORMAL.inv_cdf(CALLED) / math.sqrt(precision)
+
+
+@dataclass(frozen=True)
+class Reliability:
+    """How predictions held on collections that took no part in the fit, one left out at a time.
+
+    Attributes:
+        corpora: How many collections; languages of one text count as one.
+        pairs: Pairs of systems.
+        tau: Kendall's tau of the predicted and the judged order, the mean over the collections.
+        coverage: Share of the judged differences in their 80 % prediction interval.
+        called: Share of the pairs that were said to differ.
+        wrong: Share of these with the wrong sign on judged queries.
+        error: Root mean square error of a difference, in points.
+    """
+
+    corpora: int
+    pairs: int
+    tau: float
+    coverage: float
+    called: float
+    wrong: float
+    error: float
+
+    def sentence(self) -> str:
+        """Return the reliability in a sentence."""
+        return (
+            f"on {self.corpora} other collections with relevance judgments, each left out of the fit "
+            f"in turn, {100 * self.coverage:.0f} % of {self.pairs:,} judged differences lay in their 80 % "
+            f"interval, {100 * self.wrong:.1f} % of the differences that were called had the wrong sign, and "
+            f"Kendall's tau was {self.tau:.2f}"
+        )
+
+
+@dataclass(frozen=True)
+class Predictor:
+    """A fitted model for some kinds of generated queries.
+
+    Attributes:
+        kinds: The kinds that it needs.
+        log: Whether it is for queries that are weighted by a query log.
+        coefficients: For the log-odds of each kind, then for each family but the last of `FAMILIES`.
+        uncertainty: Their covariance.
+        variances: Of a system's own part, of how differently systems answer, of the score, and of a family's
+            part.
+        reliability: Leave-one-corpus-out.
+    """
+
+    kinds: tuple[str, ...]
+    log: bool
+    coefficients: Double
+    uncertainty: Double
+    variances: tuple[float, float, float, float]
+    reliability: Reliability
+
+    def predict(self, evidence: Evidence) -> Prediction:
+        """Predict the systems' scores on real queries, up to a constant."""
+        design = design_of(self.kinds, evidence)
+        covariance = residual_covariance(self.kinds, evidence, self.variances)
+        covariance = covariance + design @ self.uncertainty @ design.T
+        spread = np.mean([evidence.spreads[kind] for kind in self.kinds], axis=0)
+        return Prediction(design @ self.coefficients, covariance, spread)
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """Predicted scores on real queries, of which only differences have a meaning.
+
+    Attributes:
+        mean: For each system.
+        covariance: Of these, shape (systems, systems).
+        spread: Covariance of the systems' scores over generated queries.
+    """
+
+    mean: Double
+    covariance: Double
+    spread: Double
+
+    def difference(self, first: int, second: int) -> Estimate:
+        """Return the estimate of the first system's score minus the second's."""
+        variance = _of_difference(self.covariance, first, second)
+        return Estimate(float(self.mean[first] - self.mean[second]), variance**0.5)
+
+    def query_variance(self, first: int, second: int) -> float:
+        """Return how much the difference of two systems varies from one generated query to another."""
+        return _of_difference(self.spread, first, second)
+
+
+def log_odds(scores: npt.ArrayLike) -> Double:
+    """Return the log-odds of scores from 0 to 100, in units that are points of score near 50."""
+    values = np.asarray(scores, dtype=np.float64)
+    return 25 * np.log((values + 1) / (101 - values))
+
+
+def design_of(kinds: Sequence[str], evidence: Evidence) -> Double:
+    """Return the columns that coefficients belong to, shape (systems, kinds + families - 1)."""
+    scores = [log_odds(evidence.means[kind]) for kind in kinds]
+    families = [np.array([family == name for family in evidence.families]) for name in FAMILIES[:-1]]
+    return np.array([*scores, *families], dtype=np.float64).T
+
+
+def residual_covariance(kinds: Sequence[str], evidence: Evidence, variances: Sequence[float]) -> Double:
+    """Return the covariance of what a collection adds to the systems' scores."""
+    own, disagreement, size, family = variances
+    means = np.mean([log_odds(evidence.means[kind]) for kind in kinds], axis=0)
+    means = means - means.mean()
+    answers = np.mean([evidence.spreads[kind] for kind in kinds], axis=0)
+    same = np.array([[one == other for other in evidence.families] for one in evidence.families], dtype=float)
+    whole: Double = (
+        own * np.eye(len(means))
+        + disagreement / 1000 * answers
+        + size / 100 * np.outer(means, means)
+        + family * same
+    )
+    return whole
+
+
+def predictor_for(kinds: Sequence[str], *, log: bool = False) -> Predictor:
+    """Return the predictor that uses the most of the available kinds, which include `crop` and `quote`."""
+    return next(one for one in predictors() if {*one.kinds} <= {*kinds} and one.log == log)
+
+
+@cache
+def predictors() -> tuple[Predictor, ...]:
+    """Return all fitted predictors, the one with the most kinds first."""
+    text = resources.files(__package__ or "").joinpath(FILE).read_text(encoding="utf-8")
+    found: list[dict[str, Any]] = json.loads(text)["predictors"]
+    read = (
+        Predictor(
+            kinds=tuple(one["kinds"]),
+            log=one["log"],
+            coefficients=np.array(one["coefficients"]),
+            uncertainty=np.array(one["uncertainty"]),
+            variances=tuple(one["variances"]),
+            reliability=Reliability(**one["reliability"]),
+        )
+        for one in found
+    )
+    return tuple(sorted(read, key=lambda one: -len(one.kinds)))
+
+
+def _of_difference(covariance: Double, first: int, second: int) -> float:
+    both = covariance[first, first] + covariance[second, second] - 2 * covariance[first, second]
+    return max(float(both), 0.0)

@@ -1,0 +1,98 @@
+from __future__ import annotations
+
+from statistics import NormalDist
+
+import numpy as np
+import pytest
+
+from sentemb.data.generated_queries import CHOOSING
+from sentemb.evaluation.choosing.calibration import (
+    FAMILIES,
+    Estimate,
+    Evidence,
+    design_of,
+    log_odds,
+    predictor_for,
+    predictors,
+    residual_covariance,
+)
+
+GENERATOR = np.random.default_rng(0)
+FAMILY_OF = ("keyword", "static", "transformer", "transformer", "hybrid")
+
+
+def evidence(kinds: tuple[str, ...] = CHOOSING) -> Evidence:
+    levels = np.array([60.0, 40.0, 55.0, 20.0, 65.0])[:, None]
+    return Evidence.of(
+        FAMILY_OF, {kind: np.clip(GENERATOR.normal(levels, 30, (5, 150)), 0, 100) for kind in kinds}
+    )
+
+
+def test_every_predictor_has_its_shapes_and_held_on_other_collections() -> None:
+    assert predictors()[0].kinds == CHOOSING
+    for one in predictors():
+        size = len(one.kinds) + len(FAMILIES) - 1
+        assert one.coefficients.shape == (size,) and one.uncertainty.shape == (size, size)
+        assert np.linalg.eigvalsh(one.uncertainty).min() > 0 and min(one.variances) > 0
+        assert one.reliability.corpora > 3 and 0 <= one.reliability.wrong < 0.1
+
+
+@pytest.mark.parametrize("kinds", [CHOOSING, ("crop", "quote"), ("crop", "quote", "neighbors", "topic")])
+def test_a_predictor_takes_the_kinds_that_there_are(kinds: tuple[str, ...]) -> None:
+    assert predictor_for(kinds).kinds == tuple(kind for kind in CHOOSING if kind in kinds)
+
+
+def test_a_prediction_follows_the_formula() -> None:
+    given, one = evidence(), predictors()[0]
+    found = one.predict(given)
+    for system in range(5):
+        value = sum(
+            coefficient * 25 * np.log((given.means[kind][system] + 1) / (101 - given.means[kind][system]))
+            for coefficient, kind in zip(one.coefficients, one.kinds, strict=False)
+        )
+        own = FAMILIES.index(FAMILY_OF[system])
+        value += one.coefficients[len(one.kinds) + own] if own < len(FAMILIES) - 1 else 0.0
+        assert found.mean[system] == pytest.approx(value)
+    own, disagreement, size, family = one.variances
+    means = np.mean([log_odds(given.means[kind]) for kind in one.kinds], axis=0)
+    means -= means.mean()
+    answers = np.mean([given.spreads[kind] for kind in one.kinds], axis=0)
+    design = design_of(one.kinds, given)
+    for first in range(5):
+        for second in range(5):
+            value = disagreement / 1000 * answers[first, second] + size / 100 * means[first] * means[second]
+            value += own * (first == second) + family * (FAMILY_OF[first] == FAMILY_OF[second])
+            value += design[first] @ one.uncertainty @ design[second]
+            assert found.covariance[first, second] == pytest.approx(value)
+    assert found.difference(0, 3).mean == pytest.approx(found.mean[0] - found.mean[3])
+
+
+def test_systems_that_answer_alike_are_compared_more_sharply() -> None:
+    scores = np.clip(GENERATOR.normal(50, 30, 150), 0, 100)
+    alike = np.array([scores, np.clip(scores + GENERATOR.normal(0, 3, 150), 0, 100)])
+    unlike = np.array([scores, np.clip(GENERATOR.normal(50, 30, 150), 0, 100)])
+    variances = []
+    for some in (alike, unlike):
+        given = Evidence.of(("transformer", "transformer"), {kind: some for kind in CHOOSING})
+        whole = residual_covariance(CHOOSING, given, (1.0, 5.0, 1.0, 1.0))
+        variances.append(whole[0, 0] + whole[1, 1] - 2 * whole[0, 1])
+    assert variances[0] < 0.5 * variances[1]
+
+
+def test_judged_queries_and_the_prediction_are_weighted_by_their_precision() -> None:
+    differences = GENERATOR.normal(8, 30, 400)
+    found = Estimate(2.0, 5.0).updated(differences, 900.0)
+    error = (differences.var() * 400 + 6 * 900) / 405 / 400
+    weight = 25 / (25 + error)
+    assert found.mean == pytest.approx(weight * differences.mean() + (1 - weight) * 2.0)
+    assert found.deviation == pytest.approx((1 / (1 / 25 + 1 / error)) ** 0.5)
+    few = Estimate(2.0, 5.0).updated(np.zeros(3), 900.0)
+    assert few.deviation > 4  # three equal answers are no certainty
+
+
+def test_what_could_be_called_and_what_more_judged_queries_would_show() -> None:
+    one = Estimate(4.0, 5.0)
+    assert not one.is_called and Estimate(10.0, 5.0).is_called
+    assert one.smallest_called == pytest.approx(NormalDist().inv_cdf(0.975) * 5)
+    assert one.expected(0, 900.0) == pytest.approx(one.smallest_called)
+    assert one.expected(100, 900.0) == pytest.approx(1.96 * (1 / 25 + 100 / 900) ** -0.5, rel=1e-3)
