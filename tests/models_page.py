@@ -18,8 +18,8 @@ PAGE = Path(__file__).resolve().parents[1] / "docs" / "guides" / "models.md"
 # What a reader calls a model of the matrix, well-known ones of the kind, and what is special about it.
 _ROWS: dict[str, tuple[str, str, str]] = {
     "bert": ("BERT", "all-MiniLM, BGE, GTE", ""),
-    "bert-e5": ("BERT with prompts", "E5", "queries and documents get their prompts in every command"),
-    "bert-instructor": ("BERT, prompts left out of the pooling", "Instructor", ""),
+    "bert-e5": ("BERT with prompts", "E5", "prompts are used in every command"),
+    "bert-instructor": ("BERT, prompts excluded from the pooling", "Instructor", ""),
     "bert-dense": ("BERT with Dense layers", "distiluse", ""),
     "roberta": ("RoBERTa", "all-distilroberta", ""),
     "xlm-roberta": ("XLM-RoBERTa", "BGE-M3, multilingual E5", ""),
@@ -41,33 +41,33 @@ _ROWS: dict[str, tuple[str, str, str]] = {
     "eurobert": ("EuroBERT", "", ""),
     "gpt2": ("GPT-2", "SGPT", ""),
     "gpt-neo": ("GPT-Neo", "SGPT", ""),
-    "gpt-neox-raw": ("GPT-NeoX, raw", "Pythia", "pools the last token"),
-    "opt-raw": ("OPT, raw", "", "pools the last token"),
+    "gpt-neox-raw": ("GPT-NeoX, pretrained base", "Pythia", "pools the last token"),
+    "opt-raw": ("OPT, pretrained base", "", "pools the last token"),
     "bloom": ("BLOOM", "SGPT-BLOOM", ""),
-    "falcon-raw": ("Falcon, raw", "", "pools the last token"),
-    "llama-raw": ("Llama, raw", "", "pools the last token"),
+    "falcon-raw": ("Falcon, pretrained base", "", "pools the last token"),
+    "llama-raw": ("Llama, pretrained base", "", "pools the last token"),
     "mistral": ("Mistral, padded on the left", "E5-Mistral", ""),
     "qwen2": ("Qwen2, padded on the left", "GTE-Qwen2", ""),
     "qwen3": ("Qwen3, padded on the left", "Qwen3-Embedding", ""),
-    "gemma-raw": ("Gemma, raw", "", "pools the last token"),
+    "gemma-raw": ("Gemma, pretrained base", "", "pools the last token"),
     "gemma3": ("Gemma 3", "EmbeddingGemma", ""),
     "bert-bf16": ("weights in float16 or bfloat16", "Qwen3-Embedding", "trained in float32"),
-    "bert-matryoshka": ("truncate_dim", "Matryoshka models", "trained and compressed as truncated"),
+    "bert-matryoshka": ("`truncate_dim`", "Matryoshka models", "trained and compressed as truncated"),
     "weighted-layers": (
         "WeightedLayerPooling",
         "`--pooling first-last`, `last-2`",
-        "a graph has one layer alone",
+        "graphs have only one layer",
     ),
     "bert-cnn": ("CNN or LayerNorm behind a transformer", "", ""),
     "static": ("StaticEmbedding", "static-retrieval-mrl, Model2Vec", ""),
     "words": (
         "WordEmbeddings, with mean, CNN or LSTM",
         "average_word_embeddings_glove",
-        "needs `update_embeddings`",
+        "training needs `update_embeddings`",
     ),
     "bag-of-words": ("BoW", "", ""),
-    "router-static": ("Router, Asym", "", "pairs train both routes, single texts the default one"),
-    "clip": ("CLIP", "clip-ViT-B-32", "texts alone"),
+    "router-static": ("Router, Asym", "", "pairs train both routes, single texts the default route"),
+    "clip": ("CLIP", "clip-ViT-B-32", "texts only"),
 }
 # What torch cannot export or a runtime cannot compute; to find it out takes a minute.
 _UNCONVERTED = {
@@ -78,40 +78,43 @@ _UNCONVERTED = {
 }
 _HEAD = """# Supported models
 
-Every command takes a model by the name of a folder or of a hub repository. This table says what works with
-which kind of model. It is generated from the tests, which build a tiny model of each kind
-(`python -m tests.models_page`).
+Find out which commands work with which kind of model. Every command takes a model as a folder, a hub
+repository or the name of a bundled model:
 
 ```bash
 sentemb eval sts MODEL
 ```
 
-A folder without `modules.json` is a raw transformer. It gets the pooling that sentence-transformers would
-choose: the mean of the tokens, or the last token where the architecture is `...ForCausalLM`. `--pooling`
-chooses another: `cls`, `cls-mlp`, `mean`, `max`, `last-token`, `last-2`, `first-last`, `first-last-static` or
-`wk`.
+**Pooling.** A folder without `modules.json` is a pretrained transformer without sentence-level training
+("pretrained base" below). It gets the pooling that sentence-transformers would choose: the last token for
+`...ForCausalLM`, otherwise the mean of the tokens. `--pooling` selects another: `cls`, `cls-mlp`, `mean`,
+`max`, `last-token`, `last-2`, `first-last`, `first-last-static` or `wk`.
+
+The table is generated from the tests, which build a tiny model of each kind (`python -m tests.models_page`).
 
 """
 _COLUMNS = ("kind", "such as", "encode", "train, adapt", "fewer layers", "compress", "notes")
 _TAIL = """
-*encode* stands for all commands that read vectors: `encode`, `eval`, `choose`, `index`, `serve`, and
-`distill` to a static model. *fewer layers* is `distill --layers` and the `layers-N` variants of `compress`.
-Under *compress*, *all* means float16, bfloat16, ONNX, OpenVINO, int8, and fewer dimensions; *vectors* means
-fewer dimensions and rounded vectors.
+| column | commands |
+|---|---|
+| encode | `encode`, `eval`, `choose`, `index`, `serve`, and `distill` to a static model |
+| fewer layers | `distill --layers` and the `layers-N` variants of `compress` |
+| compress: all | float16, bfloat16, ONNX, OpenVINO, int8 and fewer dimensions |
+| compress: vectors | fewer dimensions and rounded vectors |
 
-## Not encoders
+## Models that are not encoders
 
 | kind | what to do |
 |---|---|
 | cross-encoder | serve it with `sentemb serve --reranker FOLDER` |
 | classifier of a pair or a text | use the encoder that it was trained from |
 | ColBERT, PyLate, SPLADE | use a dense encoder |
-| model with code of its own (`auto_map`) | sentemb runs no code of a model: see below |
-| adapter (LoRA) | merge it into its base with `merge_and_unload` and save that |
-| weights as a pickle (`pytorch_model.bin`) | convert them as the message says |
-| image model | use a model that takes text |
+| model with its own code (`auto_map`) | sentemb does not run code of a model; see below |
+| adapter (LoRA) | merge it into its base with `merge_and_unload` and save the result |
+| weights as a pickle (`pytorch_model.bin`) | convert them as the error message says |
+| image model | use a model that encodes text |
 
-A model that needs `trust_remote_code=True` can be encoded with in Python, if you trust its code:
+If you trust the code of a model that needs `trust_remote_code=True`, load it yourself and encode in Python:
 `sentemb.load_encoder(SentenceTransformer(NAME, trust_remote_code=True))`.
 """
 
