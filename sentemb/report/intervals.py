@@ -11,12 +11,18 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-def interval_figure(scores: Mapping[str, tuple[float, float, float]], *, x_label: str) -> Figure:
-    """Draw scores from 0 to 100 as dots with their intervals, the value written above.
+def interval_figure(
+    scores: Mapping[str, tuple[float, float, float]],
+    *,
+    x_label: str,
+    limits: tuple[float, float] = (0.0, 100.0),
+) -> Figure:
+    """Draw scores or differences as dots with their intervals, the value written above.
 
     Args:
         scores: System to its score and the ends of the interval, in the order from top to bottom.
         x_label: What the score is.
+        limits: Ends of the axis.
 
     Returns:
         The figure.
@@ -34,7 +40,7 @@ def interval_figure(scores: Mapping[str, tuple[float, float, float]], *, x_label
     axes.tick_params(axis="y", length=0)
     axes.spines["left"].set_visible(False)
     axes.set_ylim(len(scores) - 0.5, -0.7)
-    axes.set_xlim(0, 100)
+    axes.set_xlim(*limits)
     axes.set_xlabel(x_label)
     axes.grid(axis="x", color="#8a8a8a", alpha=0.3, linewidth=0.6)
     return figure

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from safetensors.numpy import load_file
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import Normalize, StaticEmbedding
@@ -126,11 +127,15 @@ def test_whitening_alone_helps_where_training_does_not(
     documents: list[OwnDocument], adapted: Adapted, tmp_path: Path
 ) -> None:
     settings = SHORT | {"learning_rate": 0.0, "max_steps": 2}
-    found = adapt(documents, str(adapted.output), tmp_path / "whitened", **settings)
+    shared_by_all = SentenceTransformer(str(adapted.output))
+    with torch.no_grad():  # a direction that every text has
+        shared_by_all[0].model.encoder.layer[-1].output.LayerNorm.bias[:8] += 3.0
+    shared_by_all.save(str(tmp_path / "base"))
+    found = adapt(documents, str(tmp_path / "base"), tmp_path / "whitened", **settings)
     assert found.helped
     assert (found.share, found.ridge in RIDGES) == (0, True)
     assert found.verdict().endswith(", by whitening alone")
-    before, after = (SentenceTransformer(str(path)) for path in (adapted.output, found.output))
+    before, after = (SentenceTransformer(str(path)) for path in (tmp_path / "base", found.output))
     assert np.array_equal(*(one[0].model.pooler.dense.weight.detach() for one in (before, after)))
     texts = [document.text for document in documents[:50]]
     shared = [np.linalg.norm(unit(one.encode(texts)).mean(axis=0)) for one in (before, after)]

@@ -51,7 +51,7 @@ def test_an_id_given_twice_names_both_places(tmp_path: Path) -> None:
         write_store(tmp_path / "d", map(Prepared, twice))
 
 
-@pytest.mark.parametrize("value", [{1, 2}, float("nan"), object()])
+@pytest.mark.parametrize("value", [{1, 2}, object()])
 def test_metadata_json_cannot_hold_names_the_document(tmp_path: Path, value: object) -> None:
     with pytest.raises(InputError, match="document 0: metadata"):
         write_store(tmp_path / "d", map(Prepared, as_documents([("k", "text", {"x": value})])))
