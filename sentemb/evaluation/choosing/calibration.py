@@ -31,7 +31,7 @@ FILE = "calibration.json"
 FAMILIES = ("keyword", "hybrid", "static", "transformer")
 CONFIDENCE = 0.8
 """Of the prediction intervals."""
-CALLED = 0.975
+CALLED = 0.985
 """Probability of the sign from which two systems are said to differ; chosen leave-one-corpus-out."""
 _PRIOR_QUERIES = 6  # that the spread of the generated queries counts as, next to that of judged queries
 _NORMAL = NormalDist()

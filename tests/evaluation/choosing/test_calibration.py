@@ -7,6 +7,7 @@ import pytest
 
 from sentemb.data.generated_queries import CHOOSING
 from sentemb.evaluation.choosing.calibration import (
+    CALLED,
     FAMILIES,
     Estimate,
     Evidence,
@@ -93,6 +94,7 @@ def test_judged_queries_and_the_prediction_are_weighted_by_their_precision() -> 
 def test_what_could_be_called_and_what_more_judged_queries_would_show() -> None:
     one = Estimate(4.0, 5.0)
     assert not one.is_called and Estimate(10.0, 5.0).is_called
-    assert one.smallest_called == pytest.approx(NormalDist().inv_cdf(0.975) * 5)
+    assert one.smallest_called == pytest.approx(NormalDist().inv_cdf(CALLED) * 5)
     assert one.expected(0, 900.0) == pytest.approx(one.smallest_called)
-    assert one.expected(100, 900.0) == pytest.approx(1.96 * (1 / 25 + 100 / 900) ** -0.5, rel=1e-3)
+    more = (1 / 25 + 100 / 900) ** -0.5
+    assert one.expected(100, 900.0) == pytest.approx(NormalDist().inv_cdf(CALLED) * more)

@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+from statistics import NormalDist
+
 import numpy as np
 import pytest
 
-from sentemb.evaluation.choosing.calibration import Prediction
+from sentemb.evaluation.choosing.calibration import CALLED, Prediction
 from sentemb.evaluation.choosing.ranking import rank_measured, rank_predicted, score_intervals, set_scores
 from sentemb.evaluation.systems import SetRuns, System
 
@@ -68,7 +70,7 @@ def test_a_predicted_difference_is_called_if_its_sign_is_sure() -> None:
     pair = found.pair("a", "b")
     assert (pair.better, pair.difference, pair.differs) == ("a", pytest.approx(3.0), False)
     assert pair.interval == pytest.approx((3 - 1.2816 * 5, 3 + 1.2816 * 5), abs=1e-3)
-    assert pair.detectable == pytest.approx(1.96 * 5, abs=1e-2)
+    assert pair.detectable == pytest.approx(NormalDist().inv_cdf(CALLED) * 5)
 
 
 def test_judged_queries_turn_a_prediction_around_and_narrow_it() -> None:
