@@ -29,6 +29,8 @@ Double = npt.NDArray[np.float64]
 FILE = "calibration.json"
 """What `benchmarks/verdicts.py` fits."""
 FAMILIES = ("keyword", "hybrid", "static", "transformer")
+FITTED_QUERIES = 150
+"""Generated queries of each kind that the fit had for a collection."""
 CONFIDENCE = 0.8
 """Of the prediction intervals."""
 CALLED = 0.985
@@ -44,11 +46,13 @@ class Evidence(NamedTuple):
         families: The family of each system, of `FAMILIES`.
         means: The mean NDCG@10 x 100 of each system, shape (systems,), by kind.
         spreads: The covariance of the systems' scores over the queries, shape (systems, systems), by kind.
+        queries: The number of queries, by kind; with weights, of as many equal ones as have the same noise.
     """
 
     families: Sequence[str]
     means: Mapping[str, Double]
     spreads: Mapping[str, Double]
+    queries: Mapping[str, float]
 
     @classmethod
     def of(
@@ -63,7 +67,7 @@ class Evidence(NamedTuple):
         spreads = {
             kind: np.atleast_2d(np.cov(own, aweights=shares[kind], ddof=0)) for kind, own in scores.items()
         }
-        return cls(families, means, spreads)
+        return cls(families, means, spreads, {kind: 1 / float(own @ own) for kind, own in shares.items()})
 
 
 @dataclass(frozen=True)
@@ -175,6 +179,7 @@ class Predictor:
         design = design_of(self.kinds, evidence)
         covariance = residual_covariance(self.kinds, evidence, self.variances)
         covariance = covariance + design @ self.uncertainty @ design.T
+        covariance = covariance + sampling_covariance(self.kinds, self.coefficients, evidence)
         spread = np.mean([evidence.spreads[kind] for kind in self.kinds], axis=0)
         return Prediction(design @ self.coefficients, covariance, spread)
 
@@ -229,6 +234,18 @@ def residual_covariance(kinds: Sequence[str], evidence: Evidence, variances: Seq
         + size / 100 * np.outer(means, means)
         + family * same
     )
+    return whole
+
+
+def sampling_covariance(kinds: Sequence[str], coefficients: Double, evidence: Evidence) -> Double:
+    """Return the noise of fewer generated queries than the fit had, which its residuals already hold."""
+    systems = len(evidence.families)
+    whole = np.zeros((systems, systems))
+    for kind, coefficient in zip(kinds, coefficients, strict=False):
+        means = evidence.means[kind]
+        slopes = coefficient * 25 * (1 / (means + 1) + 1 / (101 - means))
+        more = max(0.0, 1 / evidence.queries[kind] - 1 / FITTED_QUERIES)
+        whole += more * np.outer(slopes, slopes) * evidence.spreads[kind]
     return whole
 
 

@@ -81,6 +81,25 @@ def test_systems_that_answer_alike_are_compared_more_sharply() -> None:
     assert variances[0] < 0.5 * variances[1]
 
 
+def test_fewer_generated_queries_widen_the_interval() -> None:
+    levels = np.array([60.0, 40.0, 55.0, 20.0, 65.0])[:, None]
+    scores = {kind: np.clip(GENERATOR.normal(levels, 30, (5, 150)), 0, 100) for kind in CHOOSING}
+    one = predictors()[0]
+    few = {kind: own[:, :30] for kind, own in scores.items()}
+    fewer = one.predict(Evidence.of(FAMILY_OF, few))
+    more = one.predict(Evidence.of(FAMILY_OF, {kind: np.tile(own, 5) for kind, own in few.items()}))
+    assert fewer.difference(0, 2).mean == pytest.approx(more.difference(0, 2).mean)
+    given = Evidence.of(FAMILY_OF, few)
+    extra = 0.0
+    for kind, coefficient in zip(one.kinds, one.coefficients, strict=False):
+        means = given.means[kind]
+        slopes = coefficient * (log_odds(means + 1e-4) - log_odds(means - 1e-4)) / 2e-4
+        apart = slopes[0] * few[kind][0] - slopes[2] * few[kind][2]
+        extra += float(np.var(apart, ddof=0)) * (1 / 30 - 1 / 150)
+    widened = fewer.difference(0, 2).deviation ** 2 - more.difference(0, 2).deviation ** 2
+    assert widened == pytest.approx(extra, rel=1e-3) and widened > 0
+
+
 def test_judged_queries_and_the_prediction_are_weighted_by_their_precision() -> None:
     differences = GENERATOR.normal(8, 30, 400)
     found = Estimate(2.0, 5.0).updated(differences, 900.0)
