@@ -21,7 +21,7 @@ from typer.main import get_command
 from sentemb import __version__
 from sentemb.cli.console import each_warning_once, error_line, say
 from sentemb.cli.processes import only_the_first_speaks, other_process, wait_for_the_first
-from sentemb.cli.verbs import VERBS, Group, Verb
+from sentemb.cli.verbs import SECTIONS, VERBS, Group, Verb
 from sentemb.encoding.cut import said_at_end
 from sentemb.errors import InputError, ReportedError
 from sentemb.limits import CEILINGS, VARIABLE, raise_limits
@@ -36,14 +36,23 @@ _EXTRAS = {
 }
 # Without rich's help pages `sentemb --help` answers in half the time.
 _PLAIN: dict[str, Any] = {"rich_markup_mode": None, "pretty_exceptions_enable": False}
-_LIMITS = f"Raise a ceiling, here or in {VARIABLE}; repeat it. The ceilings: " + "; ".join(
-    f"{name}={ceiling.default} {ceiling.of}" for name, ceiling in CEILINGS.items()
+_LIMITS = f"Raise a ceiling, here or in {VARIABLE}; repeat it. Ceilings: " + ", ".join(
+    f"{name}={ceiling.default}" for name, ceiling in CEILINGS.items()
 )
 _UsageError: type[Any] = typer.BadParameter.__mro__[1]
 
 
 class LazyGroup(TyperGroup):
     """A group whose commands are stand-ins for help and completion until one is used."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """List the verbs under the headings of their sections."""
+        if self.name is not None and ctx.parent is not None:
+            super().format_commands(ctx, formatter)
+            return
+        for heading, names in SECTIONS.items():
+            with formatter.section(heading):
+                formatter.write_dl([(name, self.commands[name].get_short_help_str(100)) for name in names])
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Put the real command in the place of its stand-in."""
@@ -67,7 +76,7 @@ def build() -> Any:
             app.command(name, help=entry.help)(_stand_in(name, entry))
     app.callback()(_options)
     command: Any = get_command(app)
-    command.commands = {name: command.commands[name] for name in VERBS}
+    command.commands = {name: command.commands[name] for names in SECTIONS.values() for name in names}
     return command
 
 
@@ -86,7 +95,8 @@ def _stand_in(name: str, verb: Verb) -> Callable[[], Any]:
         if isinstance(target, typer.Typer):
             return get_command(target)
         app = typer.Typer(add_completion=False, **_PLAIN)
-        app.command(name)(target)
+        # The first line keeps the second from being wrapped.
+        app.command(name, epilog=f"\b\nExample: sentemb {verb.example}")(target)
         return get_command(app)
 
     return load

@@ -11,10 +11,12 @@ class Verb(NamedTuple):
     Attributes:
         target: `module:name` below `sentemb.cli`; a plain function, or a `typer.Typer` app.
         help: Its line in `sentemb --help`.
+        example: Arguments of `sentemb`, shown at the end of the verb's help.
     """
 
     target: str
     help: str
+    example: str
 
 
 class Group(NamedTuple):
@@ -24,84 +26,238 @@ class Group(NamedTuple):
     verbs: dict[str, Verb]
 
 
+SECTIONS = {
+    "Your documents": ("quickstart", "choose", "adapt", "distill", "compress"),
+    "Train": ("train", "tune", "experiment", "classify"),
+    "Evaluate": ("eval", "compare", "report", "analyse", "export", "card"),
+    "Search and serve": ("index", "encode", "serve", "plan"),
+    "Data and machine": ("data", "doctor"),
+}
+"""The order and the headings of the verbs in `sentemb --help`."""
+
 VERBS: dict[str, Verb | Group] = {
-    "quickstart": Verb("quickstart:quickstart", "Search, train and evaluate in minutes, without a download."),
-    "train": Verb("train:app", "Train an encoder by a recipe, such as sg-opt or simcse."),
-    "adapt": Verb("adapt:adapt", "Make an encoder better for your own documents, without labels."),
+    "quickstart": Verb(
+        "quickstart:quickstart",
+        "Search, train and evaluate in minutes, without a download.",
+        "quickstart --output quickstart",
+    ),
+    "train": Verb(
+        "train:app",
+        "Train an encoder by a recipe, such as sg-opt or simcse.",
+        "train simcse --base bert-mini --data sentences.txt --output my-encoder",
+    ),
+    "adapt": Verb(
+        "adapt:adapt",
+        "Fine-tune an encoder on your own documents, without labels.",
+        "adapt docs.jsonl --base static-mini --output mine",
+    ),
     "eval": Group(
         "Evaluate encoders.",
         {
-            "sts": Verb("evaluate:sts", "Score encoders on STS sets or on your own scored pairs."),
-            "transfer": Verb("evaluate:transfer", "Train SentEval's classifiers on frozen sentence vectors."),
-            "retrieval": Verb("evaluate:retrieval", "Score search: encoders, BM25, hybrids and saved runs."),
-            "geometry": Verb("evaluate:geometry", "Measure alignment, uniformity and spectrum of encoders."),
+            "sts": Verb(
+                "evaluate:sts",
+                "Score encoders on STS sets or on your own scored pairs.",
+                "eval sts bert-mini static-mini --output records",
+            ),
+            "transfer": Verb(
+                "evaluate:transfer",
+                "Train SentEval's classifiers on frozen sentence vectors.",
+                "eval transfer static-mini --output records",
+            ),
+            "retrieval": Verb(
+                "evaluate:retrieval",
+                "Score search: encoders, BM25, hybrids and saved runs.",
+                "eval retrieval static-mini bm25 hybrid:static-mini --sets my-folder",
+            ),
+            "geometry": Verb(
+                "evaluate:geometry",
+                "Measure alignment, uniformity and spectrum of encoders.",
+                "eval geometry bert-mini sg-bert-mini --output records",
+            ),
             "all": Verb(
                 "evaluate:all_suites",
                 "Evaluate encoders on every suite; each text is encoded once.",
+                "eval all static-mini --output records",
             ),
         },
     ),
-    "choose": Verb("choose:choose", "Rank encoders for your own documents, without labels."),
-    "experiment": Verb("experiment:experiment", "Train and compare methods: the papers' tables or your own."),
-    "tune": Verb("tune:tune", "Try options of a recipe by validation score and keep the best."),
-    "compare": Verb("compare:compare", "Compare encoders on the items that their records keep."),
-    "export": Verb("export:export", "Write result records in another program's format."),
-    "report": Verb("report:report", "Make tables, figures and comparisons of records."),
-    "compress": Verb("compress:compress", "Price smaller and faster forms of a model, and write one."),
-    "card": Verb("card:card", "Write recorded results into the model card of a folder."),
-    "distill": Verb("distill:distill", "Make a smaller, faster student of an encoder."),
-    "plan": Verb("plan:plan", "Say what many texts will take: hours, bytes, commands."),
-    "encode": Verb("encode:encode", "Encode a corpus of any size into files."),
-    "serve": Verb("serve:serve", "Serve models and indexes over HTTP, with a search page."),
-    "classify": Verb("classify:classify", "Name the class of each text."),
+    "choose": Verb(
+        "choose:choose",
+        "Rank encoders for your own documents, without labels.",
+        "choose bm25 static-mini hybrid:static-mini --texts docs.jsonl",
+    ),
+    "experiment": Verb(
+        "experiment:experiment",
+        "Train and compare methods: the papers' tables or your own.",
+        "experiment --list",
+    ),
+    "tune": Verb(
+        "tune:tune",
+        "Tune the options of a recipe by validation score.",
+        "tune scl train.csv --trials 20 --output tuned",
+    ),
+    "compare": Verb(
+        "compare:compare",
+        "Compare encoders on the same items, with intervals and p-values.",
+        "compare bert-mini sg-bert-mini --records records",
+    ),
+    "export": Verb(
+        "export:export",
+        "Write result records in another program's format.",
+        "export records --output results.csv",
+    ),
+    "report": Verb(
+        "report:report",
+        "Make tables, figures and comparisons of records.",
+        "report records --output report.html",
+    ),
+    "compress": Verb(
+        "compress:compress",
+        "Make a model smaller or faster, at a stated loss of quality.",
+        "compress mine --texts docs.jsonl",
+    ),
+    "card": Verb("card:card", "Write evaluation results into a model card.", "card mine --records records"),
+    "distill": Verb(
+        "distill:distill",
+        "Make a smaller, faster student of an encoder.",
+        "distill all-MiniLM-L6-v2 --texts docs.jsonl --output static",
+    ),
+    "plan": Verb(
+        "plan:plan",
+        "Estimate time, disk and memory for a corpus of any size.",
+        "plan 1e8 --texts docs.jsonl --model static-mini",
+    ),
+    "encode": Verb(
+        "encode:encode",
+        "Encode a corpus of any size into files.",
+        "encode docs.jsonl --model static-mini --output vectors",
+    ),
+    "serve": Verb(
+        "serve:serve", "Serve models and indexes over HTTP, with a search page.", "serve --index index"
+    ),
+    "classify": Verb(
+        "classify:classify", "Classify texts with a trained classifier.", "classify my-classifier texts.csv"
+    ),
     "analyse": Group(
-        "Look into encoders.",
+        "Analyze layers, geometry and maps of encoders.",
         {
             "layers": Verb(
-                "analyse_layers:layers", "Score every layer under every pooling, from one forward pass."
+                "analyse_layers:layers",
+                "Score every layer under every pooling, from one forward pass.",
+                "analyse layers bert-mini --output layers",
             ),
             "geometry": Verb(
-                "analyse_geometry:geometry", "Draw recorded geometry: alignment, uniformity, spectra, runs."
+                "analyse_geometry:geometry",
+                "Draw recorded geometry: alignment, uniformity, spectra, runs.",
+                "analyse geometry records --output geometry.html",
             ),
             "map": Verb(
-                "analyse_maps:pair_map", "Map the most and the least similar pairs to the plane by t-SNE."
+                "analyse_maps:pair_map",
+                "Map the most and the least similar pairs to the plane by t-SNE.",
+                "analyse map bert-mini sg-bert-mini --output map.png",
             ),
             "classes": Verb(
-                "analyse_maps:class_map", "Draw texts as dots and label vectors as stars, by t-SNE."
+                "analyse_maps:class_map",
+                "Draw texts as dots and label vectors as stars, by t-SNE.",
+                "analyse classes my-classifier --data sst2 --output classes.png",
             ),
         },
     ),
-    "doctor": Verb("doctor:doctor", "Show versions and kernels; check that vectors keep their bits."),
+    "doctor": Verb(
+        "doctor:doctor",
+        "Check this machine: versions, kernels, equal vectors in any batch.",
+        "doctor static-mini",
+    ),
     "data": Group(
         "Find, check and make data sets.",
         {
-            "list": Verb("data:list_entries", "List the data sets of the catalogue and where they are."),
-            "info": Verb("data:info", "Show all that the catalogue knows of one data set."),
-            "fetch": Verb("data:fetch", "Download data sets from the hub into the data folder."),
-            "verify": Verb("data:verify", "Count the rows of the data sets that are here."),
-            "split-pairs": Verb("pairs:split_pairs", "Divide labelled pairs into parts that share no text."),
-            "nli-triples": Verb("pairs:nli_triples", "Make triples of labelled inference pairs."),
-            "mine-negatives": Verb("pairs:mine_negatives", "Add hard negatives to pairs."),
-            "overlap": Verb("overlap:overlap", "Count the texts of test sets that a training text has too."),
-            "back-translate": Verb(
-                "augment:back_translate", "Translate texts there and back, for positives."
+            "list": Verb(
+                "data:list_entries", "List the data sets of the catalogue and where they are.", "data list"
             ),
-            "noisy-copies": Verb("augment:noisy_copies", "Sample noisy copies of labelled rows."),
+            "info": Verb("data:info", "Show all that the catalogue knows of one data set.", "data info stsb"),
+            "fetch": Verb(
+                "data:fetch",
+                "Download data sets from the hub into the data folder.",
+                "data fetch stsb --data-dir data",
+            ),
+            "verify": Verb(
+                "data:verify", "Count the rows of the data sets that are here.", "data verify --data-dir data"
+            ),
+            "split-pairs": Verb(
+                "pairs:split_pairs",
+                "Divide labelled pairs into parts that share no text.",
+                "data split-pairs pairs.csv --output parts",
+            ),
+            "nli-triples": Verb(
+                "pairs:nli_triples",
+                "Make triples of labelled inference pairs.",
+                "data nli-triples nli.csv --output triples.jsonl",
+            ),
+            "mine-negatives": Verb(
+                "pairs:mine_negatives",
+                "Add hard negatives to pairs.",
+                "data mine-negatives pairs.jsonl --model static-mini --output triples.jsonl",
+            ),
+            "overlap": Verb(
+                "overlap:overlap",
+                "Count the texts of test sets that a training text has too.",
+                "data overlap sentences.txt --sets sts",
+            ),
+            "back-translate": Verb(
+                "augment:back_translate",
+                "Translate texts there and back, for positives.",
+                "data back-translate sentences.txt --output translated",
+            ),
+            "noisy-copies": Verb(
+                "augment:noisy_copies",
+                "Sample noisy copies of labelled rows.",
+                "data noisy-copies labelled.csv --output copies",
+            ),
         },
     ),
     "index": Group(
         "Build, change and search a semantic index.",
         {
-            "build": Verb("index_build:build", "Encode documents and index them."),
-            "add": Verb("index_changes:add", "Encode more documents and add them."),
-            "update": Verb("index_changes:update", "Replace documents by their ids, or add them."),
-            "delete": Verb("index_changes:delete", "Delete documents by their ids."),
-            "compact": Verb("index_changes:compact", "Merge changes and give space back."),
-            "upgrade": Verb("index_upgrade:upgrade", "Change to another model."),
-            "fit": Verb("index_fit:fit", "Weigh vectors and words in hybrid search."),
-            "move": Verb("index_move:move", "Move to LanceDB, or back to a folder."),
-            "search": Verb("index:search", "Find the best documents for a query."),
-            "info": Verb("index:info", "Show what an index holds, after checking every byte."),
+            "build": Verb(
+                "index_build:build",
+                "Encode documents and index them.",
+                "index build docs.jsonl --model static-mini --output index",
+            ),
+            "add": Verb(
+                "index_changes:add", "Encode more documents and add them.", "index add index more.jsonl"
+            ),
+            "update": Verb(
+                "index_changes:update",
+                "Replace documents by their ids, or add them.",
+                "index update index new.jsonl",
+            ),
+            "delete": Verb(
+                "index_changes:delete", "Delete documents by their ids.", "index delete index id-17 id-18"
+            ),
+            "compact": Verb(
+                "index_changes:compact", "Merge changes and give space back.", "index compact index"
+            ),
+            "upgrade": Verb(
+                "index_upgrade:upgrade", "Change to another model.", "index upgrade index --model mine"
+            ),
+            "fit": Verb(
+                "index_fit:fit",
+                "Fit the hybrid weight on your judged queries.",
+                "index fit index --queries queries.jsonl --qrels qrels.tsv",
+            ),
+            "move": Verb(
+                "index_move:move",
+                "Move to LanceDB, or back to a folder.",
+                "index move index --to lancedb:folder",
+            ),
+            "search": Verb(
+                "index:search",
+                "Find the best documents for a query.",
+                "index search index 'your question' --mode hybrid",
+            ),
+            "info": Verb(
+                "index:info", "Show what an index holds, after checking every byte.", "index info index"
+            ),
         },
     ),
 }

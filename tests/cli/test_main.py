@@ -13,7 +13,7 @@ import typer
 
 from sentemb.cli import console
 from sentemb.cli.main import build, run
-from sentemb.cli.verbs import VERBS, Group
+from sentemb.cli.verbs import SECTIONS, VERBS, Group
 from sentemb.report.table import Table
 from tests import processes
 from tests.cli.conftest import Command
@@ -38,9 +38,30 @@ def test_help_lists_all_verbs_whole_and_loads_none(capsys: pytest.CaptureFixture
     code += "print([name for name in sys.modules if name in ('rich', 'sentemb.cli.train')])"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert out.splitlines()[-1] == "[]"
-    listed = out[out.index("Commands:") :].splitlines()[1 : len(VERBS) + 1]
-    assert [line.split()[0] for line in listed] == list(VERBS)
-    assert not any(line.endswith("...") for line in listed)
+    shown = out[out.index("Your documents:") :].splitlines()[:-1]
+    listed = [line.split()[0] for line in shown if line.startswith("  ")]
+    assert listed == [name for names in SECTIONS.values() for name in names]
+    assert sorted(listed) == sorted(VERBS) and not any(line.endswith("...") for line in shown)
+    assert len(out.splitlines()) < 50
+
+
+EXAMPLES = [
+    verb.example
+    for entry in VERBS.values()
+    for verb in (entry.verbs.values() if isinstance(entry, Group) else [entry])
+]
+
+
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_an_example_ends_the_help_and_has_its_options(example: str, sentemb: Command) -> None:
+    words = shlex.split(example)
+    grouped = words[0] == "train" or isinstance(VERBS[words[0]], Group)
+    verb = words[: 2 if grouped else 1]
+    code, shown, _ = sentemb(*verb, "--help")
+    assert code == 0
+    assert words[0] == "train" or shown.rstrip().endswith(f"Example: sentemb {example}")
+    for option in (word for word in words if word.startswith("-")):
+        assert re.search(rf"(?<![\w-]){option}\b", shown), option
 
 
 @pytest.mark.parametrize("group", ["train", *(name for name, one in VERBS.items() if isinstance(one, Group))])
@@ -92,7 +113,7 @@ def test_an_error_is_one_line_without_control_characters(
 def test_a_group_without_a_verb_shows_its_help(group: list[str], sentemb: Command) -> None:
     code, _, err = sentemb(*group)
     assert code == 2
-    assert "Commands:" in err
+    assert ("Your documents:" if not group else "Commands:") in err
 
 
 def test_an_interrupt_leaves_with_130(monkeypatch: pytest.MonkeyPatch) -> None:
