@@ -151,6 +151,11 @@ def run(arguments: list[str] | None = None) -> None:
             code = _call(arguments)
     except KeyboardInterrupt:  # before the command itself has begun
         code = 130
+    except RuntimeError as error:
+        # A signal that arrives in a class body, while modules are imported, is wrapped by Python 3.11.
+        if not isinstance(error.__cause__, KeyboardInterrupt):
+            raise
+        code = 130
     except _UsageError as error:
         _leave_usage(error)
     except InputError as error:

@@ -59,6 +59,7 @@ _TRIED = (
     767,
     1024,
     2048,
+    4096,
 )
 # A block starts at a multiple of this, so that its memory is aligned as that of a whole batch.
 _ALIGNED = 16

@@ -130,6 +130,20 @@ def test_an_interrupt_leaves_with_130(monkeypatch: pytest.MonkeyPatch) -> None:
     assert left.value.code == 130
 
 
+def test_an_interrupt_in_a_class_body_leaves_with_130(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Descriptor:
+        def __set_name__(self, owner: type, name: str) -> None:
+            raise KeyboardInterrupt
+
+    def importing(arguments: list[str] | None) -> None:
+        type("Body", (), {"field": Descriptor()})
+
+    monkeypatch.setattr("sentemb.cli.main._call", importing)
+    with pytest.raises(SystemExit) as left:
+        run([])
+    assert left.value.code == 130
+
+
 def test_tables_are_markdown_in_a_pipe_and_columns_that_fit_on_a_terminal(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
