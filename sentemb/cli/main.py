@@ -7,8 +7,8 @@ import io
 import os
 import signal
 import sys
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
@@ -147,14 +147,9 @@ def run(arguments: list[str] | None = None) -> None:
         if isinstance(sys.stdout, io.TextIOWrapper):
             # A file name that is no UTF-8 is printed with escapes.
             sys.stdout.reconfigure(errors="backslashreplace")
-        with only_the_first_speaks(), each_warning_once(), said_at_end(say):
+        with only_the_first_speaks(), each_warning_once(), said_at_end(say), _interrupts_unwrapped():
             code = _call(arguments)
     except KeyboardInterrupt:  # before the command itself has begun
-        code = 130
-    except RuntimeError as error:
-        # A signal that arrives in a class body, while modules are imported, is wrapped by Python 3.11.
-        if not isinstance(error.__cause__, KeyboardInterrupt):
-            raise
         code = 130
     except _UsageError as error:
         _leave_usage(error)
@@ -171,6 +166,17 @@ def run(arguments: list[str] | None = None) -> None:
     with suppress(ValueError):
         signal.signal(signal.SIGTERM, signal.SIG_DFL)  # all is done: there is nothing to say any more
     sys.exit(143 if code == 130 and terminated else code if isinstance(code, int) else 0)
+
+
+@contextmanager
+def _interrupts_unwrapped() -> Iterator[None]:
+    """Raise interrupts as such: Python 3.11 wraps one that arrives in a class body, as in an import."""
+    try:
+        yield
+    except RuntimeError as error:
+        if isinstance(error.__cause__, KeyboardInterrupt):
+            raise KeyboardInterrupt from error
+        raise
 
 
 def _call(arguments: list[str] | None) -> Any:
