@@ -19,7 +19,7 @@ _DISCOUNTS = 1 / np.log2(np.arange(_DEPTH) + 2.0)
 # not with less than 0.3, for an encoder that knows nothing but topics finds such documents too.
 _CUT_FROM, _CUT_TO = 0.25, 0.7
 # Standard errors by which a weight may be worse than the best and still be chosen for being nearer to 0.5. A
-# gain on queries of users is worth more than one on queries that are cut from documents.
+# gain on real queries is worth more than one on generated queries.
 _TOLERANCE, _CUT_TOLERANCE = 1.0, 2.0
 # Of what both rankings find, the part below which one of them is bad: less than half of the other's.
 _BAD = 1 / 3
