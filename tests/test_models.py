@@ -28,7 +28,7 @@ from tests.models_page import PAGE, page
 
 NAMES = [model.name for model in MODELS]
 TEXTS = ["a cat sat on the mat", "birds", "two dogs ran quickly in the park with a man"]
-STEP = {"max_steps": 2, "eval_steps": 2, "batch_size": 8, "max_length": 24, "precision": "float32"}
+STEP = {"max_steps": 2, "save_steps": 2, "batch_size": 8, "max_length": 24, "precision": "float32"}
 needs_runtimes = pytest.mark.skipif(
     any(find_spec(name) is None for name in ("onnx", "onnxruntime", "onnxscript", "openvino")),
     reason="needs the extra compress",

@@ -23,46 +23,41 @@ def adapted_card(
     *,
     loss: nn.Module,
 ) -> str:
-    """Make the text of the card."""
+    """Return the text of the card."""
     base, data = public_name(config.base), record["data"]
     summary = (
         f"`{base}` adapted to documents with `sentemb adapt`, without labels: {outcome.verdict()}."
         if outcome.helped
-        else f"`{base}` as it is. `sentemb adapt` was tried on documents: {outcome.verdict()}."
+        else f"`{base}`, unchanged. `sentemb adapt` was tried on documents: {outcome.verdict()}."
     )
-    of = "" if outcome.helped else " of what was tried"
-    whitened = outcome.helped and not outcome.share
-    used = f"{data['trained_on']} of them {'fitted' if whitened else 'trained'} on"
     rows: dict[str, object] = {
-        "Documents": f"{data['source']}: {data['documents']}, {used}",
+        "Documents": f"{data['source']}: {data['documents']}, {data['trained_on']} of them trained on",
         "Checksum of the documents": data["sha256"],
-        **({} if whitened else _training(config)),
-        "Soft whitening": f"ridge {outcome.ridge:g}" if outcome.helped and outcome.ridge else None,
-        "Weights": f"step {outcome.step}, {outcome.share:g} of what was learned"
-        if outcome.helped and outcome.share
+        **_training(config),
+        "Weights": f"step {outcome.step}, {outcome.share:g} of the trained weights"
+        if outcome.helped
         else None,
         "Seed": shown(config.seeds),
         **{
-            f"NDCG@10{of}, {one.name}": f"{one.scores[0]:.1f} -> {one.scores[1]:.1f}"
-            for one in outcome.comparison.sets
+            f"NDCG@10 on generated queries, {kind.name}": f"{kind.ndcg[0]:.1f} -> {kind.ndcg[1]:.1f}"
+            for kind in outcome.kinds
         },
         "Versions": ", ".join(f"{name} {version}" for name, version in record.get("versions", {}).items())
         or None,
     }
     name = run_name(config.output)
-    citation = "" if whitened else citation_of(loss)
     return Card(
-        name, summary, encoder_code(name, model), rows, citation, config.base, tags=ENCODER_TAGS
+        name, summary, encoder_code(name, model), rows, citation_of(loss), config.base, tags=ENCODER_TAGS
     ).text()
 
 
 def _training(config: AdaptConfig) -> dict[str, object]:
-    """How it was trained."""
+    """Return the rows on training."""
     settings = training_rows(config)
     del settings["Epochs"], settings["Seed"]
     return {
         "Teacher": None if config.teacher is None else public_name(config.teacher),
-        "Pairs": "title for body, sentence for the rest, crops, rare words; negatives within the batch",
+        "Pairs": "title and body, sentence and rest, crops, rare words; in-batch negatives",
         **settings,
         "Layers trained": config.layers or "all",
     }

@@ -11,11 +11,15 @@ from sentemb.training.config.base import Beta, EncoderConfig, Options, Seeds
 STATIC, FINISHED, RAW = "static", "finished", "raw"
 """Kinds of bases: token vectors alone, a sentence encoder, a transformer that is none yet."""
 SETTINGS: dict[str, dict[str, Any]] = {
-    STATIC: {"learning_rate": 0.02, "batch_size": 256, "max_steps": 120, "eval_steps": 40},
-    FINISHED: {"learning_rate": 6e-5, "batch_size": 32, "max_steps": 150, "eval_steps": 75},
-    RAW: {"learning_rate": 2e-4, "batch_size": 64, "max_steps": 200, "eval_steps": 100},
+    STATIC: {"learning_rate": 0.02, "batch_size": 256, "max_steps": 120, "save_steps": 40},
+    FINISHED: {"learning_rate": 6e-5, "batch_size": 32, "max_steps": 150, "save_steps": 75},
+    RAW: {"learning_rate": 2e-4, "batch_size": 64, "max_steps": 200, "save_steps": 100},
 }
 """What differs between them."""
+SHARES: dict[str, tuple[float, ...]] = {STATIC: (0.25, 0.5, 0.75), FINISHED: (0.25, 0.5), RAW: (0.5, 1.0)}
+"""Shares of the trained weights that are tried, by the kind of base; the rest is the base's. The mean of both
+often has what was learned and keeps what was known (Wortsman et al.: Robust Fine-Tuning of Zero-Shot Models.
+CVPR 2022)."""
 DEFAULT_TEACHER, NO_TEACHER = "static-mini", "none"
 """Of a raw transformer, which knows nothing of sentences, if the documents are English; and none at all."""
 TAUGHT: dict[str, Any] = {"loss": "InBatchDistillationLoss", "loss_options": {"temperature": 0.05}}
@@ -38,9 +42,11 @@ class AdaptConfig(EncoderConfig):
         None, description="Encoder whose similarities are learned, in place of the pairs alone."
     )
     layers: int | None = Field(None, ge=1, description="Train only so many of the last layers.")
-    whitening: bool = Field(True, description="Try soft whitening of the base before training.")
-    also_general: bool = Field(
-        False, description="Keep weights that lose at most 1 point on sentence pairs and other questions."
+    max_forgetting: float | None = Field(
+        None,
+        ge=0,
+        description="Points that the model may lose on general sentence pairs and on questions on Python. "
+        "Not measured by default.",
     )
     pooling: str | None = Field(None, description="For raw transformers; a finished encoder keeps its own.")
     loss: str = Field("SimCSELoss", description="Contrast of pairs, negatives within the batch.")
@@ -54,8 +60,8 @@ class AdaptConfig(EncoderConfig):
     schedule: Literal["linear", "constant"] = Field("linear", description="Learning rate after the warm-up.")
     max_length: int = Field(128, ge=1, description="Longest training input in tokens.")
     max_steps: int = Field(ge=1, description="Optimizer steps.")
-    eval_steps: int = Field(ge=1, description="Steps between two looks at the dev queries.")
-    stopping: Literal["drops", "patience", "none"] = Field("patience", description="Stopping rule.")
-    stopping_limit: int = Field(2, ge=1, description="The count at which the rule stops.")
-    use_last: bool = Field(False, description="Keep the last weights, not the best.")
+    save_steps: int = Field(ge=1, description="Steps between two checkpoints.")
+    stopping: Literal["none"] = Field("none", description="Training is not stopped early.")
+    stopping_limit: int = Field(1, ge=1, description="Not used without a stopping rule.")
+    use_last: bool = Field(True, description="The last weights are the trained ones.")
     seeds: Seeds = Field((1,), description="Of pairs, order and dropout.")

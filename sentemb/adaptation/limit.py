@@ -15,7 +15,7 @@ def in_order(dataset: Any, batch_size: int, drop_last: bool, **kwargs: Any) -> B
 
 
 class MinutesCallback(TrainerCallback):
-    """Evaluates, saves and ends a training when its time is over; what is resumed has the whole time again.
+    """Save and end training when its time is over. A resumed run has the whole time again.
 
     Args:
         minutes: The time.
@@ -37,4 +37,4 @@ class MinutesCallback(TrainerCallback):
         """End where the time is over."""
         if time.monotonic() - self._began > self.seconds:
             self.over = state.global_step < state.max_steps
-            control.should_evaluate = control.should_save = control.should_training_stop = True
+            control.should_save = control.should_training_stop = True

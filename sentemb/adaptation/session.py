@@ -3,37 +3,36 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, NamedTuple
 
 from datasets import Dataset
 from transformers import TrainerCallback
 
 from sentemb.adaptation.blending import Weights, blend, weights_of
 from sentemb.adaptation.card import adapted_card
-from sentemb.adaptation.config import AdaptConfig
-from sentemb.adaptation.general import General
-from sentemb.adaptation.held_out import DevQueries, Parts, RememberingSearcher, hold_out, ranks_of
+from sentemb.adaptation.config import SHARES, AdaptConfig
+from sentemb.adaptation.forgetting import ForgettingCheck
+from sentemb.adaptation.gain import Gain, calibration, change_of, select
+from sentemb.adaptation.held_out import Parts, Scores, hold_out, scores_on
 from sentemb.adaptation.layers import train_last_layers
 from sentemb.adaptation.limit import MinutesCallback, in_order
-from sentemb.adaptation.outcome import Adapted, choose
+from sentemb.adaptation.outcome import Adapted, kinds_of
 from sentemb.adaptation.pairs import allows_pair, draw_pairs
 from sentemb.adaptation.teaching import taught
-from sentemb.adaptation.whitening import Whitening, whiten, whitenings
 from sentemb.compression.copies import write_copy
 from sentemb.compression.static_form import static_form
 from sentemb.data.language import language_of
 from sentemb.data.own_documents import OwnDocument
-from sentemb.encoding import load_encoder
+from sentemb.encoding import NonFiniteError, load_encoder
 from sentemb.encoding.cache import CachedEncoder
 from sentemb.encoding.encoder import Role
 from sentemb.encoding.sentence import prompt_of
 from sentemb.errors import InputError
-from sentemb.evaluation.retrieval.evaluate import evaluate_retrieval
 from sentemb.limits import refuse_above
-from sentemb.modules import is_finished_encoder, load
+from sentemb.modules import load
 from sentemb.modules.cards import public_name
 from sentemb.modules.source import find_source
 from sentemb.training.card import write_card
@@ -43,26 +42,48 @@ from sentemb.training.objective import build_loss, negatives_per_anchor
 from sentemb.training.outcome import Run
 from sentemb.training.progress import ConsoleProgress
 
-SHARES = (0.5, 0.75)
-"""Of the change, tried on the dev queries beside the whole of it."""
-_ENOUGH = 0.9  # of the best gain: the smallest such share is taken, since the rest costs other knowledge
+
+class Candidate(NamedTuple):
+    """A model between the base and the trained weights.
+
+    Attributes:
+        share: Share of the trained weights.
+        scores: Its scores on the generated queries.
+        gain: The predicted change on real queries; None if it cannot be predicted.
+        general: Its scores on general tasks, where they are limited.
+    """
+
+    share: float
+    scores: Scores
+    gain: Gain | None
+    general: Mapping[str, float]
 
 
 class AdaptSession(EncoderSession):
-    """Whitens the base, trains it on pairs of the documents, and lets held-out queries say what helped.
+    """Train the base on pairs of the documents; queries from held-out documents say how much of that to keep.
+
+    Args:
+        config: The configuration.
+        documents: The documents.
+        kind: The kind of base, of `SHARES`.
+        progress: Where to show progress.
 
     Raises:
         InputError: Something in the configuration or the documents cannot be used.
     """
 
     config: AdaptConfig
-    eval_on_start: ClassVar[bool] = True
 
     def __init__(
-        self, config: AdaptConfig, documents: Sequence[OwnDocument], *, progress: ConsoleProgress | None
+        self,
+        config: AdaptConfig,
+        documents: Sequence[OwnDocument],
+        *,
+        kind: str,
+        progress: ConsoleProgress | None,
     ) -> None:
         (seed,) = config.seeds
-        self.documents = documents
+        self.documents, self.kind = documents, kind
         language = language_of(document.whole for document in documents[:1000])
         self.parts: Parts = hold_out(documents, language=language, seed=seed)
         able = sum(map(allows_pair, self.parts.train))
@@ -78,13 +99,13 @@ class AdaptSession(EncoderSession):
         )
         if not self.pairs:
             raise InputError(
-                "no document has six words or more, so that a pair could be cut out of it",
-                "give longer documents",
+                "no document has six words or more, so that no training pair can be made",
+                "provide longer documents",
             )
-        self.general = General(config.data_dir) if config.also_general else None
+        limit = config.max_forgetting
+        self.forgetting = None if limit is None else ForgettingCheck(limit, config.data_dir)
         self.teacher = load_encoder(config.teacher, precision="reduced") if config.teacher else None
-        self.evaluator = DevQueries(self.parts.dev)
-        self.eval_steps = config.eval_steps
+        self.eval_steps = config.save_steps
         super().__init__(
             config, progress=progress, rows=Dataset.from_list([pair._asdict() for pair in self.pairs])
         )
@@ -93,13 +114,11 @@ class AdaptSession(EncoderSession):
         self.loss = build_loss(config, bucketed_by_length(self.model))
         negatives_per_anchor(self.loss, batch_size=config.batch_size, columns=self.text_columns)  # or refuses
         self.limit = MinutesCallback(config.minutes)
-        self.whitening: Whitening | None = None
-        self.lost_general = False  # whether something gained on the dev queries, at the cost of other tasks
         self.outcome: Adapted | None = None
-        queries = sum(map(len, self.parts.test))
+        queries = sum(map(len, self.parts.queries))
         self.remarks = (
-            f"{len(documents)} documents, {len(self.parts.train)} of them to train on; "
-            f"{queries} queries are cut out of the others for the verdict",
+            f"{len(documents)} documents, {len(self.parts.train)} of them for training; {queries} queries "
+            "generated from the others decide",
         )
 
     def role_of(self, column: str) -> Role | None:
@@ -107,10 +126,7 @@ class AdaptSession(EncoderSession):
         return "query" if column == "query" else "document"
 
     def prepare(self) -> None:
-        """Whiten the base, if that helps, and let the teacher, if there is one, encode the pairs."""
-        self.known = {} if self.general is None else self.general.scores(self.model)
-        if self.config.whitening:
-            self._whiten()
+        """Keep the weights of the base, and let the teacher, if there is one, encode the pairs."""
         self.source = find_source(self.config.base)
         self.static = static_form(self.model, self.source)
         self.start_weights: Weights = weights_of(self.model)
@@ -125,7 +141,7 @@ class AdaptSession(EncoderSession):
         return trainer
 
     def describe(self) -> dict[str, Any]:
-        """Say for the record what is trained on what."""
+        """Describe for the record what is trained on what."""
         digest = hashlib.sha256()
         for document in self.documents:
             digest.update(f"{document.title}\0{document.text}\0".encode("utf-8", "surrogatepass"))
@@ -138,35 +154,53 @@ class AdaptSession(EncoderSession):
         return {"data": data, **super().describe()}
 
     def finish(self, kept: Run) -> Run:
-        """Choose how much of the change to keep, and compare with the base on the test queries."""
-        trained = weights_of(self.model)
-        shares: dict[float, float] = {0.0: self.scores[0]}
-        if kept.step:
-            shares[1.0] = self.scores[0] if kept.dev_score is None else kept.dev_score
-            for share in SHARES:
-                self._take(trained, share)
-                shares[share] = self.evaluator(self.model)[self.evaluator.primary_metric]
-        self.shares = {share: score for share, score in shares.items() if self._is_general(trained, share)}
-        share = _smallest_enough(self.shares)
-        self.lost_general |= share == 0 and max(shares.values()) > shares[0.0]
-        self.outcome = self._verdict(kept, trained, share)
+        """Choose how much of the trained weights to keep."""
         if self.limit.over:
             self.announce(
-                f"training was ended by the clock, after {self.config.minutes:g} minutes (--minutes)"
+                f"training was stopped by the time limit of {self.config.minutes:g} minutes (--minutes)"
             )
+        trained = weights_of(self.model)
+        self.take(trained, 0.0)
+        before = scores_on(self.model, self.parts.queries)
+        known = {} if self.forgetting is None else self.forgetting.scores(self.model)
+        self.candidates = list(self._candidates(trained, before))
+        able = [one for one in self.candidates if self._remembers(one, known)]
+        predicted = [one for one in able if one.gain is not None]
+        place = select([one.gain for one in predicted if one.gain is not None])
+        chosen = None if place is None else predicted[place]
+        if chosen is None:
+            self.model = load(self.config.base, pooling=self.config.pooling)  # type: ignore[arg-type]
+        else:
+            self.take(trained, chosen.share)
+        shown = chosen or max(able or self.candidates, key=_chance)
+        self.outcome = Adapted(
+            output=Path(self.config.output),
+            base=public_name(self.config.base),
+            helped=chosen is not None,
+            gain=shown.gain,
+            kinds=kinds_of(before, shown.scores),
+            share=0.0 if chosen is None else chosen.share,
+            step=kept.step,
+            reliability=calibration().reliability,
+            general={name: (known[name], score) for name, score in chosen.general.items()}
+            if chosen is not None and known
+            else None,
+            forgetting=self.config.max_forgetting,
+            forgot=not able,
+        )
         return kept
 
     def describe_score(self, kept: Run, scores: list[float]) -> dict[str, Any]:
-        """Say for the record how the weights were chosen."""
+        """Describe for the record how the weights were chosen."""
+        gains = {f"{one.share:g}": one.gain and one.gain.ndcg.mean for one in self.candidates}
         return {
-            "set": "queries cut out of held-out documents",
-            "metric": "NDCG@10, the mean over the kinds of queries",
-            "initial": scores[0],
-            "shares": {f"{share:g}": score for share, score in self.shares.items()},
+            "set": "queries generated from held-out documents",
+            "metric": "predicted change of NDCG@10 on real queries",
+            "shares": gains,
         }
 
     def summarise(self, trainer: Any, kept: Run) -> dict[str, Any]:
-        """The verdict."""
+        """Return the verdict."""
         assert self.outcome is not None  # finish comes first
         return {"adaptation": self.outcome.values()}
 
@@ -190,78 +224,28 @@ class AdaptSession(EncoderSession):
             lambda: adapted_card(self.config, self.model, record, outcome, loss=self.loss),
         )
 
-    def _whiten(self) -> None:
-        """Put the best whitening behind the base, where one beats it on the dev queries."""
-        base = RememberingSearcher(self.model, name="base")
-        for one in whitenings(base, self.parts.train, self.parts.dev, seed=self.seed):
-            model = whiten(self.model, one.layer)
-            if self.general is None or self.general.is_kept(model, self.known):
-                self.whitening, self.model = one, model
-                self.loss = build_loss(self.config, bucketed_by_length(model))
-                self.announce(
-                    f"whitened with a ridge of {one.ridge:g}: {one.score:.1f} NDCG@10 on dev queries"
-                )
-                return
-            self.lost_general = True
-
-    def _verdict(self, kept: Run, trained: Weights, share: float) -> Adapted:
-        """Compare the candidates on the test queries, and leave the model that wins."""
-        shipped = load(self.config.base, pooling=self.config.pooling)  # type: ignore[arg-type]
-        base = RememberingSearcher(shipped, name="base")
-        before = evaluate_retrieval(base, self.parts.test)
-        whitened, after = None, None
-        if self.whitening is not None:
-            if self.static is None:
-                searcher = self.whitening.searcher(base, name="whitened")
-                whitened = evaluate_retrieval(searcher, self.parts.test)
-            else:
-                self._take(trained, 0.0)
-                whitened = ranks_of(self.model, self.parts.test, name="whitened")
-        self._take(trained, share)
-        if share:
-            after = ranks_of(self.model, self.parts.test, name="adapted")
-        choice = choose(
-            before, whitened, after, self.parts.test, raw=not is_finished_encoder(self.config.base)
-        )
-        if choice.helped and not choice.trained:
-            share = 0.0
-            self._take(trained, share)
-        if not choice.helped:
-            self.model = shipped
-        general = None
-        if self.general is not None and choice.helped:
-            after_all = self.general.scores(self.model)
-            general = {name: (score, after_all[name]) for name, score in self.known.items()}
-        return Adapted(
-            output=Path(self.config.output),
-            base=public_name(self.config.base),
-            helped=choice.helped,
-            comparison=choice.comparison,
-            step=kept.step,
-            share=share,
-            ridge=None if self.whitening is None else self.whitening.ridge,
-            general=general,
-            lost_general=self.lost_general,
-        )
-
-    def _take(self, trained: Weights, share: float) -> None:
-        """Give the model the start weights and a share of their change, as its folder will keep them."""
+    def take(self, trained: Weights, share: float) -> None:
+        """Give the model the base's weights and a share of their change, as its folder will keep them."""
         blend(self.model, self.start_weights, trained, share)
         if self.static is not None:
             self.static.round_table()
 
-    def _is_general(self, trained: Weights, share: float) -> bool:
-        """Whether a share of the change keeps what the base knows of other tasks, where that is wanted."""
-        if self.general is None or share == 0:  # whitening was checked
-            return True
-        self._take(trained, share)
-        return self.general.is_kept(self.model, self.known)
+    def _candidates(self, trained: Weights, before: Scores) -> Iterator[Candidate]:
+        """Yield a candidate for each share; weights that have diverged give none."""
+        for share in SHARES[self.kind]:
+            self.take(trained, share)
+            try:
+                scores = scores_on(self.model, self.parts.queries)
+            except NonFiniteError:
+                scores = {key: 0 * own for key, own in before.items()}
+            change = change_of(before, scores, share=share, kind=self.kind)
+            general = {} if self.forgetting is None else self.forgetting.scores(self.model)
+            yield Candidate(share, scores, change and calibration().predict(change), general)
+
+    def _remembers(self, one: Candidate, known: Mapping[str, float]) -> bool:
+        """Return whether a candidate keeps general quality, where that is limited."""
+        return self.forgetting is None or self.forgetting.passes(one.general, known)
 
 
-def _smallest_enough(shares: dict[float, float]) -> float:
-    """The smallest share with nearly all of the best gain; 0 where nothing gains."""
-    before = shares[0.0]
-    gain = max(shares.values()) - before
-    if gain <= 0:
-        return 0.0
-    return min(share for share, score in shares.items() if score - before >= _ENOUGH * gain)
+def _chance(one: Candidate) -> float:
+    return 0.0 if one.gain is None else one.gain.ndcg.chance

@@ -48,16 +48,14 @@ def adapt(
     layers: Annotated[
         int | None, typer.Option(min=1, help="Train only so many of the last layers.", show_default="all")
     ] = None,
-    whitening: Annotated[
-        bool, typer.Option("--whitening/--no-whitening", help="Try soft whitening before training.")
-    ] = True,
-    also_general: Annotated[
-        bool,
+    max_forgetting: Annotated[
+        float | None,
         typer.Option(
-            "--also-general",
-            help="Keep weights that lose at most 1 point on general pairs, and on questions on Python.",
+            min=0,
+            help="Points that the model may lose on general sentence pairs and on questions on Python.",
+            show_default="not measured",
         ),
-    ] = False,
+    ] = None,
     text_column: TextColumn = None,
     title_column: TitleColumn = None,
     pooling: Pooling = None,
@@ -87,8 +85,7 @@ def adapt(
             learning_rate=learning_rate,
             teacher=teacher,
             layers=layers,
-            whitening=whitening,
-            also_general=also_general,
+            max_forgetting=max_forgetting,
             text_column=text_column,
             title_column=title_column,
             pooling=pooling,
@@ -98,8 +95,9 @@ def adapt(
         )
     except Interrupted as stopped:
         leave_interrupted(stopped)
-    for one in found.comparison.sets:
-        typer.echo(f"{one.name}: NDCG@10 {one.scores[0]:.1f} -> {one.scores[1]:.1f} ({one.items} queries)")
+    for kind in found.kinds:
+        ndcg, recall = (f"{before:.1f} -> {after:.1f}" for before, after in (kind.ndcg, kind.recall))
+        typer.echo(f"{kind.name}: NDCG@10 {ndcg}, recall@100 {recall} ({kind.queries} generated queries)")
     typer.echo(found.verdict())
     model = output if found.helped else base
     given = given_options(

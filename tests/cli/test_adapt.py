@@ -31,9 +31,9 @@ def test_adapt_says_the_verdict_and_the_next_command(
     options = ["--text-column", "body", "--title-column", "name", "--steps", "10", "--batch-size", "8"]
     code, out, err = end([str(documents), "--base", str(tiny_bert), "-o", str(output), *options], capsys)
     assert code == 0
-    assert "120 documents, 60 of them to train on" in err
+    assert "120 documents, 90 of them for training" in err
     told = out.splitlines()
-    kinds = ["title", "sentence", "crop", "quote"]
+    kinds = ["sentence", "crop", "quote", "neighbors"]
     assert [line.split(":")[0] for line in told[:-1]] == kinds
     record = json.loads((output / "run" / "record.json").read_text(encoding="utf-8"))
     assert told[-1] == record["adaptation"]["verdict"]
@@ -52,7 +52,6 @@ def test_a_base_that_is_returned_is_proposed_as_it_was_read(
         "1",
         "--learning-rate",
         "0",
-        "--no-whitening",
         "--teacher",
         "none",
         "--batch-size",
@@ -60,7 +59,7 @@ def test_a_base_that_is_returned_is_proposed_as_it_was_read(
     ]
     output = str(tmp_path / "mine")
     code, out, err = end([str(documents), "--base", str(tiny_bert), "-o", output, *reading, *idle], capsys)
-    assert code == 0 and "is returned" in out
+    assert code == 0 and "is returned unchanged" in out
     kept = f"--text-column body --data-dir {tmp_path} --pooling cls --model {tiny_bert} --output index"
     assert kept in " ".join(err.split())
 

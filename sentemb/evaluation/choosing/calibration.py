@@ -93,6 +93,11 @@ class Estimate:
         return abs(self.mean) > _NORMAL.inv_cdf(CALLED) * self.deviation
 
     @property
+    def chance(self) -> float:
+        """The probability that the difference is positive."""
+        return _NORMAL.cdf(self.mean / max(self.deviation, 1e-9))
+
+    @property
     def smallest_called(self) -> float:
         """The smallest difference that this evidence could have shown."""
         return _NORMAL.inv_cdf(CALLED) * self.deviation

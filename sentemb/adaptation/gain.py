@@ -1,0 +1,171 @@
+"""Predict the change on real queries from the change on generated ones.
+
+The model was fitted on collections that have queries with relevance judgments, each adapted by `adapt`:
+
+    change of NDCG@10 on real queries = x b + e,   e ~ N(0, (s share)^2 + (r x b)^2)
+
+where x holds the changes of recall@100 and of NDCG@10, each the mean over the kinds `neighbors` and `topic`,
+and the share of the trained weights, once for each kind of base and once more for collections of single
+sentences. The change of recall@100 has coefficients of its own. The other kinds of generated queries take no
+part: training pairs resemble them, so that they gain whether real queries do or not.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from functools import cache
+from importlib import resources
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from sentemb.adaptation.config import FINISHED, RAW, STATIC
+from sentemb.adaptation.held_out import NDCG, RECALL, Scores
+from sentemb.data.generated_queries import NEIGHBORS, SENTENCE, TOPIC
+from sentemb.evaluation.choosing.calibration import FITTED_QUERIES, Estimate
+
+FILE = "calibration.json"
+"""What `benchmarks/adapt_verdicts.py` fits."""
+PREDICTIVE = (NEIGHBORS, TOPIC)
+"""Kinds of generated queries that predict real ones."""
+CALLED, KEPT = 0.9, 0.8
+"""A model is returned if some share of the trained weights has this chance of a gain. Of the shares with the
+second chance, the one with the largest expected gain is kept. Chosen leave-one-corpus-out."""
+RECALL_LOSS = 0.5
+"""Points of recall@100 that may be lost, as predicted."""
+
+
+class Change(NamedTuple):
+    """How some share of the trained weights changes the scores on generated queries.
+
+    Attributes:
+        features: What the coefficients belong to, shape (6,).
+        share: Share of the trained weights.
+        by_query: Changes of recall@100 and NDCG@10 of each query, shape (2, queries), for each kind that
+            predicts.
+    """
+
+    features: npt.NDArray[np.float64]
+    share: float
+    by_query: tuple[npt.NDArray[np.float64], ...]
+
+
+class Gain(NamedTuple):
+    """The predicted change on real queries.
+
+    Attributes:
+        ndcg: Of NDCG@10, in points.
+        recall: Of recall@100, in points.
+        smallest: The smallest change of NDCG@10 that this evidence could have called.
+    """
+
+    ndcg: Estimate
+    recall: float
+    smallest: float
+
+
+class Reliability(NamedTuple):
+    """How the rule held on collections that took no part in the fit, one left out at a time.
+
+    Attributes:
+        corpora: Number of collections; languages of one text count as one.
+        runs: Number of adaptations.
+        returned: Number of those that returned a model.
+        positive: Share of the returned models with a higher NDCG@10 on real queries.
+        claimed: Mean predicted gain of the returned models.
+        measured: Their mean gain.
+        coverage: Share of the measured changes in their 80 % interval.
+    """
+
+    corpora: int
+    runs: int
+    returned: int
+    positive: float
+    claimed: float
+    measured: float
+    coverage: float
+
+
+class Calibration(NamedTuple):
+    """A fitted model.
+
+    Attributes:
+        ndcg: Coefficients of the change of NDCG@10.
+        recall: Coefficients of the change of recall@100.
+        spread: Standard deviation of the error for the whole trained weights, and for a predicted change of
+            one point.
+        reliability: Leave-one-corpus-out.
+    """
+
+    ndcg: npt.NDArray[np.float64]
+    recall: npt.NDArray[np.float64]
+    spread: tuple[float, float]
+    reliability: Reliability
+
+    def predict(self, change: Change) -> Gain:
+        """Predict the change on real queries."""
+        mean = float(change.features @ self.ndcg)
+        fixed, relative = self.spread
+        variance = (fixed * change.share) ** 2 + (relative * mean) ** 2 + self._sampling(change)
+        estimate = Estimate(mean, math.sqrt(variance))
+        reach = Estimate(0.0, 1.0).interval(2 * CALLED - 1)[1]
+        least = variance - (relative * mean) ** 2
+        smallest = reach * math.sqrt(least / max(1 - (reach * relative) ** 2, 0.01))
+        return Gain(estimate, float(change.features @ self.recall), smallest)
+
+    def _sampling(self, change: Change) -> float:
+        """Return the variance by fewer generated queries than the fit had, whose errors hold theirs."""
+        return math.fsum(
+            float(np.var(self.ndcg[:2] @ own / len(change.by_query)))
+            * max(0.0, 1 / own.shape[1] - 1 / FITTED_QUERIES)
+            for own in change.by_query
+        )
+
+
+def change_of(before: Scores, after: Scores, *, share: float, kind: str) -> Change | None:
+    """Return how scores change; None if no kind of query predicts real ones.
+
+    Args:
+        before: Scores of the base.
+        after: Scores with a share of the trained weights.
+        share: The share.
+        kind: Kind of the base.
+    """
+    kinds = [name for name in PREDICTIVE if (name, NDCG) in before]
+    if not kinds:
+        return None
+    by_query = tuple(
+        np.array([after[name, measure] - before[name, measure] for measure in (RECALL, NDCG)])
+        for name in kinds
+    )
+    means = np.mean([own.mean(axis=1) for own in by_query], axis=0)
+    single = (SENTENCE, NDCG) not in before and kind != RAW
+    shares = [share * (kind == name) for name in (FINISHED, STATIC, RAW)]
+    return Change(np.array([*means, *shares, share * single]), share, by_query)
+
+
+def select(gains: Sequence[Gain]) -> int | None:
+    """Return which of some gains to take; None if none is sure enough."""
+    able = [place for place, gain in enumerate(gains) if gain.recall >= -RECALL_LOSS]
+    if not any(gains[place].ndcg.chance >= CALLED for place in able):
+        return None
+    return max(
+        (place for place in able if gains[place].ndcg.chance >= KEPT),
+        key=lambda place: gains[place].ndcg.mean,
+    )
+
+
+@cache
+def calibration() -> Calibration:
+    """Return the fitted model."""
+    text = resources.files(__package__ or "").joinpath(FILE).read_text(encoding="utf-8")
+    found = json.loads(text)
+    return Calibration(
+        np.array(found["ndcg"]),
+        np.array(found["recall"]),
+        tuple(found["spread"]),
+        Reliability(**found["reliability"]),
+    )
