@@ -28,7 +28,7 @@ from tests.models_page import PAGE, page
 
 NAMES = [model.name for model in MODELS]
 TEXTS = ["a cat sat on the mat", "birds", "two dogs ran quickly in the park with a man"]
-STEP = {"max_steps": 2, "save_steps": 2, "batch_size": 8, "max_length": 24, "precision": "float32"}
+STEP = {"max_steps": 2, "batch_size": 8, "max_length": 24, "precision": "float32"}
 needs_runtimes = pytest.mark.skipif(
     any(find_spec(name) is None for name in ("onnx", "onnxruntime", "onnxscript", "openvino")),
     reason="needs the extra compress",
@@ -113,7 +113,7 @@ TRAINED = (
 
 @pytest.mark.parametrize("name", TRAINED)
 def test_trains_in_float32(folders: dict[str, Path], sentences: Path, tmp_path: Path, name: str) -> None:
-    given = {**STEP, "data": str(sentences), "dev": "none", "learning_rate": 1e-6}
+    given = {**STEP, "eval_steps": 2, "data": str(sentences), "dev": "none", "learning_rate": 1e-6}
     given |= {"base": str(folders[name]), "output": str(tmp_path / "mine"), "loss_options": {"head": None}}
     train(resolve("simcse", overrides=given))
     before, after = load(folders[name], device="cpu"), load(tmp_path / "mine", device="cpu")
@@ -130,7 +130,7 @@ def test_trains_in_float32(folders: dict[str, Path], sentences: Path, tmp_path: 
 def test_without_trainable_weights_training_is_refused(
     folders: dict[str, Path], sentences: Path, tmp_path: Path, name: str
 ) -> None:
-    given = {**STEP, "data": str(sentences), "dev": "none", "base": str(folders[name])}
+    given = {**STEP, "eval_steps": 2, "data": str(sentences), "dev": "none", "base": str(folders[name])}
     with pytest.raises(InputError, match="has no weights that training could change"):
         train(resolve("simcse", overrides={**given, "output": str(tmp_path / "mine")}))
 
