@@ -98,7 +98,8 @@ def adapt(
     for kind in found.kinds:
         ndcg, recall = (f"{before:.1f} -> {after:.1f}" for before, after in (kind.ndcg, kind.recall))
         typer.echo(f"{kind.name}: NDCG@10 {ndcg}, recall@100 {recall} ({kind.queries} generated queries)")
-    typer.echo(found.verdict())
+    typer.echo(f"Reliability: {found.reliability.sentence()}.")
+    typer.echo(f"Verdict: {found.verdict()}.")
     model = output if found.helped else base
     given = given_options(
         {

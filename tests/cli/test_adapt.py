@@ -34,9 +34,9 @@ def test_adapt_says_the_verdict_and_the_next_command(
     assert "120 documents, 90 of them for training" in err
     told = out.splitlines()
     kinds = ["sentence", "crop", "quote", "neighbors"]
-    assert [line.split(":")[0] for line in told[:-1]] == kinds
+    assert [line.split(":")[0] for line in told] == [*kinds, "Reliability", "Verdict"]
     record = json.loads((output / "run" / "record.json").read_text(encoding="utf-8"))
-    assert told[-1] == record["adaptation"]["verdict"]
+    assert told[-1] == f"Verdict: {record['adaptation']['verdict']}."
     assert f"next: sentemb index build {documents} --text-column body --title-column name --model" in err
     code, _, err = end([str(documents), "--base", str(tiny_bert), "-o", str(output), *options], capsys)
     assert code == 2
