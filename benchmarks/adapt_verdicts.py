@@ -127,6 +127,7 @@ class Trial:
     ndcg: float  # change on the judged queries
     recall: float
     error: float  # standard error of the change of NDCG@10
+    before: float  # NDCG@10 of the base
     weight: float = 1.0
 
     @property
@@ -163,7 +164,8 @@ def trials(cache: Path) -> list[Trial]:
             recall = float((real[share][RECALL] - real[BASE][RECALL]).mean())
             error = float(apart.std(ddof=1)) / len(apart) ** 0.5
             names = (about["set"], about["base"], about["kind"], about["seed"])
-            found.append(Trial(*names, change, float(apart.mean()), recall, error))
+            before = float(real[BASE][NDCG].mean())
+            found.append(Trial(*names, change, float(apart.mean()), recall, error, before))
     counts: dict[tuple[str, str, float], int] = {}
     for one in found:
         key = (one.corpus, one.base, one.change.share)
@@ -247,6 +249,7 @@ class Verdict:
     set: str
     base: str
     seed: int
+    before: float
     share: float
     claimed: float
     low: float
@@ -267,9 +270,9 @@ def verdicts(runs: dict[tuple[str, str, int], list[tuple[Trial, Gain]]]) -> list
     found = []
     for (name, base, seed), candidates in runs.items():
         place = select([gain for _, gain in candidates])
-        weight = candidates[0][0].weight
+        weight, before = candidates[0][0].weight, candidates[0][0].before
         if place is None:
-            found.append(Verdict(name, base, seed, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, weight))
+            found.append(Verdict(name, base, seed, before, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, weight))
             continue
         trial, gain = candidates[place]
         numbers = (
@@ -280,7 +283,7 @@ def verdicts(runs: dict[tuple[str, str, int], list[tuple[Trial, Gain]]]) -> list
             trial.error,
             trial.recall,
         )
-        found.append(Verdict(name, base, seed, *numbers, weight))
+        found.append(Verdict(name, base, seed, before, *numbers, weight))
     return found
 
 

@@ -92,9 +92,9 @@ class Reliability(NamedTuple):
         """Return the reliability in a sentence."""
         return (
             f"on {self.corpora} other collections with relevance judgments, each left out of the fit in "
-            f"turn, {100 * self.positive:.0f} % of {self.returned} models called better were better on real queries; "
-            f"they were expected to change by {self.claimed:+.1f} on average and changed by "
-            f"{self.measured:+.1f}; {100 * self.coverage:.0f} % of the changes lay in their 80 % interval"
+            f"turn, {100 * self.positive:.0f} % of {self.returned} models called better were better on real "
+            f"queries, by {self.measured:+.1f} on average where {self.claimed:+.1f} was expected; "
+            f"{100 * self.coverage:.0f} % of the changes lay in their 80 % interval"
         )
 
 
