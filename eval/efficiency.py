@@ -1,15 +1,16 @@
-"""SG-BERT's table 6: seconds that methods need to be trained and to encode, in one run and in turns.
+"""SG-BERT's table 6: training and encoding time of the methods, measured in one run.
 
-Training is one pass over the sentences of STS-B, from loading the base to the saved model, without a dev set;
-inference is encoding and scoring STS-B test, every sentence once, in batches of sentemb's own choice:
+Training is one pass over the sentences of STS-B, from loading the base to saving the model, without a dev
+set. Inference is encoding and scoring STS-B test, each unique sentence once, with sentemb's default batch
+size:
 
     python eval/efficiency.py --data-dir data --output runs/efficiency
     python eval/efficiency.py --base bert-mini --sentences 512 --rounds 3 --data-dir data --output runs/small
 
-All methods have their turn in every round, so that what else the machine does falls on all of them; the table
-has medians, and ratios to mean pooling. `--sentences` trains on the first so many. The output folder gets
-`efficiency.json` with every round, the machine and the versions, and the table as `efficiency.md`. The
-paper's machine had a Titan Xp.
+The methods are interleaved in each round, so other load on the machine affects all of them. The table has
+medians and ratios to mean pooling. `--sentences N` trains on the first N sentences. The output folder gets
+`efficiency.json` with every round, the machine and the versions, and the table as `efficiency.md`. The paper
+used a Titan Xp.
 """
 
 from __future__ import annotations

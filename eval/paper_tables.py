@@ -1,18 +1,18 @@
-r"""The tables of SG-BERT made of records, the paper's figures beside them.
+"""The tables of SG-BERT from result records, next to the paper's figures.
 
     python eval/paper_tables.py eval/results --output eval/results
 
-The records of tables 1, 4, 7 and 11 lie in the folder itself, where `labels.toml` says what its models are
-called; those of tables 2 and 3 in `zero-shot/`, of 6 in `efficiency/`, each made by the program of that
-table. The rows of table 5 lie in the folder, or in `ablations/` if table 1 is to do without them. A table or
-a row of which there is no record is named with the command that makes it. The output folder gets
-`sg-bert-tables.md` and `sg-bert-tables.tex`.
+The records of tables 1, 4, 7 and 11 are in the folder itself, whose `labels.toml` names the models. Those of
+tables 2 and 3 are in `zero-shot/`, those of 6 in `efficiency/`; the program of each table makes them. The
+rows of table 5 are in the folder, or in `ablations/` if table 1 should not show them. A table or row without
+a record is listed with the command that makes it. The output folder gets `sg-bert-tables.md` and
+`sg-bert-tables.tex`.
 
-The paper's encoders are larger than what two cores train, so its figures stand beside those of a base of the
-same kind: an encoder of plain text beside BERT-base, one already trained on pairs of sentences beside
-SBERT-base. What compares is the order of the methods, not the figures. Tables 8 and 9 are settings:
-`sentemb train sg-opt --explain` and the preset sg-bert of `eval/senteval.py`. Table 10 is
-`eval/classification.py --data rule=sg-bert`, which makes its own tables.
+The paper's encoders are larger than two cores can train, so its figures are next to those of a base of the
+same kind: BERT-base next to an encoder pretrained on plain text, SBERT-base next to one trained on sentence
+pairs. Compare the order of the methods, not the figures. Tables 8 and 9 are settings: `sentemb train sg-opt
+--explain` and the preset sg-bert of `eval/senteval.py`. Table 10 is `eval/classification.py --data
+rule=sg-bert`, which makes its own tables.
 """
 
 from __future__ import annotations
