@@ -141,6 +141,19 @@ def test_it_is_short() -> None:
     assert len(README.read_text(encoding="utf-8").split()) <= _WORDS
 
 
+@pytest.mark.parametrize("name", ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"])
+def test_its_links_lead_to_files_and_headings(name: str) -> None:
+    text = (README.parent / name).read_text(encoding="utf-8")
+    for path, heading in re.findall(r"\]\((?!https?:)([^)#\s]+)(?:#([^)\s]+))?\)", text):
+        target = README.parent / path
+        assert target.exists(), path
+        if heading:
+            headings = re.findall(r"^#+ (.+)$", target.read_text(encoding="utf-8"), re.MULTILINE)
+            assert heading in {re.sub(r"[^\w -]", "", one.lower()).replace(" ", "-") for one in headings}, (
+                path
+            )
+
+
 @pytest.mark.parametrize("words", SENTEMB, ids=" ".join)
 def test_options_are_those_of_the_verb(words: list[str], sentemb: Command) -> None:
     grouped = isinstance(VERBS[words[1]], Group) or words[1] == "train"
