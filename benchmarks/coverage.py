@@ -1,15 +1,15 @@
-"""How often the intervals of `sentemb compare` and of geometry hold the truth, in worlds where it is known.
+r"""Measure how often the intervals of `sentemb compare` and of geometry contain the true value.
 
     python benchmarks/coverage.py --output benchmarks/results/coverage.json
     python benchmarks/coverage.py --records eval/results --systems bert-mini-sg-opt,simcse-bert-mini \
         --output benchmarks/results/coverage.json
 
-Each trial draws new items, compares two systems on them, and notes whether the interval of their difference
-holds the true one, and whether the tests call it real. Worlds of normal gold scores and of systems that add
-noise to them have their truth in a formula; of records the items are resampled from those of a set, whose
-own difference is the truth: gold scores with their ties, similarities with their tails, several runs. An
-interval of 95 % should hold the truth in 95 % of the trials; a test at 0.05 should call a difference real in
-5 % of the trials where there is none.
+Each trial draws new items, compares two systems on them, and checks whether the interval of their difference
+contains the true one, and whether the tests call the difference significant. In simulations with normal gold
+scores and systems that add noise, the true difference follows from a formula. With records, items are
+resampled from a set, whose own difference is the true one: gold scores with ties, similarities with heavy
+tails, several runs. A 95 % interval should contain the true value in 95 % of the trials. A test at 0.05
+should call a difference significant in 5 % of the trials without one.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
-"""The STS suite beside its peer: sentence-transformers' evaluator per set, ours in float32, ours reduced.
+"""Compare the STS suite with sentence-transformers' evaluator per set, in float32 and in reduced precision.
 
     python benchmarks/encoding.py --data-dir DATA --model MODEL --output benchmarks/results/encoding.json
 
-The systems take turns in one process, so that what else runs on the machine disturbs all alike; the ratio of
-a round is the peer's time over ours in that round. Reading the data is outside the clock, everything else
-(tokenise, encode, correlate, and in the first round the timing of the linear kernels) inside. The peak is
-the best rate of the model's own linear layers, stock or packed, alone in a loop: what encoding could reach
-if it were nothing else. On a machine with other work, set OMP_WAIT_POLICY=PASSIVE: threads that spin while
-they wait measure the others.
+The systems are interleaved in one process, so other load on the machine affects all of them. The ratio of a
+round is the other system's time divided by ours. Reading the data is not timed. Everything else is:
+tokenizing, encoding, correlation, and in the first round the timing of the linear kernels. The peak is the
+best rate of the model's linear layers alone in a loop, stock or packed, which is the upper limit of
+encoding. On a busy machine, set OMP_WAIT_POLICY=PASSIVE, because threads that spin while they wait distort
+the times.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
-"""What a transform at an encoder's end costs: encoding with it against encoding without it.
+r"""Measure the cost of a transform at the end of an encoder.
 
     python benchmarks/flow.py --data-dir DATA --base bert-mini --pooling mean \
         --output benchmarks/results/flow.json
 
-The systems encode the same unique sentences of STS-B test on the CPU path of `sentemb.encoding` and take
-turns, in an order that turns with them, so that what else runs on the machine disturbs all alike. A round's
-ratio is a system's time over that of the encoder alone in that round; the median round counts, by the clock
-and by the seconds that the process had of the cores, which is the steadier figure on a busy machine. The flow
-has the default shape and is fitted to some of the sentences: what its weights are does not change its cost.
+The systems encode the same unique sentences of STS-B test on the CPU path of `sentemb.encoding`. They are
+interleaved in rotating order, so other load on the machine affects all of them. A round's ratio is a
+system's time divided by that of the encoder alone. The median round counts, in wall time and in CPU time,
+which is steadier on a busy machine. The flow has the default shape and is fitted to some of the sentences;
+its weights do not affect its cost.
 """
 
 from __future__ import annotations

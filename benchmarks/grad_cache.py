@@ -1,12 +1,12 @@
-"""A batch of 4,096 pairs with a gradient cache beside batches of 64 without: time per pair, peak memory.
+"""Compare a batch of 4,096 pairs under a gradient cache with batches of 64: time per pair and peak memory.
 
     python benchmarks/grad_cache.py --data data --output benchmarks/results/grad_cache.json
 
-The pairs are Quora's. A step of the cached loss takes all pairs as one batch and encodes them 64 at a time;
-without a cache the same pairs are as many batches of 64 as they make. Timed are loss and backward pass,
-interleaved in one process. Peak memory is that of a process of its own which runs one step of each kind with
-the optimizer, model and all, its imports excluded; `plain` is what the large batch would need without a cache
-and is measured on request only (`--plain`).
+The pairs are Quora's. A step of the cached loss takes all pairs as one batch and encodes 64 at a time.
+Without a cache, the same pairs are split into batches of 64. Loss and backward pass are timed, interleaved
+in one process. Peak memory is that of a separate process that runs one step of each kind with the optimizer,
+without its imports. `plain` is the memory of the large batch without a cache and is only measured with
+`--plain`.
 """
 
 from __future__ import annotations

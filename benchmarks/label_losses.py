@@ -1,13 +1,13 @@
-"""Texts against labels beside texts against texts: LaCon's ICL + LCL and SupCon as the batch grows.
+"""Compare LaCon's ICL + LCL with SupCon as the batch grows.
 
     python benchmarks/label_losses.py --output benchmarks/results/label_losses.json
 
-LaCon compares N texts with C labels, SupCon with each other, so the costs should grow like N * C and N^2.
-Both losses get the same N random vectors of BERT-base's width and send a gradient back to them; encoder and
-head are left out, since they cost the same in both. Steps are interleaved in one process; peak memory is
-measured in a process of its own for every figure, beyond the vectors and what a batch of 8 needed. `growth`
-is the exponent of N between the two largest batches, `supcon_to_lacon` how many times SupCon's processor time
-is LaCon's.
+LaCon compares N texts with C labels, SupCon compares the texts with each other, so their costs should grow
+like N * C and N^2. Both losses get the same N random vectors of BERT-base's width and compute gradients for
+them. Encoder and head are not part of it, because they cost the same in both. Steps are interleaved in one
+process. Peak memory is measured in a separate process for each figure, without the vectors and the memory of
+a batch of 8. `growth` is the exponent of N between the two largest batches, `supcon_to_lacon` the ratio of
+the CPU times.
 """
 
 from __future__ import annotations

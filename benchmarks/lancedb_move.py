@@ -1,15 +1,15 @@
-"""One index in a folder and in LanceDB: what a move costs, and recall, latency and bytes of both.
+r"""Compare an index in a folder with the same index in LanceDB: cost of the move, recall, latency and size.
 
     pip install 'sentemb[bench]'
     python benchmarks/lancedb_move.py --corpus ../shared/data/corpus --count 100000 \
         --output benchmarks/results/lancedb_move.json
 
-Texts are the different sentences of 20 to 150 characters of a corpus, shuffled, and where these are too few,
-random pairs of them joined by a space. The last ones are queries, which are in no index. A folder of kind
-`flat` is moved to LanceDB and back; ids, metadata and vectors are compared one by one. LanceDB is filled once
-more, straight from the shards of `sentemb encode`, and compared in the same way. `hnsw` is built of the same
-texts where `--hnsw` asks for it. The filter leaves a random hundredth of the documents. Queries come one
-at a time, with their vectors; each reads ten documents.
+The texts are the unique sentences of 20 to 150 characters of a corpus, shuffled. If there are too few,
+random pairs of them are joined. The last ones are queries, which are not in an index. A folder of kind
+`flat` is moved to LanceDB and back; ids, metadata and vectors are compared one by one. LanceDB is also
+filled directly from the shards of `sentemb encode` and compared in the same way. `--hnsw` also builds an
+`hnsw` index of the same texts. The filter matches a random hundredth of the documents. Queries come one at a
+time, with their vectors, and read ten documents each.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Load on an HTTP server: requests one after another on some connections, or at given moments."""
+"""Load an HTTP server: requests one after another on several connections, or at given moments."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""What percentiles the scores of chance meetings and of right answers have, on judged queries.
+"""Measure the percentiles of random and of relevant pairs, on queries with qrels.
 
     python benchmarks/percentiles.py all-MiniLM-L6-v2 scifact cisi cacm tldr qnli-dev xquad-r/en
 
-`chance` are random pairs of a query and a document, `right` the pairs judged relevant: their percentiles
-among random pairs of documents, and how many of each `min_score="99%"` keeps.
+`chance` are random pairs of a query and a document, `right` the relevant pairs. The table shows their
+percentiles among random pairs of documents, and how many of each `min_score="99%"` keeps.
 """
 
 from __future__ import annotations

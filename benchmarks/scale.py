@@ -1,14 +1,14 @@
-"""Encoding, indexing and searching 10^4, 10^5, … short texts: time, memory, recall, and killed workers.
+r"""Encode, index and search 10^4, 10^5, … short texts: time, memory, recall, and killed workers.
 
     python benchmarks/scale.py --data ../shared/data/corpus --most 10000000 --kills 20 --scratch scratch \
         --output benchmarks/results/scale.json
 
-A text is the first half of one line of the data and the second half of another, drawn with seed 0, so that
-as many different ones as are wanted have the words and lengths of real ones; queries are 200 more, drawn with
-seed 1. What is finished stays in `--scratch`, and the same command again goes on from there. Memory is that
-of all processes together every 0.2 s: `memory` is their own, `mapped` are the pages of files. `recall` is
-that of the answers of `SearchIndex.search` against all vectors, and `ms` a search alone. With `--plan`,
-`sentemb plan` says from 100,000 texts what the most will take.
+A text is the first half of one line of the data and the second half of another, drawn with seed 0, so any
+number of unique texts has the words and lengths of real ones. Queries are 200 more, drawn with seed 1.
+Finished work stays in `--scratch`, and the same command resumes. Memory is that of all processes together,
+sampled every 0.2 s: `memory` is their private memory, `mapped` are file pages. `recall` compares the answers
+of `SearchIndex.search` with exact search, and `ms` is the time of a single search. With `--plan`, `sentemb
+plan` estimates the largest size from 100,000 texts.
 """
 
 from __future__ import annotations

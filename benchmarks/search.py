@@ -1,16 +1,16 @@
-"""Search beside its peers on real sentences: recall, size, speed, filters, memory, in one process.
+r"""Compare search with other libraries on real sentences: recall, size, speed, filters, memory.
 
     pip install 'sentemb[bench]'
     python benchmarks/search.py --corpus ../shared/data/corpus --model all-MiniLM-L6-v2 --count 200000 \
         --cache vectors.npy --output benchmarks/results/search.json
 
-The corpus is a folder of text files, a sentence a line (.txt or .txt.xz); its different lines of 20 to 150
-characters are shuffled, and the last ones are queries, which are in no index. Their vectors are encoded once
-and kept in `--cache`. Ours is timed through `SearchIndex` with vectors given, documents and hits included;
-`faiss HNSW` is the raw search of the very graph that ours built, so its line is what our layer costs. Filters
-leave a random 100, 10, 1, 0.1 and 0.01 % of the documents. Ten documents are added one by one, each until
-another object that has the folder open finds it; the slowest counts. On a machine with other work, set
-OMP_WAIT_POLICY=PASSIVE, and read ratios: threads that spin while they wait measure the others.
+The corpus is a folder of text files with a sentence per line (.txt or .txt.xz). Its unique lines of 20 to
+150 characters are shuffled, and the last ones are queries, which are not in an index. Vectors are encoded
+once and stored in `--cache`. Our times are those of `SearchIndex` with given vectors, including documents
+and hits. `faiss HNSW` is the raw search of the same graph, so the difference is the cost of our layer.
+Filters match a random 100, 10, 1, 0.1 and 0.01 % of the documents. Ten documents are added one by one, each
+until another object with the folder open finds it; the slowest counts. On a busy machine, set
+OMP_WAIT_POLICY=PASSIVE and read the ratios, because threads that spin while they wait distort the times.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
-"""`sentemb serve` beside sentence-transformers behind a plain FastAPI application, under load.
+"""Compare `sentemb serve` with sentence-transformers behind a plain FastAPI application, under load.
 
     pip install 'sentemb[serve,bench]'
     python benchmarks/serving.py --model all-MiniLM-L6-v2 --output benchmarks/results/serving.json
 
-Both servers are processes of their own on this machine, and so is what loads them: all share its cores. Bulk
-is `--connections` clients that send requests of 64 texts of 20 words one after another; the servers take
-turns, and the ratio is the median round's. The plain application answers a request with `model.encode(texts)`
-in a thread and the numbers as JSON; ours sends the same numbers. Interactive queries have 8 words and come at
-random moments, whatever the answers take; their time counts from the moment they were due. `--minutes` loads
-our server at 80 % of what it takes, and looks at its memory, its open files and its errors meanwhile.
+Both servers and the load generator are separate processes on this machine and share its cores. Bulk load is
+`--connections` clients that send requests of 64 texts of 20 words one after another. The servers are
+interleaved, and the ratio is the median round's. The plain application answers a request with
+`model.encode(texts)` in a thread and returns JSON; ours returns the same numbers. Interactive queries have 8
+words and come at random moments, regardless of how long answers take; their time counts from the moment they
+were due. `--minutes` loads our server at 80 % of its capacity and records its memory, open files and errors.
 """
 
 from __future__ import annotations

@@ -1,13 +1,12 @@
-"""One SG-OPT training step: the obvious way beside ours, interleaved in one process.
+"""Compare one SG-OPT training step with a straightforward implementation, interleaved in one process.
 
     python benchmarks/sg_opt_step.py --data data --output benchmarks/results/sg_opt_step.json
 
-The obvious way follows the description of the method: two eager forwards, a loop over layers that sends each
-view through the head, autograd through the drift term, feature dicts deep-copied, the default AdamW. Ours is
-SelfGuidedLoss with cached views, batches in parts of similar length and the fused AdamW; `cold` is an epoch
-in which every view still has to be computed, `warm` any later one. All three make the same updates: the
-losses of a few steps without dropout are compared first. Peak memory is measured in a process of its own per
-variant.
+The straightforward implementation follows the paper: two eager forwards, a loop over layers that sends each
+view through the head, autograd through the drift term, deep-copied feature dicts, the default AdamW. Ours is
+SelfGuidedLoss with cached views, batches in parts of similar length and the fused AdamW. `cold` is an epoch
+that computes every view, `warm` any later one. All three make the same updates; the losses of a few steps
+without dropout are compared first. Peak memory is measured in a separate process per variant.
 """
 
 from __future__ import annotations

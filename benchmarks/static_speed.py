@@ -1,4 +1,4 @@
-"""Texts a second of a static student, sentence-transformers, model2vec and the teacher, in turns.
+"""Measure texts per second of a static student, sentence-transformers, model2vec and the teacher.
 
 Run it as `python benchmarks/static_speed.py static-mini all-MiniLM-L6-v2 captions.txt --output FILE`.
 """

@@ -1,4 +1,4 @@
-"""What SentEval's classifiers cost: ours, trained together, against one after the other as the original does.
+r"""Compare SentEval's classifiers trained together with one after the other, as in the original.
 
     python benchmarks/transfer.py --output benchmarks/results/transfer.json
     python benchmarks/transfer.py --data-dir DATA --encoder all-MiniLM-L6-v2 \
@@ -6,16 +6,16 @@
         --output benchmarks/results/transfer.json
 
 Both train the classifiers of a task's cross-validation, all folds with all penalties, on the same vectors in
-the same run; of a task without a test split, those of its first outer fold. The original's way is written
-here in plain PyTorch: for each fold and penalty a network and an optimizer of its own. It is slow, so
-`--folds` has it train the first folds only, and its time is that of those times the folds there are. It has
-one thread, which is its fastest setting: its products are too small to be divided. Ours has `--threads`. The
-accuracies must be the same. Without data the vectors are random, with classes that overlap.
+the same run; for a task without a test split, those of its first outer fold. The original's way is written
+here in plain PyTorch, with a network and an optimizer for each fold and penalty. It is slow, so `--folds`
+trains only the first folds, and their time is scaled to all folds. It uses one thread, its fastest setting,
+because its matrix products are too small to be divided. Ours uses `--threads`. The accuracies must be equal.
+Without data, the vectors are random, with overlapping classes.
 
-With data the sentences are encoded too, ours all of them, once each, on `--threads`. The original sorts the
-sentences of each file by their words and encodes 128 at a time with sentence-transformers, on as many
-threads; it is timed on every N-th of its batches (`--batches N`). `whole` puts both together, with all outer
-folds of the tasks without a test split.
+With data, the sentences are encoded too, ours all of them, once each, on `--threads`. The original sorts the
+sentences of each file by their words and encodes 128 at a time with sentence-transformers, on equally many
+threads; every N-th of its batches is timed (`--batches N`). `whole` combines both, with all outer folds of
+the tasks without a test split.
 """
 
 from __future__ import annotations

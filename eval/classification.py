@@ -1,8 +1,9 @@
-r"""Tables of the papers: methods trained on labelled texts, all training rows or a stated subset.
+r"""Tables of the papers: methods trained on labeled texts, with all training rows or a subset.
 
-SCL's table 2 (half of GLUE's dev split is tested on; the paper has the `--best 1` of ten seeds), LaCon's
-tables 2 and 7 (at most 5,000 or 1,000 rows of a class, dev is tested on) and SG-BERT's table 10 (the first
-tenth of dev validates). A rule brings the paper's metrics and the optimization that all methods share:
+Reproduce SCL's table 2 (half of GLUE's dev split is the test set; the paper reports the `--best 1` of ten
+seeds), LaCon's tables 2 and 7 (at most 5,000 or 1,000 rows per class; dev is the test set) and SG-BERT's
+table 10 (the first tenth of dev validates). A rule sets the paper's metrics, and all methods share its
+optimization:
 
     python eval/classification.py ce scl --data rule=scl --sets sst2,cola,mrpc,rte,qnli --output runs/scl
     python eval/classification.py ce scl lacon lacon-fusion --data rule=lacon --sets mrpc,rte,cola -o runs/a
@@ -12,8 +13,8 @@ SupCL-Seq's table 1, its numbers and probabilities of views, and the dropout-aug
 
     python eval/classification.py ce supcl-seq-views ce-views --sets cola,rte --output runs/views
 
-A subset that is the same for every method and seed, in two processes, with a Chinese base for a Chinese set;
-your own rows; your own option sets:
+A subset that is the same for all methods and seeds, in two processes, with a Chinese base for a Chinese set;
+your own rows; your own sets of options:
 
     python eval/classification.py ce scl lacon --sets sst2,eprstmt --base-for eprstmt=bert-base-chinese \
         --values 2000 --jobs 2 --output runs/small

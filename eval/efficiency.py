@@ -1,15 +1,16 @@
-"""SG-BERT's table 6: seconds that methods need to be trained and to encode, in one run and in turns.
+"""SG-BERT's table 6: training and encoding time of the methods, measured in one run.
 
-Training is one pass over the sentences of STS-B, from loading the base to the saved model, without a dev set;
-inference is encoding and scoring STS-B test, every sentence once, in batches of sentemb's own choice:
+Training is one pass over the sentences of STS-B, from loading the base to saving the model, without a dev
+set. Inference is encoding and scoring STS-B test, each unique sentence once, with sentemb's default batch
+size:
 
     python eval/efficiency.py --data-dir data --output runs/efficiency
     python eval/efficiency.py --base bert-mini --sentences 512 --rounds 3 --data-dir data --output runs/small
 
-All methods have their turn in every round, so that what else the machine does falls on all of them; the table
-has medians, and ratios to mean pooling. `--sentences` trains on the first so many. The output folder gets
-`efficiency.json` with every round, the machine and the versions, and the table as `efficiency.md`. The
-paper's machine had a Titan Xp.
+The methods are interleaved in each round, so other load on the machine affects all of them. The table has
+medians and ratios to mean pooling. `--sentences N` trains on the first N sentences. The output folder gets
+`efficiency.json` with every round, the machine and the versions, and the table as `efficiency.md`. The paper
+used a Titan Xp.
 """
 
 from __future__ import annotations
@@ -53,14 +54,14 @@ BATCH = 16  # section 5.3, for all methods
 
 
 def train_recipe(recipe: str, options: argparse.Namespace, data: Path, folder: Path) -> None:
-    """One pass over the sentences, in place of the model of the round before."""
+    """Train one pass over the sentences, replacing the model of the previous round."""
     shutil.rmtree(folder, ignore_errors=True)
     given = {"base": options.base, "data": str(data), "output": str(folder), "dev": "none"}
     train(resolve(recipe, overrides={**given, "seeds": (1,), "batch_size": BATCH}))
 
 
 def fit_transform(method: str, options: argparse.Namespace, texts: list[str], folder: Path) -> None:
-    """One pass of the flow over the sentences, or the covariance that whitening needs."""
+    """Fit the flow in one pass over the sentences, or whitening on their covariance."""
     shutil.rmtree(folder, ignore_errors=True)
     model = sentemb.load(options.base, pooling=TRANSFORMS[method])
     if method == "flow":
@@ -73,7 +74,7 @@ def fit_transform(method: str, options: argparse.Namespace, texts: list[str], fo
 def time_methods(
     methods: list[str], options: argparse.Namespace, texts: list[str], pairs: ScoredPairs
 ) -> dict[str, Times]:
-    """Train, then encode, with every method in turns."""
+    """Train, then encode, with the methods interleaved."""
     with tempfile.TemporaryDirectory() as scratch:
         data = Path(scratch) / "sentences.jsonl"
         write_text(data, "".join(json.dumps({"text": text}) + "\n" for text in texts))
@@ -107,7 +108,9 @@ def measure(options: argparse.Namespace) -> str:
         if method not in METHODS:
             raise unknown("method", method, METHODS)
     if REFERENCE not in methods:
-        raise InputError(f"{REFERENCE} is not among the methods", "the others are compared with it; add it")
+        raise InputError(
+            f"{REFERENCE} is not among the methods", "add it, because the others are compared with it"
+        )
     check_writable(options.output)
     pairs = load_scored_pairs("stsb", split="test", data_dir=options.data_dir)
     texts = list(load_columns("stsb-sentences", data_dir=options.data_dir)["text"])[: options.sentences]
@@ -134,11 +137,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--base", default="bert-base-uncased", help="raw transformer: folder or hub id")
-    parser.add_argument("--methods", default=",".join(METHODS), help=f"some of {','.join(METHODS)}")
-    parser.add_argument("--sentences", type=int, help="train on the first so many; all 17,256 by default")
-    parser.add_argument("--rounds", type=int, default=3, help="turns of every method")
-    parser.add_argument("--data-dir", help="folder of local data sets; SENTEMB_DATA by default")
+    parser.add_argument(
+        "--base", default="bert-base-uncased", help="pretrained transformer: folder or hub id"
+    )
+    parser.add_argument(
+        "--methods",
+        default=",".join(METHODS),
+        help=f"methods, separated by commas; any of {','.join(METHODS)}",
+    )
+    parser.add_argument("--sentences", type=int, help="train on the first N sentences; all 17,256 by default")
+    parser.add_argument("--rounds", type=int, default=3, help="rounds per method")
+    parser.add_argument("--data-dir", help="folder with data sets; SENTEMB_DATA by default")
     parser.add_argument("--output", type=Path, required=True, help="folder for efficiency.json and .md")
     print(run_with_options(parser, measure))
 

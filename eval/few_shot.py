@@ -1,8 +1,9 @@
-"""Tables of the papers: methods trained on few labelled texts.
+"""Tables of the papers: methods trained on few labeled texts.
 
-SCL's table 4: 20, 100 and 1,000 examples in all, ten training sets, the mean of the three that are best by
-validation. LaCon's table 4 and figure 2: 20 examples of each class and as many to validate on. SCL's table 7:
-each method is trained on one task, and from there on 20 examples of each class of another.
+- SCL's table 4: 20, 100 and 1,000 examples in total, ten training sets, the mean of the three best by
+  validation.
+- LaCon's table 4 and figure 2: 20 examples per class, and equally many to validate.
+- SCL's table 7: train each method on one task, then on 20 examples per class of another.
 
     python eval/few_shot.py scl ce scl --sets sst2,qnli,mnli --output runs/few-scl
     python eval/few_shot.py lacon ce lacon --sets rte,mrpc,tnews-few,eprstmt --output runs/few-lacon

@@ -1,10 +1,10 @@
-r"""Tables of the CS224N paper: several tasks on one encoder, our mean over seeds beside its figures.
+r"""Tables of the CS224N paper: several tasks on one encoder, mean over seeds next to the paper's figures.
 
     python eval/multitask.py --data-dir data --output results/multitask
     python eval/multitask.py table-1 table-6 --seeds 1,2,3 --data-dir data --output results/multitask
 
-Each row is trained once for each seed and leaves a record; rows that tables share are trained once. The
-paper's sizes take days without an accelerator; a smaller study in two processes:
+Each row is trained once per seed and writes a record. Rows that several tables share are trained once. The
+paper's sizes take days without an accelerator. A smaller study in two processes:
 
     OMP_NUM_THREADS=1 python eval/multitask.py --base bert-mini --data held_out=0.2 --data rows=400 --jobs 2 \
         --set epochs=3 --set contrast_epochs=1 --set nli_epochs=1 --set learning_rate=1e-4 \

@@ -1,7 +1,7 @@
-"""Table 5 of SCL: 100 labelled examples, three back-translations of each, sampled at growing temperatures.
+"""SCL's table 5: 100 labeled examples with three back-translations each, sampled at rising temperatures.
 
-`sentemb data noisy-copies` makes the back-translations: a file with the columns `index` (row of the training
-split, from 0), `temperature` and `augmented`, for pairs also `augmented_pair`.
+Make the back-translations with `sentemb data noisy-copies`. The file has the columns `index` (row of the
+training split, from 0), `temperature` and `augmented`, for pairs also `augmented_pair`.
 
     python eval/noise.py ce scl --sets sst2 --data copies.sst2=back.tsv --base roberta-large -o runs/noise
     python eval/noise.py --sets sst2 --data copies.sst2=back.tsv --values 0,0.9 --figures --output runs/n

@@ -1,18 +1,18 @@
-r"""The tables of SG-BERT made of records, the paper's figures beside them.
+"""The tables of SG-BERT from result records, next to the paper's figures.
 
     python eval/paper_tables.py eval/results --output eval/results
 
-The records of tables 1, 4, 7 and 11 lie in the folder itself, where `labels.toml` says what its models are
-called; those of tables 2 and 3 in `zero-shot/`, of 6 in `efficiency/`, each made by the program of that
-table. The rows of table 5 lie in the folder, or in `ablations/` if table 1 is to do without them. A table or
-a row of which there is no record is named with the command that makes it. The output folder gets
-`sg-bert-tables.md` and `sg-bert-tables.tex`.
+The records of tables 1, 4, 7 and 11 are in the folder itself, whose `labels.toml` names the models. Those of
+tables 2 and 3 are in `zero-shot/`, those of 6 in `efficiency/`; the program of each table makes them. The
+rows of table 5 are in the folder, or in `ablations/` if table 1 should not show them. A table or row without
+a record is listed with the command that makes it. The output folder gets `sg-bert-tables.md` and
+`sg-bert-tables.tex`.
 
-The paper's encoders are larger than what two cores train, so its figures stand beside those of a base of the
-same kind: an encoder of plain text beside BERT-base, one already trained on pairs of sentences beside
-SBERT-base. What compares is the order of the methods, not the figures. Tables 8 and 9 are settings:
-`sentemb train sg-opt --explain` and the preset sg-bert of `eval/senteval.py`. Table 10 is
-`eval/classification.py --data rule=sg-bert`, which makes its own tables.
+The paper's encoders are larger than two cores can train, so its figures are next to those of a base of the
+same kind: BERT-base next to an encoder pretrained on plain text, SBERT-base next to one trained on sentence
+pairs. Compare the order of the methods, not the figures. Tables 8 and 9 are settings: `sentemb train sg-opt
+--explain` and the preset sg-bert of `eval/senteval.py`. Table 10 is `eval/classification.py --data
+rule=sg-bert`, which makes its own tables.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ TRANSFER = f"python eval/senteval.py MODEL --preset sg-bert {DATA}"
 
 
 class PaperTable(NamedTuple):
-    """A table of the paper: its heading, how it is made of a folder, and how records for it are made."""
+    """A table of the paper: its heading, the function that makes it, and the command for its records."""
 
     heading: str
     make: Callable[[Path], Table | None]
@@ -74,18 +74,20 @@ class PaperTable(NamedTuple):
 
 
 def published(part: str) -> dict[str, list[list[str]]]:
-    """What the paper reports: its columns, and the rows of every base."""
+    """Return what the paper reports: its columns, and the rows of every base."""
     with FIGURES.open("rb") as file:
         found: dict[str, list[list[str]]] = tomllib.load(file)[part]
     return found
 
 
 def rows_of(table: Table, columns: Sequence[str]) -> list[tuple[str, tuple[str, ...]]]:
-    """Base and row (method, pooling, seeds, scores in the order of the columns) of a labelled table."""
+    """Return base and row (method, pooling, seeds, scores in the order of the columns) of a labeled table."""
     # "SICK-R 4,927" says how many pairs it has.
     places = {name.partition(" ")[0]: place for place, name in enumerate(table.header)}
     if not table.groups:
-        raise InputError(f"{table.title}: no model has a label", "write labels.toml beside the records")
+        raise InputError(
+            f"{table.title}: the models do not have labels", "write labels.toml next to the records"
+        )
     rows = []
     for base, row in zip(table.groups, table.rows, strict=True):
         scores = tuple(row[places[name]] if name in places else ABSENT for name in columns)
@@ -101,7 +103,7 @@ def beside(
     twin: Callable[[str], str | None] = BESIDE.get,
     commands: Mapping[str, str] = COMMANDS,
 ) -> Table | None:
-    """Our rows, those of each base before the paper's of its twin; None where no row of ours is wanted."""
+    """Return our rows, each base before the paper's rows of its twin; None if no row of ours is selected."""
     figures = published(part)
     columns = figures.pop("columns")
     found = [one for one in rows_of(ours, columns) if wanted(one[0], one[1][0])]
@@ -111,7 +113,7 @@ def beside(
         paper = [row for row in figures.get(twin(base) or "", []) if wanted(base, row[0])]
         made = {row[:2] for _, row in own}
         missing += [
-            f"no record of {method} ({pooling}) from {base}: "
+            f"{method} ({pooling}) from {base} is not measured yet; to measure it, run "
             + commands[method].replace("BASE", base).replace("POOLING", pooling)
             for method, pooling, *_ in paper
             if (method, pooling) not in made
@@ -135,7 +137,7 @@ def beside(
 
 
 def sts(folder: Path, wanted: Callable[[str, str], bool]) -> Table | None:
-    """Tables 1, 7 and 11."""
+    """Make tables 1, 7 and 11."""
     if not any(folder.glob(f"*.{STS.name}.*.json")):
         return None
     ours = mark_best(label_table(sts_table(load_records(folder, suite=STS.name)), read_labels(folder)))
@@ -143,7 +145,7 @@ def sts(folder: Path, wanted: Callable[[str, str], bool]) -> Table | None:
 
 
 def ensemble(folder: Path) -> Table | None:
-    """Table 7, which is one only where back-translations were trained on."""
+    """Make table 7, which needs models trained on back-translations."""
     table = sts(folder, lambda base, method: method in ENSEMBLE)
     if table is None:
         return None
@@ -152,7 +154,7 @@ def ensemble(folder: Path) -> Table | None:
 
 
 def languages(folder: Path) -> Table | None:
-    """Tables 2 and 3 as one."""
+    """Make tables 2 and 3 as one."""
     place = folder / "zero-shot"
     if not any(place.glob(f"*.{MULTILINGUAL.name}.*.json")):
         return None
@@ -163,7 +165,7 @@ def languages(folder: Path) -> Table | None:
 
 
 def senteval(folder: Path) -> Table | None:
-    """Table 4."""
+    """Make table 4."""
     if not any(folder.glob("*.transfer.sg-bert.*.json")):
         return None
     records = load_records(folder, suite="transfer")
@@ -172,7 +174,7 @@ def senteval(folder: Path) -> Table | None:
 
 
 def ablations(folder: Path) -> Table | None:
-    """Table 5: averages and what each change of SG-OPT costs, here and in the paper."""
+    """Make table 5: averages and the cost of each change of SG-OPT, here and in the paper."""
     places = [one for one in (folder, folder / "ablations") if any(one.glob(f"*.{STS.name}.*.json"))]
     found: dict[str, dict[str, tuple[str, ...]]] = {}  # by base, then by variant
     for made in (sts_table(load_records(place, suite=STS.name)) for place in places):
@@ -181,7 +183,7 @@ def ablations(folder: Path) -> Table | None:
                 continue
             if made.header[-1] != "average":
                 raise InputError(
-                    f"{folder}: {row[0]} lacks some of the seven sets", "evaluate it on all of them"
+                    f"{folder}: {row[0]} is not evaluated on all seven sets", "evaluate it on the others"
                 )
             found.setdefault(row[0].removesuffix(f"-{variant}"), {})[variant] = row
     rows = [row for ours in found.values() for row in variants(ours)]
@@ -197,7 +199,7 @@ def ablations(folder: Path) -> Table | None:
 
 
 def variants(ours: Mapping[str, tuple[str, ...]]) -> list[tuple[str, ...]]:
-    """The rows of table 5 from one base."""
+    """Return the rows of table 5 from one base."""
     unmade = (ABSENT,) * 3
     full, published = ours.get("sg-opt", unmade)[-1], ABLATIONS["sg-opt"].published
     rows = []
@@ -209,20 +211,20 @@ def variants(ours: Mapping[str, tuple[str, ...]]) -> list[tuple[str, ...]]:
 
 
 def variant_of(method: str) -> str | None:
-    """The row that a method's records are of, where `BASE-ROW` is the name of one."""
+    """Return the row of a method whose name is `BASE-ROW`."""
     found = [name for name in ABLATIONS if method.endswith(f"-{name}")]
     return max(found, key=len, default=None)
 
 
 def less(value: str, full: str) -> str:
-    """A written score less another one."""
+    """Return the difference of two formatted scores."""
     if ABSENT in (value, full) or value == full:
         return ABSENT
     return f"{float(value.split()[0]) - float(full.split()[0]):+.2f}"
 
 
 def efficiency(folder: Path) -> Table | None:
-    """Table 6."""
+    """Make table 6."""
     path = folder / "efficiency" / "efficiency.json"
     if not path.exists():
         return None
@@ -231,12 +233,14 @@ def efficiency(folder: Path) -> Table | None:
         times = {method: Times(**seconds) for method, seconds in record["seconds"].items()}
         title = f"Seconds from {record['base']}, {record['sentences']:,} sentences and STS-B test"
     except (KeyError, TypeError, AttributeError) as error:
-        raise InputError(f"{path} is no record of eval/efficiency.py: {error}", "run it again") from error
+        raise InputError(
+            f"{path} is not a record of eval/efficiency.py: {error}", "run eval/efficiency.py again"
+        ) from error
     return efficiency_table(times, title=title, reference=REFERENCE, published=SECONDS)
 
 
 def is_roberta(base: str) -> bool:
-    """Whether a base belongs to table 11."""
+    """Return whether a base belongs to table 11."""
     return "roberta" in base.lower()
 
 
@@ -279,10 +283,10 @@ def make(options: argparse.Namespace) -> str:
     for number, one in enumerate(TABLES):
         table = one.make(options.folder)
         if table is None:
-            sentence = f"{one.heading}: there is no record yet; this makes some: {one.command}"
+            sentence = f"{one.heading}: not measured yet; to measure it, run {one.command}"
             sections.append(Section(f"table{number}", one.heading, sentences=(sentence,)))
         else:
-            # LaTeX gives a caption a number of its own, so the paper's is no number before it.
+            # LaTeX numbers captions itself, so the paper's number is not part of it.
             number_there = one.heading.partition(":")[0].lower()
             titled = replace(table, title=f"{table.title} (SG-BERT, {number_there})")
             sections.append(Section(f"table{number}", one.heading, tables=(titled,)))

@@ -6,12 +6,12 @@ r"""SentEval's transfer and probing tasks: classifiers on frozen sentence vector
         --seeds 1,2,3,4,1234,2345,3456,7890 --data-dir data --output eval/results
     python eval/senteval.py sg-bert-mini --tasks stsb-trained,sickr-trained --data-dir data --output out
 
-The presets are those that published numbers were made with: sg-bert (SG-BERT's table 9: one hidden layer),
-simcse and simcse-fast (SimCSE's tables: logistic regression in two settings), and logreg, which has no seed.
-Accuracies under different presets do not compare. Besides the seven tasks of the papers there are sst5 and
-sick-e; `probing`, the ten probing tasks, or their names; and stsb-trained and sickr-trained, the regression
-that SentEval trains on these sets, which no preset changes. Every model leaves a record with its prediction
-for every row; without a model the tables are made of all records in the output folder.
+The presets are the settings of published numbers: sg-bert (SG-BERT's table 9: one hidden layer), simcse and
+simcse-fast (SimCSE's tables: two settings of logistic regression), and logreg, which does not have a seed.
+Do not compare accuracies of different presets. Besides the seven tasks of the papers there are sst5 and
+sick-e; the ten probing tasks, as `probing` or by name; and stsb-trained and sickr-trained, the regression
+that SentEval trains on these sets, which no preset changes. Each model writes a record with its prediction
+for every row. Without a model, the tables show all records in the output folder.
 """
 
 from __future__ import annotations

@@ -1,22 +1,23 @@
-r"""SG-BERT's tables 2 and 3: a multilingual encoder trained on English only, evaluated in other languages.
+r"""SG-BERT's tables 2 and 3: train a multilingual encoder on English only, evaluate it in other languages.
 
-Multilingual BERT is trained on the sentences of English STS-B (section 4.3), once for each seed, and
-evaluated on SemEval-2014's Spanish set and on SemEval-2017's Arabic, Spanish and English tracks, Pearson x
-100; a row is the mean over its seeds beside the paper's, which has eight:
+Multilingual BERT is trained on the sentences of English STS-B (section 4.3), once per seed, and evaluated on
+SemEval-2014's Spanish set and on SemEval-2017's Arabic, Spanish and English tracks, in Pearson x 100. The
+table shows the mean over seeds next to the paper's, which has eight:
 
     python eval/zero_shot.py --data-dir data --output runs/zero-shot
     python eval/zero_shot.py sg-opt --seeds 1,2 --base bert-mini --sets sts17 -o runs/small
 
-SemEval-2014 Spanish is not on the hub: unpack the task's own `sts-es-test.2014` (`STS.input.*.txt` and
-`STS.gs.*.txt` of wikipedia and news) in the data folder, or name the other sets with
-`--sets sts17-ar-ar,sts17-es-es,sts17-en-en`; `sts17` are all tracks, also those across languages, which the
-paper leaves out. The rows that train nothing are
+SemEval-2014 Spanish is not on the hub. Unpack the task's `sts-es-test.2014` (`STS.input.*.txt` and
+`STS.gs.*.txt` of wikipedia and news) in the data folder, or name the other sets with `--sets
+sts17-ar-ar,sts17-es-es,sts17-en-en`. `sts17` are all tracks, also those across languages, which the paper
+does not report. For the rows that do not train, run
 
     for POOLING in cls mean wk; do python eval/multilingual_sts.py bert-base-multilingual-cased \
         --pooling $POOLING --sets sts14-es,sts17 --data-dir data --output runs/zero-shot; done
 
-and Contrastive (BT) is `training/back_translation.py --base bert-base-multilingual-cased`, evaluated the same
-way. The checkpoint is chosen on English too (STS-B dev), so that no other language is seen before the test.
+For Contrastive (BT), run `training/back_translation.py --base bert-base-multilingual-cased` and evaluate in
+the same way. The checkpoint is selected on English too (STS-B dev), so no other language is seen before the
+test.
 """
 
 from __future__ import annotations

@@ -68,6 +68,15 @@ def test_every_room_has_a_row() -> None:
     assert rooms - {"cli"} <= {*ROOMS}
 
 
+def test_the_tables_of_architecture_have_every_package_and_module() -> None:
+    text = (PACKAGE.parent / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    for room in {path.parent.name for path in PACKAGE.glob("*/__init__.py")}:
+        assert f"`{room}/`" in text, room
+    for path in PACKAGE.glob("*.py"):
+        if path.name not in ("__init__.py", "__main__.py") and not path.name.startswith("quickstart"):
+            assert f"`{path.name}`" in text, path.name
+
+
 @pytest.mark.parametrize("room", ROOMS)
 def test_room_imports_only_what_its_row_allows(room: str) -> None:
     for path in sorted((PACKAGE / room).rglob("*.py")):

@@ -1,10 +1,10 @@
-"""Masked-language-model pre-training of a small BERT from plain text, or of any base on a user's own text.
+"""Pretrain a small BERT on plain text, or any base on your own text, by masked language modeling.
 
     python training/pretrain_mlm.py --corpus texts/ --output runs/bert-mini --max-minutes 120
     python training/pretrain_mlm.py --corpus my.txt --output domain --base bert-base-uncased --max-steps 900
 
-The result is a plain transformers folder; SentenceTransformer("domain") loads it. The same command with
---resume resumes an interrupted run. It is `sentemb train mlm`.
+The result is a plain transformers folder. Load it with SentenceTransformer("domain"). The same command with
+--resume resumes an interrupted run. `sentemb train mlm` is the same.
 """
 
 from __future__ import annotations

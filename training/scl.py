@@ -1,22 +1,23 @@
-r"""SCL: cross-entropy and supervised contrastive learning in fine-tuning (Gunel et al., ICLR 2021).
+r"""SCL: fine-tune with cross-entropy and supervised contrastive learning (Gunel et al., ICLR 2021).
 
-The paper's runs from RoBERTa-large on GLUE, with half of the dev split as test set and about 500 rows of the
-rest to choose by; its baseline; and its loss as printed, in which the contrastive term grows with the batch:
+Reproduce the paper's runs from RoBERTa-large on GLUE, with half of the dev split as test set and about 500
+rows of the rest to select by; its baseline; and its loss as printed, whose contrastive term grows with the
+batch:
 
     python training/scl.py --task rte --output scl-rte
     python training/scl.py --task rte --objective ce --output ce-rte
     python training/scl.py --task rte --set loss_options.reduction=sum --output scl-rte-sum
 
-The paper searched temperature and weight per task, and chose the best of ten seeds:
+The paper tuned temperature and weight per task, and reports the best of ten seeds:
 
     python training/scl.py --task rte --set loss_options.temperature=0.1 --set loss_options.weight=0.5 \
         --seeds 7 --output scl-rte-7
 
-Your own texts, or pairs of texts:
+Use your own texts, or pairs of texts:
 
     python training/scl.py --train train.csv --validation dev.csv --test test.csv --output mine
 
-The result loads as Classifier.load("scl-rte"), its encoder as SentenceTransformer("scl-rte").
+Load the classifier with Classifier.load("scl-rte"), its encoder with SentenceTransformer("scl-rte").
 """
 
 from __future__ import annotations

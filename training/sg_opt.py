@@ -1,18 +1,18 @@
-"""SG-OPT: self-guided contrastive learning (Kim, Yoo and Lee, ACL 2021).
+r"""SG-OPT: self-guided contrastive learning (Kim, Yoo and Lee, ACL 2021).
 
-Exactly the paper's run, from BERT-base on the sentences of STS-B, and the mean of its eight seeds:
+Reproduce the paper's run from BERT-base on the sentences of STS-B, or the mean of its eight seeds:
 
     python training/sg_opt.py --base bert-base-uncased --output sg-bert-base
     python training/sg_opt.py --base bert-base-uncased --output sg-bert-base-8 \
         --seeds 1,2,3,4,1234,2345,3456,7890
 
-The other rows of its Table 5, what the authors' code really computes, and your own sentences:
+Train another row of its table 5, compute what the authors' code computes, or use your own sentences:
 
     python training/sg_opt.py --objective opt2 --output sg-opt2
     python training/sg_opt.py --preset released --output sg-released
     python training/sg_opt.py --base my-encoder --data sentences.txt --dev none --output mine
 
-The result loads as SentenceTransformer("sg-bert-base").
+Load the result with SentenceTransformer("sg-bert-base").
 """
 
 from __future__ import annotations

@@ -1,17 +1,17 @@
 """SimCSE, unsupervised and supervised (Gao, Yao and Chen, EMNLP 2021).
 
-The paper's runs from BERT-base, on a million Wikipedia sentences and on NLI triples:
+Reproduce the paper's runs from BERT-base, on a million Wikipedia sentences and on NLI triples:
 
     python training/simcse.py --base bert-base-uncased --output unsup-simcse
     python training/simcse.py --objective supervised --base bert-base-uncased --output sup-simcse
 
-Single seeds differ by three points and more, so train several; your own sentences; your own triples:
+Train several seeds, because single seeds differ by three points and more. Or use your own data:
 
     python training/simcse.py --output unsup-simcse-5 --seeds 42,1,2,3,4
     python training/simcse.py --base my-encoder --data sentences.txt --output mine
     python training/simcse.py --objective supervised --data triples.csv --columns a,b,c --output mine
 
-The result loads as SentenceTransformer("unsup-simcse").
+Load the result with SentenceTransformer("unsup-simcse").
 """
 
 from __future__ import annotations

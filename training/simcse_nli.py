@@ -1,17 +1,17 @@
 """Contrastive learning on NLI triples under a head of two layers (Chen, Stanford CS224N, section 5.1).
 
-SimCSE's objective on SimCSE's triples with the project's optimisation; `sentemb train simcse-supervised` has
-SimCSE's own, with batches of 512 and a head that stays in the model:
+Train SimCSE's objective on SimCSE's triples with the project's optimization. `sentemb train
+simcse-supervised` has SimCSE's own settings, with batches of 512 and a head that stays in the model:
 
     python training/simcse_nli.py --base bert-base-uncased --output simcse-nli
 
-Batches that do not fit into memory; triples made of labelled pairs:
+Use batches that do not fit into memory, or triples made from labeled pairs:
 
     python training/simcse_nli.py --batch-size 512 --mini-batch-size 32 --output simcse-nli-512
     sentemb data nli-triples pairs.tsv --only split=train --output triples.jsonl
     python training/simcse_nli.py --data triples.jsonl --columns sent0,sent1,hard_neg --output mine
 
-The result loads as SentenceTransformer("simcse-nli").
+Load the result with SentenceTransformer("simcse-nli").
 """
 
 from __future__ import annotations

@@ -1,18 +1,18 @@
-"""BERT-whitening: a frozen encoder's vectors with mean 0 and unit covariance (Su et al., 2021).
+"""BERT-whitening: give the vectors of a frozen encoder mean 0 and unit covariance (Su et al., 2021).
 
-The paper's run from BERT-base on the target sentences, STS-B train, dev and test, with the first and the last
-layer averaged; its shorter vectors:
+Reproduce the paper's run from BERT-base on the target sentences (STS-B train, dev and test) with the first
+and the last layer averaged, or make shorter vectors:
 
     python training/whitening.py --output whitened-bert-base
     python training/whitening.py --dimensions 256 --output whitened-bert-base-256
 
-A bundled encoder; an encoder with a pooling of its own, which stays; your own sentences:
+Use a bundled encoder, an encoder with its own pooling, or your own sentences:
 
     python training/whitening.py --base bert-mini --pooling last-2 --output whitened-bert-mini
     python training/whitening.py --base all-MiniLM-L6-v2 --dimensions 128 --output whitened-minilm-128
     python training/whitening.py --data sentences.txt --output mine
 
-The result loads as SentenceTransformer("whitened-bert-base").
+Load the result with SentenceTransformer("whitened-bert-base").
 """
 
 from __future__ import annotations

@@ -78,7 +78,8 @@ def test_ours_stand_before_the_papers_and_what_is_missing_is_named(tmp_path: Pat
     assert "±" in line_of(first, "bert-mini", "SG-OPT", "cls")[-1]
     assert line_of(first, "BERT-base in the paper", "SG-OPT", "cls")[-1] == "74.62 ± 0.25"
     assert "BT + SG-OPT" not in first and "SBERT-base" not in first
-    assert "no record of raw (wk) from bert-mini: python eval/frozen.py wk --base bert-mini" in first
+    missing = "raw (wk) from bert-mini is not measured yet; to measure it, run "
+    assert f"{missing}python eval/frozen.py wk --base bert-mini" in first
     assert line_of(seventh, "BERT-base in the paper", "BT + SG-OPT", "cls")[-1] == "75.10 ± 0.15"
     latex = (tmp_path / "out" / "sg-bert-tables.tex").read_text()
     assert "\\multicolumn{11}{l}{\\textit{BERT-base in the paper}}" in latex
@@ -87,7 +88,7 @@ def test_ours_stand_before_the_papers_and_what_is_missing_is_named(tmp_path: Pat
 
 def test_every_table_of_which_there_is_no_record_is_named(tmp_path: Path, run: Run) -> None:
     text = run()
-    assert text.count(": there is no record yet; this makes some: ") == 7
+    assert text.count(": not measured yet; to measure it, run ") == 7
     for program in ("frozen", "zero_shot", "senteval", "ablations", "efficiency"):
         assert f"eval/{program}.py" in text
         assert (EVAL / f"{program}.py").is_file()
@@ -136,9 +137,9 @@ def test_records_without_labels_and_damaged_ones_are_refused(
     assert "no such folder" in refused(tmp_path / "none")
     (tmp_path / "efficiency").mkdir()
     (tmp_path / "efficiency" / "efficiency.json").write_text("[]")
-    assert "no record of eval/efficiency.py" in refused()
+    assert "not a record of eval/efficiency.py" in refused()
     write_scores(tmp_path, "mine", power=1.0)
-    assert "no model has a label" in refused()
+    assert "the models do not have labels" in refused()
 
 
 def test_the_papers_averages_are_those_of_its_scores() -> None:
