@@ -7,31 +7,22 @@ what they would make.
 from __future__ import annotations
 
 import json
-import os
-import re
-import shlex
 import shutil
 import subprocess
 from collections.abc import Callable
 from itertools import islice, pairwise, takewhile
 from pathlib import Path
-from typing import NamedTuple
 
-import httpx
 import pytest
 
-from sentemb.cli.verbs import VERBS, Group
 from sentemb.data.bundled_text import bundled_pairs_file
 from sentemb.data.docstrings import stdlib_documents
 from sentemb.encoding import load_encoder
 from sentemb.modules.bundled import bundled_folder, bundled_names
 from tests import processes
-from tests.cli.conftest import Command
-from tests.serving.live import running
+from tests.printed import Step, check_command, finish, serve_page, steps_of
 
 README = Path(__file__).parents[2] / "README.md"
-_BLOCKS = re.compile(r"^```(bash|console|python)\n(.*?)^```", re.DOTALL | re.MULTILINE)
-_PROGRAMS = ("sentemb ", "cp ", "ln ", "pip ", "make ", "source ")
 _READ = {"--texts", "--model", "--base", "--index", "--records"}
 _ARGUMENTS = {
     "choose": 2,
@@ -61,7 +52,7 @@ def _bundled(model: str, name: str) -> Callable[[Path], None]:
 
 def _records_of_the_bundled_pairs(clone: Path) -> None:
     words = ["eval", "sts", "my-encoder", "sg-bert-mini", "--sets", str(bundled_pairs_file())]
-    _finish(clone, processes.command, [*words, "--output", "records"])
+    finish(clone, processes.command, [*words, "--output", "records"])
 
 
 def _nothing(clone: Path) -> None:
@@ -82,45 +73,17 @@ NOT_RUN: dict[str, tuple[str, Callable[[Path], None]]] = {
 """What a command begins with that is not run: why, and what makes what it would make."""
 
 
-class Step(NamedTuple):
-    """A command, or a program in Python."""
-
-    text: str
-    is_python: bool
-
-    @property
-    def words(self) -> list[str]:
-        return shlex.split(self.text, comments=True)
-
-    @property
-    def not_run(self) -> str | None:
-        return next((start for start in NOT_RUN if self.text.startswith(start)), None)
+def _not_run(step: Step) -> str | None:
+    return next((start for start in NOT_RUN if step.text.startswith(start)), None)
 
 
-def _steps() -> list[Step]:
-    """Commands and programs in their order, without the output that is shown with them."""
-    steps = []
-    for language, content in _BLOCKS.findall(README.read_text(encoding="utf-8")):
-        if language == "python":
-            steps.append(Step(content, is_python=True))
-            continue
-        lines = [line.removeprefix("$ ") for line in content.replace("\\\n", " ").splitlines()]
-        steps += [Step(line, is_python=False) for line in lines if line.startswith(_PROGRAMS)]
-    return steps
-
-
-STEPS = _steps()
-SENTEMB = [step.words for step in STEPS if step.text.startswith("sentemb ")]
+STEPS = steps_of(README.read_text(encoding="utf-8"))
+SENTEMB = [step.words for step in STEPS if step.is_sentemb]
 
 
 @pytest.mark.parametrize("words", SENTEMB, ids=" ".join)
-def test_options_are_those_of_the_verb(words: list[str], sentemb: Command) -> None:
-    grouped = isinstance(VERBS[words[1]], Group) or words[1] == "train"
-    verb = words[1 : 3 if grouped else 2]
-    code, shown, _ = sentemb(*verb, "--help")
-    assert code == 0
-    for option in (word for word in words if word.startswith("-")):
-        assert re.search(rf"(?<![\w-]){option}\b", shown), option
+def test_options_are_those_of_the_verb(words: list[str]) -> None:
+    check_command(words[1:])
 
 
 def _read(words: list[str]) -> set[str]:
@@ -160,38 +123,16 @@ class Clone:
 
 
 def _run(step: Step, clone: Path) -> str | None:
-    if step.not_run is not None:
-        return NOT_RUN[step.not_run][1](clone)
+    if (start := _not_run(step)) is not None:
+        return NOT_RUN[start][1](clone)
     if step.is_python:
-        return _finish(clone, processes.run_code, step.text)
+        return finish(clone, processes.run_code, step.text)
     if step.words[:2] == ["sentemb", "serve"]:
-        return _serve(step.words[1:], clone)
+        return serve_page(clone, step.words[1:])
     if step.words[0] == "sentemb":
-        return _finish(clone, processes.command, step.words[1:])
+        return finish(clone, processes.command, step.words[1:])
     ended = subprocess.run(["bash", "-c", step.text], cwd=clone, capture_output=True, text=True)
     return ended.stderr if ended.returncode else None
-
-
-def _in_folder(folder: str, target: Callable[..., None], *arguments: object) -> None:
-    os.chdir(folder)
-    os.environ.pop("SENTEMB_DATA", None)  # a newcomer has none
-    target(*arguments)
-
-
-def _finish(clone: Path, target: Callable[..., None], *arguments: object) -> str | None:
-    log = clone / "log"
-    log.unlink(missing_ok=True)
-    process = processes.start(_in_folder, str(clone), target, *arguments, log=log)
-    process.join()
-    return f"exit code {process.exitcode}: {log.read_text()}" if process.exitcode else None
-
-
-def _serve(words: list[str], clone: Path) -> str | None:
-    """Serve as printed, but on a free port; the search page and an answer are there."""
-    command = [*words, "--port", "0"]
-    with running(clone / "log", _in_folder, str(clone), processes.command, command) as server:
-        page = httpx.get(f"{server.address}/", timeout=None, follow_redirects=True)
-        return None if page.status_code == 200 and "<input" in page.text else f"no search page: {page}"
 
 
 @pytest.fixture(scope="module")
@@ -210,8 +151,8 @@ def test_it_runs_as_printed(number: int, clone: Clone, request: pytest.FixtureRe
         pytest.importorskip("fastapi", reason="needs the extra serve")
     failure = clone.outcome(number)
     assert failure is None, failure
-    if step.not_run is not None:
-        pytest.skip(f"not run: {NOT_RUN[step.not_run][0]}")
+    if (start := _not_run(step)) is not None:
+        pytest.skip(f"not run: {NOT_RUN[start][0]}")
     if step.text.startswith("ln "):
         assert load_encoder(clone.folder / step.words[-1]).encode(["a cat"]).shape == (1, 384)
     if not step.is_python:
@@ -220,4 +161,4 @@ def test_it_runs_as_printed(number: int, clone: Clone, request: pytest.FixtureRe
 
 
 def test_what_is_not_run_is_in_readme() -> None:
-    assert {step.not_run for step in STEPS} - {None} == set(NOT_RUN)
+    assert {_not_run(step) for step in STEPS} - {None} == set(NOT_RUN)
