@@ -37,7 +37,9 @@ def on_page_markdown(markdown: str, *, page: Page, **_: Any) -> str:
     formulas: list[str] = page.meta.setdefault("formulas", [])
 
     def keep(found: re.Match[str], display: str) -> str:
-        formulas.append(latex2mathml.converter.convert(" ".join(found[1].split()), display=display))
+        formula = latex2mathml.converter.convert(" ".join(found[1].split()), display=display)
+        # A formula on its own line has a box of its own, which scrolls where the page is narrow.
+        formulas.append(f'<span class="formula">{formula}</span>' if display == "block" else formula)
         return _PLACE.format(len(formulas) - 1)
 
     markdown = _DISPLAY.sub(lambda found: keep(found, "block"), markdown)
