@@ -30,6 +30,8 @@ _INCLUDE = re.compile(r"<!-- include: (?P<path>[\w./-]+) -->")
 
 def on_page_markdown(markdown: str, *, page: Page, **_: Any) -> str:
     """Fill in what a page asks for; formulas wait, since markdown takes them for blocks of HTML."""
+    if page.file.src_uri.startswith("guides/"):
+        page.meta.setdefault("search", {"boost": 2})  # a search finds guides before the reference
     markdown = _REFERENCE.sub(lambda found: _reference(found["module"]), markdown)
     markdown = _REPORT.sub(lambda found: _section(found["name"]), markdown)
     markdown = _INCLUDE.sub(lambda found: _included(ROOT / found["path"]), markdown)
@@ -93,5 +95,5 @@ def _included(path: Path) -> str:
     """A markdown file below its title, its headings one level down."""
     text = re.sub(r"^# .*\n", "", path.read_text(encoding="utf-8"), count=1)
     text = re.sub(r"^(#+ )", r"#\1", text, flags=re.MULTILINE)
-    # Files beside it are in the repository, not on the site.
+    # Files next to it are in the repository, not on the site.
     return re.sub(r"\[([^\]]+)\]\((?!https?:)[^)]+\)", r"\1", text)
