@@ -25,13 +25,13 @@ _PLACE = "formula-{}-of-this-page"
 _DEFAULTS = re.compile(r"<!-- defaults: (?P<recipe>[\w-]+) -->")
 _REFERENCE = re.compile(r"<!-- reference: (?P<module>[\w.]+) -->")
 _REPORT = re.compile(r"<!-- report: (?P<name>[a-z]+) -->")
+_EXPLAIN = {"coming-from", "faq", "glossary", "machines", "models", "troubleshooting"}
 _INCLUDE = re.compile(r"<!-- include: (?P<path>[\w./-]+) -->")
 
 
 def on_page_markdown(markdown: str, *, page: Page, **_: Any) -> str:
     """Fill in what a page asks for; formulas wait, since markdown takes them for blocks of HTML."""
-    if page.file.src_uri.startswith("guides/"):
-        page.meta.setdefault("search", {"boost": 2})  # a search finds guides before the reference
+    page.meta.setdefault("search", {"boost": _boost(page.file.src_uri)})
     markdown = _REFERENCE.sub(lambda found: _reference(found["module"]), markdown)
     markdown = _REPORT.sub(lambda found: _section(found["name"]), markdown)
     markdown = _INCLUDE.sub(lambda found: _included(ROOT / found["path"]), markdown)
@@ -46,6 +46,14 @@ def on_page_markdown(markdown: str, *, page: Page, **_: Any) -> str:
 
     markdown = _DISPLAY.sub(lambda found: keep(found, "block"), markdown)
     return _INLINE.sub(lambda found: keep(found, "inline"), markdown)
+
+
+def _boost(page: str) -> float:
+    """How far up a search shows a page: guides to a task first, then what explains, then reference and results."""
+    folder, _, name = page.rpartition("/")
+    if folder == "guides":
+        return 1 if name.removesuffix(".md") in _EXPLAIN or "how-it-works" in name else 4
+    return {"reference": 0.2, "results": 0.2}.get(folder, 1)
 
 
 def on_page_content(html: str, *, page: Page, **_: Any) -> str:
