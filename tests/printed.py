@@ -6,7 +6,7 @@ import ast
 import os
 import re
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,8 +17,10 @@ from sentemb.cli.main import build
 from tests import processes
 from tests.serving.live import running
 
-_BLOCKS = re.compile(r"^```(bash|console|python)\n(.*?)^```", re.DOTALL | re.MULTILINE)
+_BLOCKS = re.compile(r"^```(bash|console|python|text)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 _ASSIGNMENT = re.compile(r"[A-Z_]+=")
+_NUMBER = re.compile(r"[-+−]?\d[\d,.]*")
+_ROW = re.compile(r"\|.*\d|\w+(,[\d.]+)+$")
 
 
 class Step(NamedTuple):
@@ -55,13 +57,37 @@ class Step(NamedTuple):
         """The error that is printed below a command."""
         return next((line for line in self.output if line.startswith("sentemb: error: ")), None)
 
+    def missing(self, printed: str, differs: Iterable[str] = ()) -> list[str]:
+        """Return the lines of the output that were not printed, whatever their numbers are.
 
-def steps_of(markdown: str) -> list[Step]:
-    """Return the commands and programs of a page in their order."""
-    steps = []
+        Rows of tables with numbers may differ, and lines that begin with one of `differs`. A page may wrap a
+        line of JSON.
+        """
+        lines = [" ".join(self.output)] if "".join(self.output).startswith("{") else self.output
+        lines = [" ".join(line.split()) for line in lines if not line.startswith(tuple(differs))]
+        lines = [line.removesuffix("…").rstrip() for line in lines if not _ROW.match(line)]
+        said = "\n".join(" ".join(line.split()) for line in printed.splitlines())
+        return [line for line in lines if line and "…" not in line and not re.search(_pattern(line), said)]
+
+
+def _pattern(line: str) -> str:
+    return _NUMBER.pattern.join(re.escape(part) for part in _NUMBER.split(line))
+
+
+def steps_of(markdown: str, *, text_is_output: bool = False) -> list[Step]:
+    """Return the commands and programs of a page in their order.
+
+    Args:
+        markdown: The page.
+        text_is_output: A block of text is the output of the program before it.
+    """
+    steps: list[Step] = []
     for language, content in _BLOCKS.findall(markdown):
         if language == "python":
             steps.append(Step(content, is_python=True))
+        elif language == "text":
+            if text_is_output:
+                steps[-1] = steps[-1]._replace(output=tuple(content.splitlines()))
         elif language == "bash":
             lines = content.replace("\\\n", " ").splitlines()
             steps += [Step(line) for line in lines if line and not line.startswith("#")]
