@@ -49,7 +49,7 @@ def on_page_markdown(markdown: str, *, page: Page, **_: Any) -> str:
 
 
 def _boost(page: str) -> float:
-    """How far up a search shows a page: guides to a task first, then what explains, then reference and results."""
+    """Return the weight of a page in a search: tasks first, then explanations, then reference and results."""
     folder, _, name = page.rpartition("/")
     if folder == "guides":
         return 1 if name.removesuffix(".md") in _EXPLAIN or "how-it-works" in name else 4

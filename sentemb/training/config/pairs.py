@@ -13,7 +13,7 @@ class PairsConfig(EncoderConfig):
     """Everything that decides the weights of an encoder trained on pairs, and where they go.
 
     Example:
-        >>> config = resolve("pairs", overrides={"data": "pairs.jsonl", "base": "bert-mini", "output": "mine"})
+        >>> config = resolve("pairs", overrides={"data": "pairs.jsonl", "base": "bert-mini", "output": "m"})
         >>> config.held_out
         0.15
     """
