@@ -25,11 +25,13 @@ _PLACE = "formula-{}-of-this-page"
 _DEFAULTS = re.compile(r"<!-- defaults: (?P<recipe>[\w-]+) -->")
 _REFERENCE = re.compile(r"<!-- reference: (?P<module>[\w.]+) -->")
 _REPORT = re.compile(r"<!-- report: (?P<name>[a-z]+) -->")
+_EXPLAIN = {"coming-from", "faq", "glossary", "machines", "models", "troubleshooting"}
 _INCLUDE = re.compile(r"<!-- include: (?P<path>[\w./-]+) -->")
 
 
 def on_page_markdown(markdown: str, *, page: Page, **_: Any) -> str:
     """Fill in what a page asks for; formulas wait, since markdown takes them for blocks of HTML."""
+    page.meta.setdefault("search", {"boost": _boost(page.file.src_uri)})
     markdown = _REFERENCE.sub(lambda found: _reference(found["module"]), markdown)
     markdown = _REPORT.sub(lambda found: _section(found["name"]), markdown)
     markdown = _INCLUDE.sub(lambda found: _included(ROOT / found["path"]), markdown)
@@ -37,11 +39,21 @@ def on_page_markdown(markdown: str, *, page: Page, **_: Any) -> str:
     formulas: list[str] = page.meta.setdefault("formulas", [])
 
     def keep(found: re.Match[str], display: str) -> str:
-        formulas.append(latex2mathml.converter.convert(" ".join(found[1].split()), display=display))
+        formula = latex2mathml.converter.convert(" ".join(found[1].split()), display=display)
+        # A formula on its own line has a box of its own, which scrolls where the page is narrow.
+        formulas.append(f'<span class="formula">{formula}</span>' if display == "block" else formula)
         return _PLACE.format(len(formulas) - 1)
 
     markdown = _DISPLAY.sub(lambda found: keep(found, "block"), markdown)
     return _INLINE.sub(lambda found: keep(found, "inline"), markdown)
+
+
+def _boost(page: str) -> float:
+    """Return the weight of a page in a search: tasks first, then explanations, then reference and results."""
+    folder, _, name = page.rpartition("/")
+    if folder == "guides":
+        return 1 if name.removesuffix(".md") in _EXPLAIN or "how-it-works" in name else 4
+    return {"reference": 0.2, "results": 0.2}.get(folder, 1)
 
 
 def on_page_content(html: str, *, page: Page, **_: Any) -> str:
@@ -91,5 +103,5 @@ def _included(path: Path) -> str:
     """A markdown file below its title, its headings one level down."""
     text = re.sub(r"^# .*\n", "", path.read_text(encoding="utf-8"), count=1)
     text = re.sub(r"^(#+ )", r"#\1", text, flags=re.MULTILINE)
-    # Files beside it are in the repository, not on the site.
+    # Files next to it are in the repository, not on the site.
     return re.sub(r"\[([^\]]+)\]\((?!https?:)[^)]+\)", r"\1", text)

@@ -97,6 +97,10 @@ def count_back_translations(texts: Sequence[str], translations: Sequence[str]) -
 
     Returns:
         The counts. White space does not make a translation another one.
+
+    Example:
+        >>> count_back_translations(["a cat", "a dog", ""], ["one cat", "a dog", ""]).identical
+        1
     """
     pairs = [(text.split(), back.split()) for text, back in zip(texts, translations, strict=True)]
     return BackTranslationCounts(

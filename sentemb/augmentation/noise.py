@@ -61,6 +61,9 @@ def noisy_copies(
 
     Raises:
         InputError: No copy is asked for, or as for `back_translate`.
+
+    Example:
+        >>> copies = noisy_copies(rows, to_german, to_english, temperature=0.9)  # doctest: +SKIP
     """
     if copies < 1:
         raise InputError(f"{copies} copies of a row are none", "give 1 or more")

@@ -32,6 +32,10 @@ class Decoding:
 
     Raises:
         InputError: A value is out of range.
+
+    Example:
+        >>> Decoding(beams=5).beams
+        5
     """
 
     beams: int = 100

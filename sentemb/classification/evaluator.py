@@ -31,6 +31,10 @@ class ClassifierEvaluator(BaseEvaluator):
 
     Raises:
         InputError: The metric needs another number of classes.
+
+    Example:
+        >>> evaluator = ClassifierEvaluator(head, validation)  # doctest: +SKIP
+        >>> evaluator(model)["validation_accuracy"]  # doctest: +SKIP
     """
 
     def __init__(

@@ -33,6 +33,11 @@ def read_own_labelled(
 
     Raises:
         InputError: The file, a column or a label is missing or broken, or a text is empty.
+
+    Example:
+        >>> data = read_own_labelled("few.csv")
+        >>> data.label_names
+        ('abbreviation', 'description', 'entity', 'location', 'number', 'person')
     """
     text, pair = _text_columns(columns)
     data = read_labelled(path, text=text, pair=pair, label=label, label_names=label_names, split=split)
@@ -57,6 +62,10 @@ def read_own_texts(path: str | Path, *, columns: Sequence[str] = ("text",)) -> l
 
     Raises:
         InputError: The file or a column is missing or broken, or there is no row.
+
+    Example:
+        >>> read_own_texts("few.csv")[0]
+        'What does it stand for item 0 ?'
     """
     text, pair = _text_columns(columns)
     inputs: list[Input] = []

@@ -35,6 +35,10 @@ class StaticOptions(CheckedModel):
 
     Raises:
         InputError: A field is unknown, or its value has the wrong type or lies outside its range.
+
+    Example:
+        >>> StaticOptions(dimension=128).dtype
+        'int8'
     """
 
     dimension: int = Field(256, ge=2, description="Of its vectors; the teacher's where that is smaller.")

@@ -46,6 +46,9 @@ def draw_texts(documents: Sequence[OwnDocument], *, most: int, seed: int = 0) ->
 
     Raises:
         InputError: There are too few to learn from.
+
+    Example:
+        >>> texts = draw_texts(documents, most=10_000)  # doctest: +SKIP
     """
     if (texts := _apart(documents, most, seed)) is not None:
         return texts

@@ -38,6 +38,9 @@ def divide_documents(documents: Sequence[OwnDocument], *, seed: int = 0) -> Divi
     Returns:
         500 documents to price on, and 600 texts of the others; where the others are fewer, priced documents
         make up for them.
+
+    Example:
+        >>> division = divide_documents(documents)  # doctest: +SKIP
     """
     order = np.random.default_rng(seed).permutation(len(documents)).tolist()
     priced, others = order[:PRICED], order[PRICED:]

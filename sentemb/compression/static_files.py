@@ -72,6 +72,9 @@ def write_static(folder: Path, tokenizer: Tokenizer, table: Vectors, *, storage:
         tokenizer: Its numbers are the rows of the table.
         table: (tokens, dimension).
         storage: How the table is kept.
+
+    Example:
+        >>> write_static(Path("static"), tokenizer, table, storage="float16")  # doctest: +SKIP
     """
     write_table(folder, table, storage=storage)
     write_text(folder / "tokenizer.json", _compact(tokenizer))

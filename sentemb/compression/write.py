@@ -103,6 +103,9 @@ def compress(
     Raises:
         InputError: The model or a variant is not there, or the output cannot be written.
         LossError: The wanted variant loses more than it may. It holds all prices.
+
+    Example:
+        >>> prices = compress("static-mini", texts, pairs=[read_scored_pairs("pairs.csv")])  # doctest: +SKIP
     """
     if output is not None:
         _check_folder(output, overwrite=overwrite)

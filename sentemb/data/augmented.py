@@ -59,6 +59,9 @@ def read_copies(
 
     Raises:
         InputError: The file or a column is missing, or a cell does not fit; with the line.
+
+    Example:
+        >>> copies = read_copies("copies.csv")  # doctest: +SKIP
     """
     source = source_at(path)
     originals = [original] if isinstance(original, str) else list(original)
@@ -124,6 +127,9 @@ def add_copies(
     Raises:
         InputError: A copy is of no row of the split, is a pair where the split has none or the other way
             round, or a chosen row has too few.
+
+    Example:
+        >>> noisy = add_copies(data, rows, read_copies("copies.csv"), seed=1)  # doctest: +SKIP
     """
     wanted = (copy for copy in copies if temperature is None or copy.temperature == temperature)
     by_row = _by_row(data, wanted)

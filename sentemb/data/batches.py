@@ -98,6 +98,9 @@ def class_balanced_batches(
 
     Raises:
         InputError: There is no label column, or anything of what `ClassBalancedBatches` refuses.
+
+    Example:
+        >>> arguments = {"batch_sampler": class_balanced_batches}  # for SentenceTransformerTrainingArguments
     """
     names: Iterable[str] = valid_label_columns or ["label"]
     for name in names:

@@ -107,6 +107,10 @@ class Entry(_Frozen):
         language: Code of the language of a retrieval set's documents.
         url: The paper or the home page.
         citation: BibTeX.
+
+    Example:
+        >>> get("stsb").columns
+        ('sentence1', 'sentence2', 'score')
     """
 
     name: str
@@ -185,6 +189,10 @@ def get(name: str) -> Entry:
 
     Raises:
         InputError: No data set has that name.
+
+    Example:
+        >>> get("stsb").kind
+        'scored-pairs'
     """
     known = _all()
     if name not in known:
@@ -213,6 +221,10 @@ def entries(kind: Kind | None = None) -> tuple[Entry, ...]:
 
     Returns:
         The entries in the order of the catalogue.
+
+    Example:
+        >>> sorted(entry.name for entry in entries("scored-pairs"))[:2]
+        ['sickr', 'sickr-mteb']
     """
     return tuple(entry for entry in _all().values() if kind is None or entry.kind == kind)
 

@@ -57,6 +57,11 @@ def load_columns(
 
     Raises:
         InputError: The source, a column or a row is missing or broken, or a text is empty; with the line.
+
+    Example:
+        >>> dataset = load_columns("pairs.jsonl", ["question", "answer"])
+        >>> dataset.column_names
+        ['question', 'answer']
     """
     if limit is not None and limit < 1:
         raise InputError(f"a limit of {limit} rows leaves nothing to train on", "give 1 or more")

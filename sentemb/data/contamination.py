@@ -34,6 +34,10 @@ class HeldOut:
         name: What the report calls it.
         split: Its split; empty for a file.
         rows: The texts of each row, one or more.
+
+    Example:
+        >>> HeldOut("own", "test", (("a cat sat", "birds fly"),)).rows[0]
+        ('a cat sat', 'birds fly')
     """
 
     name: str
@@ -109,6 +113,11 @@ def load_held_out(
 
     Raises:
         InputError: There is no such set or file, it is broken, or it is not a test set.
+
+    Example:
+        >>> (held_out,) = load_held_out(["pairs.csv"])
+        >>> held_out.name
+        'pairs.csv'
     """
     flat = expand([member for name in names for member in GROUPS.get(name, (name,))])
     options = {"data_dir": data_dir, "check_rows": check_rows}
@@ -139,6 +148,11 @@ def find_contamination(
 
     Raises:
         InputError: `nearness` is out of range, or the rows are broken.
+
+    Example:
+        >>> found = find_contamination(read_rows("sentences.txt"), load_held_out(["pairs.csv"]))
+        >>> found.texts
+        32
     """
     if not 0.5 < nearness <= 1:
         raise InputError(f"nearness {nearness} is not above 0.5 and at most 1", "use 0.9")

@@ -40,6 +40,11 @@ def draw_extremes(gold: npt.NDArray[np.floating], *, count: int = 20, seed: int 
 
     Raises:
         InputError: There are too few pairs, or the two kinds would have a score in common.
+
+    Example:
+        >>> ends = draw_extremes(np.arange(100) / 20, count=3, seed=1)
+        >>> sorted(ends.positive.tolist())[0] > sorted(ends.negative.tolist())[-1]
+        True
     """
     if not 0 < count <= len(gold) // 2:
         raise InputError(

@@ -43,6 +43,10 @@ class Row(NamedTuple):
     Attributes:
         location: Where it stands, such as `corpus/a.jsonl:17` (lines and rows count from 1).
         values: Its columns in the order asked for.
+
+    Example:
+        >>> next(read_rows("sentences.txt")).values
+        {'text': 'My brother keeps his spare change in an old jam jar.'}
     """
 
     location: str

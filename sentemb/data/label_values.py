@@ -60,6 +60,10 @@ def score_classes(scores: npt.NDArray[np.floating], *, decimals: int | None = 1)
 
     Returns:
         (n,) class numbers in the order of the scores.
+
+    Example:
+        >>> score_classes(np.array([0.0, 2.5, 5.0]))
+        array([0, 1, 2])
     """
     values = np.asarray(scores, dtype=np.float64)
     rounded = values if decimals is None else np.round(values, decimals)

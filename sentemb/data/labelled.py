@@ -52,6 +52,10 @@ class Texts:
         texts: Texts, or the first of each pair; empty ones count.
         pairs: The second of each pair, None for single texts.
         source: Where the rows were read, for records.
+
+    Example:
+        >>> Texts("own", "test", ["good", "bad"], None).texts
+        ['good', 'bad']
     """
 
     name: str
@@ -83,6 +87,12 @@ class LabelledTexts(Texts):
 
     Raises:
         InputError: The lengths differ, there is no row, or a label is no class or not finite.
+
+    Example:
+        >>> names = ("negative", "positive")
+        >>> data = LabelledTexts("own", "train", ["good", "bad"], None, np.array([1, 0]), names)
+        >>> data.label_names[data.labels[0]]
+        'positive'
     """
 
     labels: Labels
@@ -194,6 +204,11 @@ def load_labelled(
     Raises:
         InputError: The set, the split or the file is not there, is broken, has another row count, or has no
             labels, as the test splits of GLUE.
+
+    Example:
+        >>> data = load_labelled("few.csv")
+        >>> data.label_names[:2]
+        ('abbreviation', 'description')
     """
     if names_a_file(name):
         return read_labelled(name, split=split)
@@ -244,6 +259,11 @@ def read_labelled(
     Raises:
         InputError: The file, a column, a text or a label is missing or broken, or a label is none of
             `label_names`; with the line.
+
+    Example:
+        >>> data = read_labelled("few.csv", text="text", label="label")
+        >>> data.texts[0]
+        'What does it stand for item 0 ?'
     """
     if scores and label_names:
         raise InputError("scores have no label names", "leave one of the two out")
@@ -290,6 +310,9 @@ def load_unlabelled(
 
     Raises:
         InputError: The split has labels, or as for `load_labelled`.
+
+    Example:
+        >>> texts = load_unlabelled("rte", split="test", data_dir="data")  # doctest: +SKIP
     """
     entry = get_split(name, "labelled", split)
     if split not in entry.unlabelled:

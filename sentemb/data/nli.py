@@ -31,6 +31,10 @@ class Triple(NamedTuple):
         anchor: The premise.
         positive: A hypothesis that follows from it.
         negative: One that contradicts it.
+
+    Example:
+        >>> Triple("a cat sat", "a cat was sitting", "a dog ran").negative
+        'a dog ran'
     """
 
     anchor: str
@@ -109,6 +113,11 @@ def read_triples(
 
     Raises:
         InputError: The source, a column or a row is missing or broken, or no triple can be made.
+
+    Example:
+        >>> triples, counts = read_triples("nli.csv")
+        >>> triples[0].negative
+        'The cat ran away.'
     """
     if isinstance(columns, str) or len(columns) != 3:
         raise InputError(f"columns {columns!r}", "name those of premise, hypothesis and label")

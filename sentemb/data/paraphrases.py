@@ -98,6 +98,11 @@ def load_pairs(
 
     Raises:
         InputError: The source, a column or a row is missing or broken, or it has no pairs of two classes.
+
+    Example:
+        >>> data = load_pairs("labelled-pairs.csv")
+        >>> len(data.texts)
+        371
     """
     if kind_of(source) == "entry":
         data = load_labelled(str(source), split=split, data_dir=data_dir)
@@ -133,6 +138,11 @@ def clean_pairs(data: LabelledTexts) -> tuple[LabelledTexts, PairCounts]:
 
     Raises:
         InputError: These are no pairs of two classes, or none is left.
+
+    Example:
+        >>> data, counts = clean_pairs(load_pairs("labelled-pairs.csv"))
+        >>> counts.kept
+        371
     """
     _require_two_classes(data)
     keys = [tuple(sorted(key)) for key in data.text_keys()]
@@ -171,6 +181,9 @@ def paraphrase_components(data: LabelledTexts) -> Components:
 
     Raises:
         InputError: These are no pairs of two classes.
+
+    Example:
+        >>> components = paraphrase_components(load_pairs("labelled-pairs.csv"))
     """
     _require_two_classes(data)
     return _components(data, edges=data.labels == 1)
@@ -194,6 +207,11 @@ def split_pairs(data: LabelledTexts, *, seed: int, dev: float = 0.1, test: float
 
     Raises:
         InputError: The shares leave a part empty, or these are no pairs of two classes.
+
+    Example:
+        >>> split = split_pairs(load_pairs("labelled-pairs.csv"), seed=1)
+        >>> len(split.train) > len(split.test)
+        True
     """
     if not (dev > 0 and test > 0 and dev + test < 1):
         raise InputError(

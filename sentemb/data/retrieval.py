@@ -50,6 +50,11 @@ class RetrievalSet:
             query, shape (judgements, 3); the number of a document that the set does not hold is -1.
         language: Code of the documents' language, which decides how keyword search cuts words.
         source: Where the set was read, for records.
+
+    Example:
+        >>> data = retrieval_set({"d1": "a cat sat"}, {"q1": "kitten"}, {"q1": {"d1": 1}}, name="pets")
+        >>> data.document_ids, data.query_ids
+        (['d1'], ['q1'])
     """
 
     name: str
@@ -99,6 +104,12 @@ def retrieval_set(
     Raises:
         InputError: There are no documents, nothing is judged, nothing judged is relevant, or a judged query
             is missing.
+
+    Example:
+        >>> documents = {"d1": "a cat sat", "d2": "birds fly"}
+        >>> data = retrieval_set(documents, {"q1": "kitten"}, {"q1": {"d1": 1}}, name="pets")
+        >>> data.queries
+        ['kitten']
     """
     return _set_of([*documents], [*documents.values()], queries, judgements, (name, split, language, source))
 
@@ -173,6 +184,11 @@ def load_retrieval(
 
     Raises:
         InputError: The set, the split or a file is not there or broken; with the file and the line.
+
+    Example:
+        >>> data = load_retrieval("my-set")
+        >>> len(data.queries)
+        20
     """
     if is_remote(name):
         raise InputError(f"{without_secrets(str(name))} is no folder of this machine", "copy the set here")

@@ -54,6 +54,11 @@ def stratified_sample(labels: Labels, size: int, *, seed: Seed) -> Rows:
 
     Raises:
         InputError: The labels are scores, or the size is none that the rows allow.
+
+    Example:
+        >>> labels = np.array([0] * 80 + [1] * 20)
+        >>> np.bincount(labels[stratified_sample(labels, 10, seed=1)])
+        array([8, 2])
     """
     numbers = class_numbers(labels)
     if not 0 < size <= len(numbers):
@@ -77,6 +82,11 @@ def cap_per_class(labels: Labels, *, seed: Seed, limit: int | None = None) -> Ro
 
     Raises:
         InputError: The labels are scores, or the limit is less than one.
+
+    Example:
+        >>> labels = np.array([0] * 80 + [1] * 20)
+        >>> np.bincount(labels[cap_per_class(labels, seed=1, limit=30)])
+        array([30, 20])
     """
     numbers = class_numbers(labels)
     counts = np.bincount(numbers)
@@ -100,6 +110,12 @@ def few_shot_per_class(labels: Labels, *, seed: Seed, shots: int = 20) -> TrainS
 
     Raises:
         InputError: The labels are scores, or a class has fewer rows than both parts need.
+
+    Example:
+        >>> labels = np.array([0] * 80 + [1] * 40)
+        >>> split = few_shot_per_class(labels, seed=1, shots=5)
+        >>> np.bincount(labels[split.train])
+        array([5, 5])
     """
     numbers = class_numbers(labels)
     counts = np.bincount(numbers)
@@ -128,6 +144,11 @@ def few_shot_sets(labels: Labels, size: int, *, sets: int = 10, seed: int = 0) -
 
     Raises:
         InputError: As for `stratified_sample`.
+
+    Example:
+        >>> labels = np.array([0] * 80 + [1] * 20)
+        >>> [len(rows) for rows in few_shot_sets(labels, 10, sets=3)]
+        [10, 10, 10]
     """
     return [stratified_sample(labels, size, seed=(seed, number)) for number in range(sets)]
 
@@ -151,6 +172,11 @@ def imbalanced(
 
     Raises:
         InputError: The labels are scores, the minority is no class, or a class has too few rows.
+
+    Example:
+        >>> labels = np.array([0] * 400 + [1] * 400)
+        >>> np.bincount(labels[imbalanced(labels, ratio=4, seed=1)])
+        array([ 32, 128])
     """
     numbers = class_numbers(labels)
     counts = np.bincount(numbers)

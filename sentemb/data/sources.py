@@ -57,6 +57,11 @@ def read_rows(
 
     Raises:
         InputError: The source or a column is not there, or the content is broken; with file and line.
+
+    Example:
+        >>> row = next(read_rows("docs.jsonl"))
+        >>> sorted(row.values)
+        ['id', 'text']
     """
     refuse_bare_string(columns)
     kind = kind_of(source)
@@ -176,6 +181,11 @@ def describe_source(
     Raises:
         InputError: The data folder does not exist, a folder holds no readable file, or the hub cannot be
             asked for the commit.
+
+    Example:
+        >>> facts = describe_source("sentences.txt")
+        >>> sorted(facts)
+        ['files', 'source']
     """
     description: dict[str, Any] = {"source": shareable(source)}
     files: list[Path] = []

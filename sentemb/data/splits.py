@@ -43,6 +43,11 @@ def scl_dev_split(labels: Labels, *, seed: int = 0, validation: int = 500) -> De
 
     Raises:
         InputError: The labels are scores, or there are fewer than two rows.
+
+    Example:
+        >>> split = scl_dev_split(np.array([0] * 800 + [1] * 800), seed=1)
+        >>> len(split.validation), len(split.test)
+        (500, 800)
     """
     numbers = class_numbers(labels)
     _require_rows(len(numbers), 2)
@@ -65,6 +70,11 @@ def sg_bert_dev_split(size: int) -> DevSplit:
 
     Raises:
         InputError: There are fewer than ten rows, a tenth of which is none.
+
+    Example:
+        >>> split = sg_bert_dev_split(1000)
+        >>> len(split.validation), len(split.test)
+        (100, 900)
     """
     _require_rows(size, 10)
     rows = np.arange(size, dtype=np.int64)
@@ -86,6 +96,11 @@ def lacon_train_split(labels: Labels, *, seed: int, fraction: float = 0.05) -> T
 
     Raises:
         InputError: The labels are scores, or a part would have no row.
+
+    Example:
+        >>> split = lacon_train_split(np.array([0] * 80 + [1] * 20), seed=1)
+        >>> len(split.train), len(split.validation)
+        (95, 5)
     """
     numbers = class_numbers(labels)
     size = round(fraction * len(numbers))

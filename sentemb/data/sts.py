@@ -33,6 +33,10 @@ class Subset:
         name: The part's name, such as `headlines`.
         start: Index of its first pair.
         stop: Index after its last.
+
+    Example:
+        >>> Subset("headlines", 0, 750).stop
+        750
     """
 
     name: str
@@ -57,6 +61,10 @@ class ScoredPairs:
 
     Raises:
         InputError: The lengths differ, there is no pair, a score is not finite, or the parts leave gaps.
+
+    Example:
+        >>> ScoredPairs("own", "test", ["a cat sat"], ["a cat was sitting"], np.array([4.5])).gold
+        array([4.5])
     """
 
     name: str
@@ -115,6 +123,11 @@ def load_scored_pairs(
 
     Raises:
         InputError: The set, the split or the files are not there, are broken, or have other row counts.
+
+    Example:
+        >>> pairs = load_scored_pairs("pairs.csv")
+        >>> pairs.first[0]
+        'Let the dough rest for an hour before you roll it out.'
     """
     if names_a_file(name):
         return read_scored_pairs(name, split=split)
@@ -200,6 +213,11 @@ def read_scored_pairs(
 
     Raises:
         InputError: The file, a column, a text or a score is missing, blank or broken; with the line.
+
+    Example:
+        >>> pairs = read_scored_pairs("pairs.csv", first="sentence1", second="sentence2", score="score")
+        >>> len(pairs.gold)
+        30
     """
     source = source_at(path)
     if first is None or second is None:

@@ -33,6 +33,11 @@ class TextEncoder(Protocol):
 
     An encoder may have more: `for_role(role)`, which returns the encoder of queries or documents where these
     are encoded in different ways, and `similarity`, the name of the similarity of its vectors.
+
+    Example:
+        >>> encoder: TextEncoder = load_encoder("static-mini")
+        >>> encoder.name, encoder.dimension
+        ('static-mini', 256)
     """
 
     @property

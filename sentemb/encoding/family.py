@@ -34,6 +34,11 @@ def encode_together(
 
     Raises:
         InputError: There is no model, one is no plain text pipeline, or one has another transformer.
+
+    Example:
+        >>> poolings = {name: load("bert-mini", pooling=name) for name in ("cls", "mean")}
+        >>> [encoder.encode(["a cat sat"]).shape for encoder in encode_together(poolings)]
+        [(1, 256), (1, 256)]
     """
     if not models:
         raise InputError("there is no model to encode with", "name one or more")

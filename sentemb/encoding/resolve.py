@@ -54,6 +54,13 @@ def load_encoder(
 
     Raises:
         InputError: There is no such model, it cannot be read, or an option does not fit it.
+
+    Example:
+        >>> encoder = load_encoder("static-mini")
+        >>> encoder.encode(["a cat sat", "birds fly"]).shape
+        (2, 256)
+        >>> load_encoder(lambda texts: [[len(text), 1.0] for text in texts]).encode(["a cat sat"])
+        array([[9., 1.]], dtype=float32)
     """
     if precision not in get_args(Precision):
         raise InputError(

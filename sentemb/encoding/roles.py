@@ -30,6 +30,11 @@ def for_role(encoder: TextEncoder, role: Role) -> TextEncoder:
         What the encoder's own `for_role` returns: for a sentence-transformers model an encoder that uses the
         prompt and the route of the role, or the same encoder where these make no difference. An encoder
         without that method, such as a function or word vectors, encodes queries and documents alike.
+
+    Example:
+        >>> queries = for_role(load_encoder("static-mini"), "query")
+        >>> queries.encode(["how do I sort a list"]).shape
+        (1, 256)
     """
     own = getattr(encoder, "for_role", None)
     chosen: TextEncoder = encoder if own is None else own(role)
@@ -60,6 +65,10 @@ def similarity_of(encoder: TextEncoder) -> Similarity:
     """Return how vectors of an encoder are compared: by the dot product or, in every other case, the cosine.
 
     A model that was trained for distances is compared by the cosine, which is logged once.
+
+    Example:
+        >>> similarity_of(load_encoder("static-mini"))
+        'cosine'
     """
     own = getattr(encoder, "similarity", "cosine")
     if own not in get_args(Similarity):

@@ -47,6 +47,13 @@ class Difference:
         p_williams: Of Williams' test, where both have one run and are compared by a correlation; else None.
         p: The larger of `p_items` and `p_seeds`, corrected over the sets.
         items: Number of items.
+
+    Example:
+        >>> records = load_records("records")
+        >>> first, second = (system_of(records, name) for name in ("static-mini", "all-MiniLM-L6-v2"))
+        >>> difference = compare(first, second, draws=200).sets[0]
+        >>> difference.name, difference.items
+        ('pairs', 30)
     """
 
     name: str
@@ -82,6 +89,12 @@ class Comparison:
         runs: How many runs each has, those of one seed counted once.
         sets: The data sets that both have, in the order of the first.
         average: Over these sets; None of a single one.
+
+    Example:
+        >>> records = load_records("records")
+        >>> first, second = (system_of(records, name) for name in ("static-mini", "all-MiniLM-L6-v2"))
+        >>> len(compare(first, second, draws=200).sets)
+        1
     """
 
     first: str
@@ -176,6 +189,13 @@ def compare_all(
 
     Raises:
         InputError: As in `compare`.
+
+    Example:
+        >>> records = load_records("records")
+        >>> first, second = (system_of(records, name) for name in ("static-mini", "all-MiniLM-L6-v2"))
+        >>> (comparison,) = compare_all(first, [second], draws=200)
+        >>> comparison.second
+        'all-MiniLM-L6-v2'
     """
     check_draws(draws, confidence)
     shared = [_shared(first, other) for other in others]

@@ -52,12 +52,9 @@ class STSEvaluator(BaseEvaluator):
         InputError: Unknown set, unusable data, or gold scores that are all equal.
 
     Example:
-        ::
-
-            evaluator = STSEvaluator(data_dir="data")
-            arguments = SentenceTransformerTrainingArguments(
-                ..., load_best_model_at_end=True, metric_for_best_model=evaluator.best_metric_key
-            )
+        >>> evaluator = STSEvaluator(("pairs.csv",))
+        >>> evaluator.best_metric_key
+        'eval_sts-all_spearman_cosine'
     """
 
     def __init__(

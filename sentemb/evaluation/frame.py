@@ -45,6 +45,11 @@ def to_frame(records: Iterable[Record]) -> pd.DataFrame:
         and `base` are missing values where there is none; `setting` is written as `name=value, …`; `value`,
         `low` and `high` are x 100, but for geometry; `preset` is the record's protocol (of transfer tasks the
         preset of the classifiers), `protocol` that of the score.
+
+    Example:
+        >>> frame = to_frame(load_records("records"))
+        >>> list(frame.columns)[:3]
+        ['suite', 'model', 'method']
     """
     import pandas as pd
 

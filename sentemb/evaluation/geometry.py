@@ -67,6 +67,9 @@ def measure_geometry(encoded: EncodedSets) -> Geometry:
 
     Raises:
         InputError: Fewer than two unique sentences, or a vector that is not finite.
+
+    Example:
+        >>> geometry = measure_geometry(encoded)  # doctest: +SKIP
     """
     first, second = positive_pairs(encoded)
     vectors = encoded.vectors
@@ -101,6 +104,11 @@ def alignment(first: Floats, second: Floats, *, alpha: float = 2.0) -> float:
 
     Raises:
         InputError: The shapes differ, there is no pair, a vector is not finite, or `alpha` is not positive.
+
+    Example:
+        >>> vectors = np.eye(3)
+        >>> alignment(vectors, vectors)
+        0.0
     """
     _check_positive("alpha", alpha)
     if first.shape != second.shape:
@@ -134,6 +142,10 @@ def uniformity(vectors: Floats, *, t: float = 2.0) -> float:
 
     Raises:
         InputError: Fewer than two vectors, a vector that is not finite, or `t` is not positive.
+
+    Example:
+        >>> round(uniformity(np.eye(3)), 2)
+        -4.0
     """
     _check_positive("t", t)
     count = _check_several("uniformity", vectors)
@@ -156,6 +168,10 @@ def anisotropy(vectors: Floats) -> float:
 
     Raises:
         InputError: Fewer than two vectors, or a vector that is not finite.
+
+    Example:
+        >>> anisotropy(np.eye(3))
+        0.0
     """
     count = _check_several("anisotropy", vectors)
     total = np.zeros(vectors.shape[1])  # (dim,)
@@ -179,6 +195,10 @@ def spectrum(vectors: Floats) -> Double:
 
     Raises:
         InputError: Fewer than two vectors, or a vector that is not finite.
+
+    Example:
+        >>> spectrum(np.eye(3)).round(2)
+        array([0.33, 0.33, 0.  ])
     """
     count = _check_several("a spectrum", vectors)
     mean = np.zeros(vectors.shape[1])  # (dim,)
@@ -216,6 +236,10 @@ def effective_rank(eigenvalues: Double) -> float:
 
     Raises:
         InputError: A value is negative or not finite.
+
+    Example:
+        >>> round(effective_rank(spectrum(np.eye(3))), 2)
+        2.0
     """
     if not (np.isfinite(eigenvalues) & (eigenvalues >= 0)).all():
         raise InputError("an eigenvalue is negative or no number", "give what spectrum returns")

@@ -94,6 +94,9 @@ def estimate_geometry(encoded: EncodedSets, *, confidence: float = 0.95) -> Geom
 
     Raises:
         InputError: Too few sentences or positives, a vector that is not finite, or no confidence.
+
+    Example:
+        >>> estimate = estimate_geometry(encoded)  # doctest: +SKIP
     """
     if not 0 < confidence < 1:
         raise InputError(f"confidence is {confidence!r}", "give a number between 0 and 1, such as 0.95")

@@ -79,6 +79,12 @@ def write_record(
     Raises:
         InputError: The place is taken, a score is not what the predictions give, or the gold values of a data
             set differ from those that the folder has under its checksum.
+
+    Example:
+        >>> record = load_records("records")[0]
+        >>> path = write_record(record, *load_predictions(record), Path("copied"))
+        >>> path.parent.name
+        'copied'
     """
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / (name or record.file_name)
@@ -110,6 +116,11 @@ def read_record(path: Path) -> Record:
     Raises:
         InputError: A file is missing or damaged, a field is missing or wrong, or a score is not what the
             predictions give; the message names the file and the field.
+
+    Example:
+        >>> record = read_record(next(Path("records").glob("*.json")))
+        >>> record.suite
+        'sts'
     """
     _open(path)  # what is no record at all is said in one line
     text = _text(path)
@@ -142,6 +153,11 @@ def load_records(
 
     Raises:
         InputError: A folder or file is missing, a record is not sound, or there is none.
+
+    Example:
+        >>> records = load_records("records")
+        >>> sorted(record.model for record in records)
+        ['all-MiniLM-L6-v2', 'static-mini']
     """
     given = [Path(path) for path in ([paths] if isinstance(paths, (str, Path)) else paths)]
     found = [
@@ -167,6 +183,12 @@ def load_predictions(record: Record) -> Predictions:
 
     Returns:
         Both by data set; empty for a record without predictions.
+
+    Example:
+        >>> record = load_records("records")[0]
+        >>> predictions, gold = load_predictions(record)
+        >>> sorted(predictions)
+        ['pairs']
     """
     return record._predictions
 

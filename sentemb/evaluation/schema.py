@@ -104,6 +104,11 @@ class Record(_Part):
         environment: Versions, machine, date, times.
         details: What only this suite has.
         predictions: Where the predictions are, None where there are none.
+
+    Example:
+        >>> record = load_records("records")[0]
+        >>> record.suite, record.datasets[0].name
+        ('sts', 'pairs')
     """
 
     format: Literal["sentemb-record"] = FORMAT

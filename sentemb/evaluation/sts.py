@@ -98,6 +98,11 @@ def evaluate_pairs(
     Raises:
         InputError: The encoder cannot be loaded, or its record has no place.
         UndefinedScoreError: A set has no score: a vector is not finite, or its similarities are constant.
+
+    Example:
+        >>> pairs = read_scored_pairs("pairs.csv")
+        >>> evaluate_pairs("static-mini", [pairs]).suite
+        'sts'
     """
     _once([one.name for one in pairs])
     loaded = load_encoder(encoder)
@@ -192,6 +197,11 @@ def evaluate_sts(
     Raises:
         InputError: Unknown set, unusable data, unknown encoder.
         UndefinedScoreError: A set has no score: a vector is not finite, or its similarities are constant.
+
+    Example:
+        >>> record = evaluate_sts("static-mini", ["pairs.csv"])
+        >>> round(record.score("pairs"))
+        69
     """
     return evaluate_pairs(
         encoder, load_sets(sets, data_dir=data_dir, check_rows=check_rows), progress=progress

@@ -24,6 +24,10 @@ class Suite:
         measure: The metric of the headline.
         scale: What a perfect score is stored as: 100, or 1 where scores are fractions.
         rounding: Decimals that stored scores are rounded to; None where they are exact.
+
+    Example:
+        >>> Suite("mine", ("first.csv", "second.csv"), measure="spearman").sets
+        ('first.csv', 'second.csv')
     """
 
     name: str
@@ -87,6 +91,10 @@ def get_suite(name: str, among: Sequence[str] = tuple(SUITES)) -> Suite:
 
     Raises:
         InputError: There is none of this name.
+
+    Example:
+        >>> get_suite("sts").sets[:2]
+        ('sts12', 'sts13')
     """
     if name not in among:
         raise InputError(f"no suite is called {name!r}", f"choose one of {', '.join(among)}")

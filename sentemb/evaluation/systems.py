@@ -43,6 +43,11 @@ class System:
         seeds: Of each run. Runs of equal seeds are one where it is asked what another seed would give: the
             classifiers of one encoder.
         sets: Predictions by data set.
+
+    Example:
+        >>> system = system_of(load_records("records"), "static-mini")
+        >>> list(system.sets)
+        ['pairs']
     """
 
     name: str
@@ -66,6 +71,10 @@ def system_of(records: Sequence[Record], name: str, *, measure: str | None = Non
     Raises:
         InputError: There is no such system, a run of it is there twice, its encoders have other numbers of
             classifiers, or its runs share no data set.
+
+    Example:
+        >>> system_of(load_records("records"), "static-mini").name
+        'static-mini'
     """
     system = resolve_system(name, records)
     chosen = [record for record in records if method_of(record) == system]
@@ -155,6 +164,10 @@ def resolve_system(name: str | Path, records: Sequence[Record]) -> str:
 
     Raises:
         InputError: No record, or those of several systems, are meant.
+
+    Example:
+        >>> resolve_system("static-mini", load_records("records"))
+        'static-mini'
     """
     text = str(name).rstrip("/")
     last = Path(text).name

@@ -37,6 +37,10 @@ class Method:
         recipe: What it is trained with, such as `ce` or `sg-opt`; of frozen encoders a pooling or transform.
         options: The settings that are not the recipe's own.
         published: What its paper reports, printed beside our numbers.
+
+    Example:
+        >>> Method("mine", "simcse", {"learning_rate": 1e-4}).recipe
+        'simcse'
     """
 
     name: str
@@ -51,6 +55,10 @@ class Setting(NamedTuple):
     Attributes:
         name: Such as `full`, `shots` or `rho`.
         value: How many examples, how many times as many; None where nothing is varied.
+
+    Example:
+        >>> Setting("shots", 20).value
+        20
     """
 
     name: str
@@ -94,6 +102,10 @@ class Experiment(Written):
 
     Raises:
         InputError: A field is wrong, something is named twice, or there are fewer seeds than are reported.
+
+    Example:
+        >>> load_experiment("few-shot").setting
+        'shots'
     """
 
     name: str = Field(description="what records, tables and files call it")
@@ -186,6 +198,10 @@ def load_experiment(name: str | Path) -> Experiment:
 
     Raises:
         InputError: There is no such experiment or file, or a field of it is unknown or wrong.
+
+    Example:
+        >>> load_experiment("few-shot").kind
+        'classification'
     """
     path = Path(name)
     if path.suffix != ".toml":
@@ -198,7 +214,12 @@ def load_experiment(name: str | Path) -> Experiment:
 
 
 def experiment_names() -> list[str]:
-    """The names of the bundled experiments, those of the papers."""
+    """The names of the bundled experiments, those of the papers.
+
+    Example:
+        >>> experiment_names()[:3]
+        ['ablations', 'classes', 'domain-shift']
+    """
     return sorted(path.stem for path in _definitions().glob("*.toml"))
 
 

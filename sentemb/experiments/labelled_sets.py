@@ -58,6 +58,9 @@ class LabelledSets:
         copies: Noisy copies by set, for `noise`.
         test_rows: Test on a stratified subset of so many rows, the same for every seed; on all by default.
         check_rows: Refuse copies of sets with missing or extra rows.
+
+    Example:
+        >>> sets = LabelledSets("data")  # doctest: +SKIP
     """
 
     def __init__(

@@ -75,6 +75,9 @@ def summarize(
 
     Raises:
         InputError: A method has two records of one seed, which differ in their data.
+
+    Example:
+        >>> summaries = summarize(load_records("runs/few-shot"))  # doctest: +SKIP
     """
     records = list(records)
     groups: dict[tuple[str, str, Setting], list[Record]] = defaultdict(list)
@@ -116,6 +119,9 @@ def curves(
     Returns:
         Of each data set and method the values in ascending order, the means x 100 and their standard
         deviations x 100 (0 of a single score).
+
+    Example:
+        >>> curves(summarize(load_records("runs/few-shot")))  # doctest: +SKIP
     """
     found: dict[str, dict[str, dict[float, Summary]]] = defaultdict(lambda: defaultdict(dict))
     for one in summaries:

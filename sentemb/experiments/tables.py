@@ -51,6 +51,9 @@ def experiment_tables(experiment: Experiment, records: Sequence[Record]) -> list
 
     Raises:
         InputError: There is no record of the experiment, or there are two of one run.
+
+    Example:
+        >>> tables = experiment_tables(load_experiment("few-shot"), load_records("runs"))  # doctest: +SKIP
     """
     own = [one for one in records if one.trial is not None and one.trial.experiment == experiment.name]
     if not own:
@@ -74,7 +77,11 @@ def experiment_tables(experiment: Experiment, records: Sequence[Record]) -> list
 
 
 def write_tables(experiment: Experiment, folder: Path) -> Path:
-    """Make the tables of an experiment again, of all its records in a folder: NAME.md and NAME.tex."""
+    """Make the tables of an experiment again, of all its records in a folder: NAME.md and NAME.tex.
+
+    Example:
+        >>> write_tables(load_experiment("few-shot"), Path("runs/few-shot"))  # doctest: +SKIP
+    """
     tables = experiment_tables(experiment, load_records([folder]))
     path = folder / f"{experiment.name}.md"
     write_text(path, "\n".join(table.markdown() for table in tables))

@@ -43,6 +43,11 @@ class SentembEmbeddings(Embeddings):
     Args:
         model: Anything `sentemb.encoding.load_encoder` takes. Queries and documents get the prompts and
             routes that it was trained with.
+
+    Example:
+        >>> vector = SentembEmbeddings("static-mini").embed_query("a cat sat")
+        >>> len(vector)
+        256
     """
 
     def __init__(self, model: Any) -> None:
@@ -76,6 +81,12 @@ class SentembVectorStore(VectorStore):
 
     Raises:
         InputError: The folder holds another index, a damaged one, or one of other embeddings.
+
+    Example:
+        >>> store = SentembVectorStore(SentembEmbeddings("static-mini"))
+        >>> ids = store.add_texts(["a cat sat", "birds fly"])
+        >>> store.similarity_search("kitten", k=1)[0].page_content
+        'a cat sat'
     """
 
     def __init__(

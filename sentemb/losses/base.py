@@ -31,6 +31,10 @@ class EncoderLoss(LossParameters):
 
     Args:
         model: The encoder to train.
+
+    Example:
+        >>> issubclass(SimCSELoss, EncoderLoss)
+        True
     """
 
     references: ClassVar[tuple[str, ...]] = ()

@@ -153,6 +153,11 @@ def cached(loss: nn.Module, mini_batch_size: int | None) -> nn.Module:
 
     Raises:
         InputError: The size is no whole number from 1, or the loss cannot take a batch in parts.
+
+    Example:
+        >>> loss = cached(SimCSELoss(load("bert-mini", pooling="cls")), 32)
+        >>> type(loss).__name__
+        'GradientCache'
     """
     return loss if mini_batch_size is None else GradientCache(loss, mini_batch_size=mini_batch_size)
 

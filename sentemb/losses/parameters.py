@@ -18,6 +18,10 @@ class LossParameters(nn.Module):
     A trainer does the same for the weights that this class names. A subclass lists the child modules that
     hold them in `owned_modules`; the encoder and frozen reference encoders are not among them. What else a
     resumed run has to find again, it adds in `head_state` and takes out in `load_head_state`.
+
+    Example:
+        >>> issubclass(SelfGuidedLoss, LossParameters)
+        True
     """
 
     owned_modules: ClassVar[tuple[str, ...]] = ()

@@ -63,7 +63,7 @@ class ParaphraseContrastLoss(EncoderLoss):
 
     Example:
         >>> loss = ParaphraseContrastLoss(encoder)
-        >>> rows = Dataset.from_dict({"first": ..., "second": ..., "label": [1, 0, ...]})
+        >>> rows = Dataset.from_dict({"first": ["a cat"], "second": ["one cat"], "label": [1]})
         >>> trainer = SentembTrainer(model=encoder, train_dataset=rows, loss=loss)
 
     Reference:

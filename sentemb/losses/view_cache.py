@@ -34,8 +34,7 @@ class ViewCache:
 
     Example:
         >>> cache = ViewCache(max_bytes=2 << 30)
-        >>> for seed in (1, 2, 3):
-        ...     loss = SelfGuidedLoss(build(seed), view_cache=cache)
+        >>> losses = [SelfGuidedLoss(copy.deepcopy(encoder), view_cache=cache) for seed in (1, 2, 3)]
     """
 
     def __init__(self, *, max_bytes: int = 4 << 30, folder: Path | None = None) -> None:

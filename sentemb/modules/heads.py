@@ -35,6 +35,10 @@ class ClassificationHead(nn.Module, ABC):
 
     A subclass names its `kind`, is listed in `HEADS` under it, and keeps the arguments of its constructor as
     attributes of the same names.
+
+    Example:
+        >>> isinstance(LinearHead(8, 3), ClassificationHead)
+        True
     """
 
     kind: ClassVar[str]
@@ -115,6 +119,9 @@ def build_head(config: Mapping[str, Any]) -> ClassificationHead:
 
     Raises:
         InputError: The kind is unknown, or its arguments do not fit.
+
+    Example:
+        >>> head = build_head(LinearHead(8, 3).config())
     """
     arguments = dict(config)
     kind = arguments.pop("kind", None)

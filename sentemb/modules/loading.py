@@ -100,6 +100,10 @@ def is_finished_encoder(base: str | Path, *, revision: str | None = None) -> boo
 
     Raises:
         InputError: There is no such model, or it is no encoder.
+
+    Example:
+        >>> is_finished_encoder("static-mini")
+        True
     """
     source = find_source(str(base), revision=revision)
     check_kind(source)

@@ -52,6 +52,11 @@ class WKPooling(Module):
     Raises:
         InputError: An argument is out of range, or a layer would be left without a context.
 
+    Example:
+        >>> model = load("bert-mini", pooling="wk")
+        >>> model.encode(["a cat sat"]).shape
+        (1, 256)
+
     Reference:
         Wang and Kuo: SBERT-WK: A Sentence Embedding Method by Dissecting BERT-based Word Models. IEEE/ACM
         TASLP 28, 2020. https://arxiv.org/abs/2002.06652

@@ -38,6 +38,9 @@ def load_task_sets(
 
     Raises:
         InputError: A set is missing or broken, or `held_out` is no share.
+
+    Example:
+        >>> train, dev = load_task_sets(data_dir="data")  # doctest: +SKIP
     """
 
     def load(name: str, split: str) -> LabelledTexts:
@@ -68,6 +71,9 @@ def read_nli_columns(
 
     Raises:
         InputError: The source has other than three columns of text.
+
+    Example:
+        >>> columns = read_nli_columns("nli.csv", rows=1000)  # doctest: +SKIP
     """
     triples = load_columns(source, data_dir=data_dir, limit=rows)
     if len(triples.column_names) != 3:

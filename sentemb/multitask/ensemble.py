@@ -32,6 +32,10 @@ class TaskEnsemble:
 
     Raises:
         InputError: A task has no model.
+
+    Example:
+        >>> models = {"sentiment": first, "paraphrase": second, "similarity": second}  # doctest: +SKIP
+        >>> ensemble = TaskEnsemble(models)  # doctest: +SKIP
     """
 
     def __init__(self, models: Mapping[Task, MultiTaskModel]) -> None:

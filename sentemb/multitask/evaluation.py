@@ -41,6 +41,9 @@ def evaluate_tasks(model: TaskModels, sets: TaskSets) -> dict[str, float]:
 
     Returns:
         The entries of `METRICS` and `overall`, as fractions. A correlation that does not exist counts as 0.
+
+    Example:
+        >>> evaluate_tasks(MultiTaskModel.load("multi"), dev)  # doctest: +SKIP
     """
     return score_tasks(predict_tasks(model, sets), sets)
 

@@ -36,6 +36,9 @@ class TaskHeads(nn.Module):
 
     Raises:
         InputError: An argument is out of range.
+
+    Example:
+        >>> heads = TaskHeads(16, classes=5)
     """
 
     def __init__(

@@ -55,6 +55,11 @@ def project_conflicts(
     Raises:
         InputError: An option is none of the choices, or the tasks have different numbers of parameters.
 
+    Example:
+        >>> first, second = [torch.tensor([1.0, 0.0])], [torch.tensor([-1.0, 1.0])]
+        >>> project_conflicts([first, second], generator=random.Random(1))
+        [tensor([0.2500, 0.7500])]
+
     Reference:
         Yu, Kumar, Gupta, Levine, Hausman and Finn: Gradient Surgery for Multi-Task Learning. NeurIPS 2020.
     """

@@ -29,6 +29,10 @@ class TaskSets:
 
     Raises:
         InputError: A set is of another kind.
+
+    Example:
+        >>> train, dev = load_task_sets(data_dir="data")  # doctest: +SKIP
+        >>> train.sentiment.label_names  # doctest: +SKIP
     """
 
     sentiment: LabelledTexts

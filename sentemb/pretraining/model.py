@@ -93,6 +93,9 @@ def save_model(
 
     Raises:
         InputError: The folder is taken.
+
+    Example:
+        >>> folder = save_model(Path("base"), model, tokenizer)  # doctest: +SKIP
     """
     with new_folder(folder) as partial:
         state = model.state_dict()

@@ -37,6 +37,10 @@ def pretrain(config: PretrainConfig, *, resume: bool = False, progress: ConsoleP
     Raises:
         InputError: Something in the configuration, the corpus or the folder cannot be used.
         Interrupted: The user stopped the run, which can be resumed.
+
+    Example:
+        >>> config = resolve("mlm", overrides={"corpus": ["my.txt"], "output": "base"})
+        >>> run = pretrain(config)  # doctest: +SKIP
     """
     config.check_single_seed("pretrain")
     if torch.cuda.device_count() > 1:

@@ -33,6 +33,10 @@ def curve_figure(curves: Mapping[str, Curve], *, x_label: str, y_label: str) -> 
 
     Returns:
         The figure.
+
+    Example:
+        >>> curves = {"simcse": ([0, 50, 100], [49.8, 65.0, 69.4])}
+        >>> figure = curve_figure(curves, x_label="step", y_label="score")
     """
     figure, (axes,) = panels()
     for position, (name, (x, y)) in enumerate(curves.items()):
@@ -51,6 +55,10 @@ def band_figure(bands: Mapping[str, Band], *, x_label: str, y_label: str) -> Fig
 
     Returns:
         The figure.
+
+    Example:
+        >>> bands = {"ce": ([10, 20], [60.0, 70.0], [2.0, 1.0])}
+        >>> figure = band_figure(bands, x_label="examples", y_label="accuracy")
     """
     figure, (axes,) = panels()
     values = sorted({value for x, _, _ in bands.values() for value in x})
@@ -73,6 +81,9 @@ def learning_curve_figure(runs: Mapping[str, Sequence[LearningCurve]], *, y_labe
 
     Returns:
         The figure.
+
+    Example:
+        >>> figure = learning_curve_figure(runs, y_label="Spearman")  # doctest: +SKIP
     """
     figure, (axes,) = panels()
     for position, (name, seeds) in enumerate(runs.items()):
@@ -96,6 +107,9 @@ def layer_figure(scores: Mapping[str, Mapping[str, Sequence[float | None]]], *, 
 
     Returns:
         The figure.
+
+    Example:
+        >>> figure = layer_figure({"bert-mini": {"mean": [30.0, 40.0, 50.0], "cls": [20.0, 25.0, 41.0]}})
     """
     figure, all_axes = panels(len(scores), width=max(5.2, 4.4 * len(scores)))
     for axes, (name, curves) in zip(all_axes, scores.items(), strict=True):

@@ -21,6 +21,10 @@ class Estimate:
         low: Lower end of the interval.
         high: Upper end.
         significant: Whether the difference is significant.
+
+    Example:
+        >>> Estimate("simcse", 3.2, 2.7, 3.7, True).size
+        3.2
     """
 
     name: str
@@ -38,6 +42,9 @@ class ForestPlot:
         title: What is compared with what.
         axis: What the axis counts.
         estimates: The rows.
+
+    Example:
+        >>> plot = ForestPlot("Against the base", "difference", [Estimate("simcse", 3.2, 2.7, 3.7, True)])
     """
 
     title: str

@@ -91,7 +91,11 @@ def shown_name(model: str, labels: Mapping[str, Label]) -> str:
 
 
 def alignment_figure(points: Mapping[str, Point], paths: Mapping[str, Sequence[Point]]) -> Figure:
-    """Draw encoders by uniformity and alignment, with their training paths (SimCSE, figure 2)."""
+    """Draw encoders by uniformity and alignment, with their training paths (SimCSE, figure 2).
+
+    Example:
+        >>> figure = alignment_figure({"bert-mini": (-1.5, 0.4)}, {})
+    """
     figure, (axes,) = panels(height=3.8)
     for position, (name, point) in enumerate(points.items()):
         colour = COLOURS[position % len(COLOURS)]
@@ -115,7 +119,11 @@ def alignment_figure(points: Mapping[str, Point], paths: Mapping[str, Sequence[P
 
 
 def spectrum_figure(spectra: Mapping[str, NDArray[np.float64]], ranks: Mapping[str, float]) -> Figure:
-    """Draw the share of the variance along each principal direction, on a logarithmic axis."""
+    """Draw the share of the variance along each principal direction, on a logarithmic axis.
+
+    Example:
+        >>> figure = spectrum_figure({"bert-mini": np.array([0.5, 0.3, 0.2])}, {"bert-mini": 2.8})
+    """
     figure, (axes,) = panels()
     axes.set_yscale("log")
     for position, (name, values) in enumerate(spectra.items()):

@@ -24,6 +24,10 @@ class Label:
         base: What it was made from; the rows of a base are a part of the table.
         method: What was done to it.
         pooling: How its sentence vector is made.
+
+    Example:
+        >>> Label("bert-mini", "SimCSE", "cls").method
+        'SimCSE'
     """
 
     base: str
@@ -35,7 +39,12 @@ class Label:
 
 
 def read_labels(folder: Path) -> dict[str, Label]:
-    """Read `labels.toml`, which may lie beside records: a table for each model, in the order of the rows."""
+    """Read `labels.toml`, which may lie beside records: a table for each model, in the order of the rows.
+
+    Example:
+        >>> read_labels(Path("records"))
+        {}
+    """
     path = folder / FILE_NAME
     if not path.is_file():
         return {}

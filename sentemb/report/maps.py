@@ -35,6 +35,11 @@ def project_to_plane(vectors: NDArray[np.float32], *, seed: int = 0) -> NDArray[
 
     Raises:
         InputError: There are fewer than three texts.
+
+    Example:
+        >>> vectors = load_encoder("static-mini").encode(texts)
+        >>> project_to_plane(vectors).shape
+        (64, 2)
     """
     from sklearn.manifold import TSNE
 
@@ -61,6 +66,9 @@ def heat_map_figure(values: NDArray[np.floating], labels: Sequence[str], *, titl
 
     Returns:
         The figure.
+
+    Example:
+        >>> figure = heat_map_figure(np.eye(2), ["a cat sat", "birds fly"])
     """
     count = len(labels)
     margin = 0.6 + 0.075 * max(map(len, labels))  # inches that the longest label takes
@@ -98,6 +106,9 @@ def map_figure(
 
     Returns:
         The figure.
+
+    Example:
+        >>> figure = map_figure({"before": np.random.rand(4, 2)}, ["cat", "cat", "dog", "dog"])
     """
     names = sorted(set(groups))
     figure, all_axes = panels(len(maps), width=5.2 * len(maps), height=5.4)
@@ -130,6 +141,9 @@ def pair_map_figure(vectors: Mapping[str, NDArray[np.float32]], *, positives: in
 
     Returns:
         The figure.
+
+    Example:
+        >>> figure = pair_map_figure({"before": vectors}, positives=20)  # doctest: +SKIP
     """
     maps = {
         f"{name}\nmean cosine {_mean_cosine(rows[: 2 * positives]):.2f} of positive, "
@@ -166,6 +180,9 @@ def label_map_figure(
 
     Returns:
         The figure.
+
+    Example:
+        >>> figure = label_map_figure({"ce": (vectors, None)}, classes, ["no", "yes"])  # doctest: +SKIP
     """
     figure, all_axes = panels(len(maps), width=4.8 * len(maps), height=5.0)
     for axes, (title, (vectors, labels)) in zip(all_axes, maps.items(), strict=True):

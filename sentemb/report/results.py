@@ -42,7 +42,12 @@ _GEOMETRY = {"alignment": 3, "uniformity": 3, "anisotropy": 3, "effective_rank":
 
 
 def mean_cell(values: Sequence[float], digits: int = 2, *, scale: float = 1.0) -> str:
-    """Mean ± sample standard deviation; the value alone where there is one, a dash where there is none."""
+    """Mean ± sample standard deviation; the value alone where there is one, a dash where there is none.
+
+    Example:
+        >>> mean_cell([59.0, 60.0, 61.0])
+        '60.00 ± 1.00'
+    """
     if not values:
         return ABSENT
     mean = f"{scale * fmean(values):.{digits}f}"
@@ -83,6 +88,10 @@ def sts_table(
 
     Returns:
         The table.
+
+    Example:
+        >>> print(sts_table(load_records("records")).title)
+        STS, Spearman x 100 of cosine similarity, protocol all: subsets concatenated
     """
     suite = get_suite(records[0].suite)
     protocol, measure = protocol or suite.protocol, measure or suite.measure
@@ -147,6 +156,9 @@ def transfer_table(records: Sequence[Record], preset: str) -> Table:
 
     Returns:
         The table; it has no rows where no record is of this preset.
+
+    Example:
+        >>> table = transfer_table(load_records("records"), "simcse")  # doctest: +SKIP
     """
     frame = _of(_frame(records), preset=preset, metric="accuracy", protocol="all")
     frame = _with_average(frame, TRANSFER)
@@ -181,6 +193,10 @@ def relatedness_table(records: Sequence[Record]) -> Table | None:
 
     Returns:
         The table: means over the seeds of the regressions.
+
+    Example:
+        >>> relatedness_table([]) is None
+        True
     """
     measures = ("pearson", "spearman", "mse")
     frame = to_frame(records)
@@ -252,6 +268,9 @@ def geometry_table(records: Sequence[Record]) -> Table:
 
     Returns:
         The table: intervals of single runs, deviations over seeds of others.
+
+    Example:
+        >>> table = geometry_table(load_records("records"))  # doctest: +SKIP
     """
     frame, dataset = _frame(records), records[0].datasets[0]
     rows = []

@@ -17,6 +17,10 @@ class Chart:
     Attributes:
         svg: An SVG element, see `figures.svg_of`.
         description: What it shows, for those who cannot see it.
+
+    Example:
+        >>> Chart("<svg></svg>", "a curve").description
+        'a curve'
     """
 
     svg: str
@@ -34,6 +38,9 @@ class Section:
         tables: Its tables.
         charts: Its figures, which only the page shows.
         forests: Its forest plots, which only the page shows.
+
+    Example:
+        >>> section = Section("sts", "STS", sentences=("SimCSE is better than its base.",))
     """
 
     name: str
@@ -50,13 +57,27 @@ class Section:
 
 
 def markdown_report(title: str, sections: Sequence[Section]) -> str:
-    """All sections in markdown."""
+    """All sections in markdown.
+
+    Example:
+        >>> section = Section("sts", "STS", sentences=("SimCSE is better than its base.",))
+        >>> print(markdown_report("Report", [section]))
+        # Report
+        <BLANKLINE>
+        ## STS
+        <BLANKLINE>
+        - SimCSE is better than its base.
+    """
     parts = [f"## {one.heading}\n\n{one.markdown()}" for one in sections if one.sentences or one.tables]
     return "\n".join([f"# {title}\n", *parts])
 
 
 def latex_report(sections: Sequence[Section]) -> str:
-    r"""All sentences and tables in LaTeX, to be read by `\input`."""
+    r"""All sentences and tables in LaTeX, to be read by `\input`.
+
+    Example:
+        >>> text = latex_report([Section("sts", "STS", sentences=("SimCSE is better.",))])
+    """
     parts = ["% \\usepackage{booktabs}\n"]
     for one in sections:
         parts += [escape_latex(sentence) + "\n" for sentence in one.sentences]
@@ -65,7 +86,13 @@ def latex_report(sections: Sequence[Section]) -> str:
 
 
 def html_report(title: str, sections: Sequence[Section], *, verdicts: Sequence[str] = ()) -> str:
-    """All sections as one page, the verdicts first."""
+    """All sections as one page, the verdicts first.
+
+    Example:
+        >>> page = html_report("Report", [Section("sts", "STS", sentences=("SimCSE is better.",))])
+        >>> page[:15]
+        '<!doctype html>'
+    """
     page = Page(title)
     for verdict in verdicts:
         page.text(verdict, style="verdict")

@@ -53,6 +53,14 @@ class Table:
             empty string for a row of none.
         top: The cells to underline, where bold means the best of a group and these are the best of all.
             Markdown has no underlining.
+
+    Example:
+        >>> print(Table("Scores", ("model", "STS-B"), (("bert-mini", "59.0"),)).markdown())
+        **Scores**
+        <BLANKLINE>
+        | model | STS-B |
+        |---|---:|
+        | bert-mini | 59.0 |
     """
 
     title: str

@@ -33,6 +33,10 @@ class Calibration:
         texts: How many texts were drawn; all of their pairs were compared.
         scores: The score that shares of the pairs exceed: 99.9 %, 99.8, 99.5, 99, 98, 95, 90, 80 ... 10, 5,
             2, 1, 0.5 and so on, down to the last share that 10 pairs make up.
+
+    Example:
+        >>> SearchIndex.load("index").manifest.calibration.texts
+        65
     """
 
     texts: int

@@ -38,6 +38,10 @@ class Document:
         metadata: Values of JSON. Numbers of NumPy become numbers, tuples and arrays lists, dates and decimals
             text, and what is not finite null.
         location: Where it came from (`file:line`), for error messages.
+
+    Example:
+        >>> Document("a cat sat", id="note-1", metadata={"year": 2020}).metadata["year"]
+        2020
     """
 
     text: str
@@ -98,6 +102,11 @@ def read_documents(
 
     Raises:
         InputError: The source cannot be read, or has no such column, or a row has no id.
+
+    Example:
+        >>> documents = list(read_documents("docs.jsonl"))
+        >>> documents[0].id
+        'sorted'
     """
     from sentemb.data.files import read_file
     from sentemb.data.remote import source_at

@@ -56,6 +56,10 @@ class Field:
         complete: Whether these are all values.
         least: The smallest value; None of booleans and long texts.
         most: The largest value.
+
+    Example:
+        >>> [field.name for field in SearchIndex.load("index").fields()]
+        ['lang', 'year']
     """
 
     name: str

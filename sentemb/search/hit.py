@@ -19,6 +19,11 @@ class Snippet:
         text: The characters of the document from `start` on.
         start: Where they begin in the document's text.
         spans: Where words of the query are in `text`: (start, stop) of each, in order.
+
+    Example:
+        >>> hit = SearchIndex.load("index").search("json dictionary", k=1, mode="keyword")[0]
+        >>> [hit.snippet.text[start:stop] for start, stop in hit.snippet.spans]
+        ['json', 'dictionary', 'JSON']
     """
 
     text: str
@@ -42,6 +47,11 @@ class Hit:
         snippet: What shows the words of the query; None of `dense` search.
         passage: The part of the text that has the score, `text[passage.start : passage.stop]`, where the text
             is longer than the model reads; None of keywords and where it is the whole text.
+
+    Example:
+        >>> hit = SearchIndex.load("index").search("order a dictionary", k=1)[0]
+        >>> hit.id, round(hit.score, 2)
+        ('py-1', 0.5)
     """
 
     id: str | int

@@ -22,6 +22,11 @@ class HybridWeight:
         queries: How many queries were asked.
         judged: Whether they are a user's, with judged documents; else they were cut from documents, and the
             document that each was cut from is to be found.
+
+    Example:
+        >>> weight = SearchIndex.load("index").fit(["order a dictionary"], [["py-1"]])
+        >>> weight.weight
+        0.5
     """
 
     weight: float

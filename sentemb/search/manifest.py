@@ -46,6 +46,10 @@ class Recall:
         queries: Number of held-out queries the share was measured on.
         tuning_queries: Number of other held-out queries on which the effort was chosen.
         queries_per_second: Searches in one batch, all threads, vectors given.
+
+    Example:
+        >>> SearchIndex.load("index").manifest.recall.at_10
+        1.0
     """
 
     at_10: float | None
@@ -151,6 +155,10 @@ class Manifest:
             None for an index from before there was keyword search, which compaction makes.
         adapter: The map of queries to the vectors of documents, where another encoder made those.
         keyword_rules: The number of the rules by which texts became terms of keyword search.
+
+    Example:
+        >>> SearchIndex.load("index").manifest.documents
+        65
     """
 
     created: str

@@ -77,6 +77,12 @@ def mine_negatives(
 
     Raises:
         InputError: No pairs, a blank text, an option out of range, or a corpus of another encoder.
+
+    Example:
+        >>> pairs = [("kitten", "a cat sat"), ("engine", "cars drive"), ("wings", "birds fly")]
+        >>> triples, counts = mine_negatives(pairs, load_encoder("static-mini"))
+        >>> counts.triples
+        3
     """
     _check(pairs, count=count, margin=margin, skip=skip)
     pool = TextPool(corpus) if isinstance(corpus, Sequence) else corpus

@@ -46,6 +46,10 @@ class IndexPlan:
         factory: Its description in faiss's way.
         bytes: Estimated size in memory and on disk.
         reason: Why this one, in a sentence without a full stop.
+
+    Example:
+        >>> plan_index(1000, 256).factory
+        'Flat'
     """
 
     kind: Kind
@@ -81,6 +85,10 @@ def plan_index(
 
     Raises:
         InputError: Nothing fits the budget, or the kind does not suit so few or such vectors.
+
+    Example:
+        >>> plan_index(1_000_000, 256).kind
+        'hnsw'
     """
     if kind != "auto" and kind not in KINDS:
         raise InputError(f"unknown index kind {kind!r}", f"choose one of auto, {', '.join(KINDS)}")
@@ -116,6 +124,10 @@ def estimate_bytes(factory: str, count: int, dimension: int) -> int:
 
     Returns:
         Bytes.
+
+    Example:
+        >>> estimate_bytes("Flat", 1000, 256)
+        1032000
     """
     full = 4 * dimension
     if factory == "Flat":

@@ -18,6 +18,10 @@ class EncoderSource:
         pooling: Pooling of a folder or hub id.
         precision: `float32` or `reduced`.
         max_length: Longest input in tokens.
+
+    Example:
+        >>> EncoderSource("static-mini").model
+        'static-mini'
     """
 
     model: str

@@ -35,6 +35,10 @@ class Where:
 
     Raises:
         InputError: No such operator, or a value that is none of these types.
+
+    Example:
+        >>> Where({"year": {">=": 2020}}).matches('{"year": 2021}')
+        True
     """
 
     def __init__(self, conditions: Mapping[str, Any]) -> None:

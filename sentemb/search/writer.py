@@ -58,6 +58,11 @@ class Changed(NamedTuple):
         left_out: Blank documents; one that had an id of the index has removed that document.
         split: Those of the documents added or replaced that are indexed in passages.
         cut: Those of which the model reads no more than the beginning.
+
+    Example:
+        >>> index = SearchIndex.build(["a cat sat", "birds fly"], "static-mini")
+        >>> index.add([("id-20", "a dog runs")]).added
+        1
     """
 
     added: int

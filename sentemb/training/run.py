@@ -117,6 +117,10 @@ def train_seeds(
     Raises:
         InputError: Something in the configuration, the data or a folder cannot be used.
         Interrupted: The user stopped the run, which can be resumed.
+
+    Example:
+        >>> config = resolve("simcse", overrides={"base": "bert-mini", "seeds": (1, 2, 3)})  # doctest: +SKIP
+        >>> train_seeds(config).runs  # doctest: +SKIP
     """
     output = Path(config.output)
     check_loss_options(config)

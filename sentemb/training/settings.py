@@ -44,6 +44,11 @@ def resolve(
 
     Raises:
         InputError: Unknown recipe, field or preset, a value of the wrong type, or no output.
+
+    Example:
+        >>> config = resolve("simcse", overrides={"data": "sentences.txt", "output": "mine"})
+        >>> config.batch_size
+        64
     """
     chosen = get_recipe(recipe) if isinstance(recipe, str) else recipe
     kind = chosen.config_class
@@ -94,6 +99,10 @@ def explain(recipe: str, *, preset: str = "paper", task: str | None = None) -> d
 
     Raises:
         InputError: There is no such recipe or preset.
+
+    Example:
+        >>> explain("simcse")["batch_size"]
+        ('64', 'Gao et al., EMNLP 2021, appendix A')
     """
     chosen = get_recipe(recipe)
     told = {key: (shown(one.value), one.source) for key, one in chosen.sources(preset, task).items()}
@@ -126,6 +135,10 @@ def split_settings(arguments: Iterable[str], *, option: str = "set", key: str = 
 
     Raises:
         InputError: One has no equals sign or no name.
+
+    Example:
+        >>> split_settings(["epochs=3", "loss_options.temperature=0.1"])
+        {'epochs': '3', 'loss_options.temperature': '0.1'}
     """
     texts = {}
     for argument in arguments:
@@ -151,6 +164,10 @@ def parse_settings(assignments: Mapping[str, str], kind: type[CheckedModel]) -> 
 
     Raises:
         InputError: There is no such setting.
+
+    Example:
+        >>> parse_settings({"epochs": "3"}, TrainConfig)
+        {'epochs': 3}
     """
     fields, tables = kind.model_fields, option_tables(kind)
     values: dict[str, Any] = {}

@@ -26,6 +26,10 @@ class StoppingRule:
     Args:
         kind: Which rule.
         limit: The count at which training stops.
+
+    Example:
+        >>> StoppingRule("drops", limit=3).limit
+        3
     """
 
     kind: StoppingKind = "drops"
@@ -58,6 +62,9 @@ class StoppingCallback(TrainerCallback):
     Args:
         metric: The metric's key in the evaluation, with its `eval_` prefix.
         rule: The rule.
+
+    Example:
+        >>> callback = StoppingCallback("eval_loss", rule=StoppingRule("drops", limit=3))
     """
 
     def __init__(self, metric: str, *, rule: StoppingRule) -> None:

@@ -57,6 +57,9 @@ def add_flow(
 
     Raises:
         InputError: The sentences do not fit each other, or nothing can be fitted on their vectors.
+
+    Example:
+        >>> model = add_flow(load("bert-mini"), texts)  # doctest: +SKIP
     """
     config = FlowConfig() if config is None else config
     if second is not None and len(second) != len(first):
@@ -107,6 +110,11 @@ def add_whitening(
 
     Raises:
         InputError: The vectors are too few, or vary in fewer dimensions than asked for.
+
+    Example:
+        >>> model = add_whitening(load("static-mini"), texts, dimensions=8)
+        >>> model.encode(["a cat sat"]).shape
+        (1, 8)
     """
     _check_texts(texts)
     bare = _without_normalisation(model)
@@ -130,6 +138,9 @@ def append_transform(model: SentenceTransformer, transform: FlowModule | Dense) 
 
     Raises:
         InputError: The transform is for vectors of another length.
+
+    Example:
+        >>> model = append_transform(model, fit_whitening(model.encode(texts)))  # doctest: +SKIP
     """
     model = with_truncation_as_module(model)
     if model.dtype in (torch.float16, torch.bfloat16):  # the transform is fitted and applied in float32

@@ -7,32 +7,23 @@ files that they read; stand-ins take the place of their results.
 from __future__ import annotations
 
 import json
-import os
 import re
-import shlex
 import shutil
 import subprocess
 from collections.abc import Callable
 from itertools import islice, pairwise, takewhile
 from pathlib import Path
-from typing import NamedTuple
 
-import httpx
 import pytest
 
-from sentemb.cli.verbs import VERBS, Group
 from sentemb.data.bundled_text import bundled_pairs_file
 from sentemb.data.docstrings import stdlib_documents
 from sentemb.modules.bundled import bundled_folder, bundled_names
 from tests import processes
-from tests.cli.conftest import Command
-from tests.serving.live import running
+from tests.printed import Step, check_command, finish, serve_page, steps_of
 
 README = Path(__file__).parents[2] / "README.md"
-_BLOCKS = re.compile(r"^```(bash|console|python|text)\n(.*?)^```", re.DOTALL | re.MULTILINE)
-_NUMBER = re.compile(r"[-+]?\d[\d,.]*")
 _WORDS = 900
-_PROGRAMS = ("sentemb ", "cp ", "make ", "source ")
 _READ = {"--texts", "--model", "--base", "--index", "--records"}
 _ARGUMENTS = {
     "choose": 2,
@@ -67,7 +58,7 @@ def _bundled(model: str, name: str) -> Callable[[Path], None]:
 
 def _records_of_the_bundled_pairs(clone: Path) -> None:
     words = ["eval", "sts", "my-encoder", "sg-bert-mini", "--sets", str(bundled_pairs_file())]
-    _finish(clone, processes.command, [*words, "--output", "records"])
+    finish(clone, processes.command, [*words, "--output", "records"])
 
 
 def _nothing(clone: Path) -> None:
@@ -86,55 +77,12 @@ NOT_RUN: dict[str, tuple[str, Callable[[Path], None]]] = {
 """The beginning of each command that is not run: the reason, and a function that makes its results."""
 
 
-class Step(NamedTuple):
-    """A command, or a program in Python, with the lines that README shows of its output."""
-
-    text: str
-    is_python: bool
-    shown: tuple[str, ...] = ()
-
-    @property
-    def words(self) -> list[str]:
-        return shlex.split(self.text, comments=True)
-
-    @property
-    def not_run(self) -> str | None:
-        return next((start for start in NOT_RUN if self.text.startswith(start)), None)
-
-    def missing(self, printed: str) -> list[str]:
-        """Return the shown lines that do not occur in the output, whatever their numbers are.
-
-        Rows of tables and proposed commands depend on the machine.
-        """
-        lines = [line.removesuffix("…").rstrip() for line in self.shown]
-        lines = [line for line in lines if line and not line.startswith(("|", "next: sentemb"))]
-        return [line for line in lines if not re.search(_pattern(line), printed)]
+def _not_run(step: Step) -> str | None:
+    return next((start for start in NOT_RUN if step.text.startswith(start)), None)
 
 
-def _pattern(line: str) -> str:
-    return _NUMBER.pattern.join(re.escape(part) for part in _NUMBER.split(line))
-
-
-def _steps() -> list[Step]:
-    """Return commands and programs in their order; a text block shows the output of the program before it."""
-    steps: list[Step] = []
-    for language, content in _BLOCKS.findall(README.read_text(encoding="utf-8")):
-        if language == "python":
-            steps.append(Step(content, is_python=True))
-        elif language == "text":
-            steps[-1] = steps[-1]._replace(shown=tuple(content.splitlines()))
-        else:
-            for line in content.replace("\\\n", " ").splitlines():
-                command = line.removeprefix("$ ")
-                if command.startswith(_PROGRAMS) and (language == "bash" or command != line):
-                    steps.append(Step(command, is_python=False))
-                elif language == "console":
-                    steps[-1] = steps[-1]._replace(shown=(*steps[-1].shown, line))
-    return steps
-
-
-STEPS = _steps()
-SENTEMB = [step.words for step in STEPS if step.text.startswith("sentemb ")]
+STEPS = steps_of(README.read_text(encoding="utf-8"), text_is_output=True)
+SENTEMB = [step.words for step in STEPS if step.is_sentemb]
 
 
 def test_it_is_short() -> None:
@@ -155,13 +103,8 @@ def test_its_links_lead_to_files_and_headings(name: str) -> None:
 
 
 @pytest.mark.parametrize("words", SENTEMB, ids=" ".join)
-def test_options_are_those_of_the_verb(words: list[str], sentemb: Command) -> None:
-    grouped = isinstance(VERBS[words[1]], Group) or words[1] == "train"
-    verb = words[1 : 3 if grouped else 2]
-    code, shown, _ = sentemb(*verb, "--help")
-    assert code == 0
-    for option in (word for word in words if word.startswith("-")):
-        assert re.search(rf"(?<![\w-]){option}\b", shown), option
+def test_options_are_those_of_the_verb(words: list[str]) -> None:
+    check_command(words[1:])
 
 
 def _read(words: list[str]) -> set[str]:
@@ -204,37 +147,16 @@ class Clone:
 
 
 def _run(step: Step, clone: Path) -> str | None:
-    if step.not_run is not None:
-        return NOT_RUN[step.not_run][1](clone)
+    if (start := _not_run(step)) is not None:
+        return NOT_RUN[start][1](clone)
     if step.is_python:
-        return _finish(clone, processes.run_code, step.text)
+        return finish(clone, processes.run_code, step.text)
     if step.words[:2] == ["sentemb", "serve"]:
-        return _serve(step.words[1:], clone)
+        return serve_page(clone, step.words[1:])
     if step.words[0] == "sentemb":
-        return _finish(clone, processes.command, step.words[1:])
+        return finish(clone, processes.command, step.words[1:])
     ended = subprocess.run(["bash", "-c", step.text], cwd=clone, capture_output=True, text=True)
     return ended.stderr if ended.returncode else None
-
-
-def _in_folder(folder: str, target: Callable[..., None], *arguments: object) -> None:
-    os.chdir(folder)
-    os.environ.pop("SENTEMB_DATA", None)  # a newcomer has none
-    target(*arguments)
-
-
-def _finish(clone: Path, target: Callable[..., None], *arguments: object) -> str | None:
-    log = clone / "log"
-    process = processes.start(_in_folder, str(clone), target, *arguments, log=log)
-    process.join()
-    return f"exit code {process.exitcode}: {log.read_text()}" if process.exitcode else None
-
-
-def _serve(words: list[str], clone: Path) -> str | None:
-    """Serve as printed, but on a free port, and open the search page."""
-    command = [*words, "--port", "0"]
-    with running(clone / "log", _in_folder, str(clone), processes.command, command) as server:
-        page = httpx.get(f"{server.address}/", timeout=None, follow_redirects=True)
-        return None if page.status_code == 200 and "<input" in page.text else f"no search page: {page}"
 
 
 @pytest.fixture(scope="module")
@@ -249,14 +171,14 @@ def test_it_runs_as_printed(number: int, clone: Clone) -> None:
         pytest.importorskip("fastapi", reason="needs the extra serve")
     failure, printed = clone.outcome(number)
     assert failure is None, failure
-    if step.not_run is not None:
-        pytest.skip(f"not run: {NOT_RUN[step.not_run][0]}")
+    if (start := _not_run(step)) is not None:
+        pytest.skip(f"not run: {NOT_RUN[start][0]}")
     if not step.is_python:
         made = [value for option, value in pairwise(step.words) if option in ("--output", "-o")]
         assert all((clone.folder / name).exists() for name in made)
     if not step.text.startswith(tuple(_VARIES)):
-        assert step.missing(printed) == [], printed
+        assert step.missing(printed, ("|", "next: sentemb")) == [], printed
 
 
 def test_what_is_not_run_is_in_readme() -> None:
-    assert {step.not_run for step in STEPS} - {None} == set(NOT_RUN)
+    assert {_not_run(step) for step in STEPS} - {None} == set(NOT_RUN)

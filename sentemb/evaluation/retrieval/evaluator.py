@@ -45,12 +45,9 @@ class RetrievalEvaluator(BaseEvaluator):
         InputError: No set, an unknown one, or unusable data.
 
     Example:
-        ::
-
-            evaluator = RetrievalEvaluator(["tldr"], data_dir="data")
-            arguments = SentenceTransformerTrainingArguments(
-                ..., load_best_model_at_end=True, metric_for_best_model=evaluator.best_metric_key
-            )
+        >>> evaluator = RetrievalEvaluator(["my-set"], split="test")
+        >>> evaluator.best_metric_key
+        'eval_retrieval-test_ndcg@10'
     """
 
     def __init__(

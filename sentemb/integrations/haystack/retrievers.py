@@ -20,6 +20,9 @@ class SentembEmbeddingRetriever:
         filters: Which documents may be found.
         top_k: How many.
         filter_policy: Whether filters of a run replace these or are combined with them.
+
+    Example:
+        >>> found = SentembEmbeddingRetriever(store).run(query_embedding)  # doctest: +SKIP
     """
 
     def __init__(
@@ -71,6 +74,9 @@ class SentembTextRetriever:
         filters: Which documents may be found.
         top_k: How many.
         filter_policy: Whether filters of a run replace these or are combined with them.
+
+    Example:
+        >>> found = SentembTextRetriever(store, mode="hybrid").run("kitten")  # doctest: +SKIP
     """
 
     def __init__(

@@ -48,6 +48,12 @@ class SentembDocumentStore:
     Raises:
         InputError: The folder holds a damaged index or one of another encoder, or a new store has neither an
             encoder nor `embedding_dim`.
+
+    Example:
+        >>> from haystack import Document
+        >>> store = SentembDocumentStore(encoder="static-mini")
+        >>> store.write_documents([Document(content="a cat sat", meta={"year": 2020})])
+        1
     """
 
     def __init__(

@@ -80,7 +80,12 @@ def _remake(kind: type[CheckedModel], values: dict[str, Any]) -> CheckedModel:
 
 
 class RunConfig(CheckedModel):
-    """What every run has, whatever it trains."""
+    """What every run has, whatever it trains.
+
+    Example:
+        >>> issubclass(TrainConfig, RunConfig)
+        True
+    """
 
     free_to_change: ClassVar[tuple[str, ...]] = ("output", "data_dir")
     """What may differ when a run is resumed: it does not decide what comes out."""

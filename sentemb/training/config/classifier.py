@@ -61,6 +61,10 @@ class ClassifierConfig(EncoderConfig):
 
     A loss that takes a head trains it together with the encoder. Any other loss trains the encoder alone, and
     a linear head is then fitted on the frozen encoder: the second stage of SupCL-Seq.
+
+    Example:
+        >>> resolve("ce", overrides={"base": "bert-mini", "output": "mine"}).batch_size
+        32
     """
 
     head: HeadKind = Field("linear", description="Kind of the head.")

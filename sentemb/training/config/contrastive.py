@@ -10,7 +10,12 @@ from sentemb.training.config.base import EncoderConfig
 
 
 class TrainConfig(EncoderConfig):
-    """Everything that decides the weights of an encoder trained on text, and where they go."""
+    """Everything that decides the weights of an encoder trained on text, and where they go.
+
+    Example:
+        >>> resolve("simcse", overrides={"data": "sentences.txt", "output": "mine"}).max_length
+        32
+    """
 
     # The record knows the content of the data, however its path is written.
     free_to_change: ClassVar[tuple[str, ...]] = (*EncoderConfig.free_to_change, "data")

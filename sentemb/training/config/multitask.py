@@ -44,6 +44,10 @@ class MultiTaskConfig(EncoderConfig):
     `loss` is `ParaphraseContrastLoss`, the contrast of labelled pairs, whose head and temperature the other
     kinds of contrast share. Under `preset="released"` gradient surgery is that of the released code, and the
     loss of sentiment is divided by the batch size also in a smaller last batch, as in the starter code.
+
+    Example:
+        >>> resolve("table2-given", overrides={"output": "mine"}).batch_size
+        16
     """
 
     loss: Annotated[str, AfterValidator(_loss)] = Field(LOSS, description="The contrastive loss.")

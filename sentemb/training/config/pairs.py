@@ -10,7 +10,13 @@ from sentemb.training.config.base import EncoderConfig
 
 
 class PairsConfig(EncoderConfig):
-    """Everything that decides the weights of an encoder trained on pairs, and where they go."""
+    """Everything that decides the weights of an encoder trained on pairs, and where they go.
+
+    Example:
+        >>> config = resolve("pairs", overrides={"data": "pairs.jsonl", "base": "bert-mini", "output": "m"})
+        >>> config.held_out
+        0.15
+    """
 
     # The record knows the content of the data, however its path is written.
     free_to_change: ClassVar[tuple[str, ...]] = (*EncoderConfig.free_to_change, "data")

@@ -12,7 +12,12 @@ from sentemb.training.config.base import RunConfig, Seeds
 
 
 class PretrainConfig(RunConfig):
-    """Everything that decides the weights of a masked language model, and where they go."""
+    """Everything that decides the weights of a masked language model, and where they go.
+
+    Example:
+        >>> resolve("mlm", overrides={"corpus": ["sentences.txt"], "output": "mine"}).batch_size
+        32
+    """
 
     # Where a run ends and what it writes down may change when it is resumed.
     free_to_change: ClassVar[tuple[str, ...]] = (

@@ -13,7 +13,12 @@ OptimizerKind = Literal["adamw", "bert-adam"]
 
 
 class FlowConfig(CheckedModel):
-    """The flow's shape and its training; defaults are the released configuration `l3_d3_w32`."""
+    """The flow's shape and its training; defaults are the released configuration `l3_d3_w32`.
+
+    Example:
+        >>> FlowConfig(epochs=2).levels
+        3
+    """
 
     levels: int = Field(3, ge=1, description="Levels (l3).")
     steps: int = Field(3, ge=1, description="Steps of a level (d3).")

@@ -105,6 +105,10 @@ class Recipe:
         layers: What it inherits, then its own.
         protocol: The paper whose tasks it trains on, a key of `PROTOCOLS`.
         least_columns: How many text columns it needs at least, where its loss would also take fewer.
+
+    Example:
+        >>> get_recipe("simcse").kind
+        'contrastive'
     """
 
     name: str
@@ -161,6 +165,10 @@ def get_recipe(name: str) -> Recipe:
 
     Raises:
         InputError: There is none of this name.
+
+    Example:
+        >>> get_recipe("simcse").summary
+        'SimCSE: two dropout views of each sentence'
     """
     if name not in RECIPES:
         raise unknown("recipe", name, RECIPES)
@@ -168,7 +176,12 @@ def get_recipe(name: str) -> Recipe:
 
 
 def recipes_of(kind: str) -> dict[str, Recipe]:
-    """The recipes of a kind, a key of `KINDS`, by name."""
+    """The recipes of a kind, a key of `KINDS`, by name.
+
+    Example:
+        >>> sorted(recipes_of("pairs"))
+        ['pairs']
+    """
     return {name: recipe for name, recipe in RECIPES.items() if recipe.kind == kind}
 
 
@@ -177,6 +190,10 @@ def optimization_of(recipe: str) -> dict[str, Any]:
 
     Returns:
         Base, batch size, epochs, learning rate and its schedule, and weight decay.
+
+    Example:
+        >>> optimization_of("simcse")["batch_size"]
+        64
     """
     values = get_recipe(recipe).values("paper")
     return {name: values[name] for name in _OPTIMIZATION}
