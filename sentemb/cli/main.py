@@ -36,8 +36,9 @@ _EXTRAS = {
 }
 # Without rich's help pages `sentemb --help` answers in half the time.
 _PLAIN: dict[str, Any] = {"rich_markup_mode": None, "pretty_exceptions_enable": False}
-_LIMITS = f"Raise a ceiling, here or in {VARIABLE}; repeat it. Ceilings: " + ", ".join(
-    f"{name}={ceiling.default}" for name, ceiling in CEILINGS.items()
+_LIMITS = (
+    f"Raise a limit for this command. Repeat for several limits. {VARIABLE} sets them permanently. Limits: "
+    + ", ".join(f"{name}={ceiling.default}" for name, ceiling in CEILINGS.items())
 )
 _UsageError: type[Any] = typer.BadParameter.__mro__[1]
 
@@ -113,7 +114,7 @@ def _refuse_empty(arguments: list[str]) -> None:
     """No option takes a blank: it is what a shell makes of a variable that is not set."""
     for option, value in pairwise(arguments):
         if option.startswith("-") and not value.strip():
-            raise InputError(f"{option} is given nothing", "name something, or leave it out")
+            raise InputError(f"the value of {option} is empty", "pass a value, or remove the option")
 
 
 def _print_version(wanted: bool) -> None:
@@ -160,7 +161,7 @@ def run(arguments: list[str] | None = None) -> None:
     except ModuleNotFoundError as error:
         if error.name not in _EXTRAS:
             raise
-        _leave(f"this needs {error.name}; pip install 'sentemb[{_EXTRAS[error.name]}]'")
+        _leave(f"this command needs the package {error.name}; pip install 'sentemb[{_EXTRAS[error.name]}]'")
     except typer.Abort:
         _leave("aborted", code=1)
     with suppress(ValueError):
