@@ -24,9 +24,10 @@ def geometry(
         ),
     ] = None,
 ) -> None:
-    """Draw alignment against uniformity, with training paths, and the spectra of encoders.
+    """Draw alignment over uniformity, optionally with training paths, and the spectra of encoders.
 
-    Two pictures for each set that the records are of. A run needs a record of its model on its dev set.
+    Writes two figures per data set of the records. --run needs a geometry record of the run's model on its
+    dev set.
     """
     from sentemb._files import check_writable, write_bytes
     from sentemb.evaluation.naming import slug

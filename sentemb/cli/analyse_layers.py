@@ -41,7 +41,7 @@ def layers(
     overwrite: Overwrite = False,
     allow_count_mismatch: AllowCountMismatch = False,
 ) -> None:
-    """Score every layer under every pooling, from one forward pass (SG-BERT, figure 1)."""
+    """Score every layer with every pooling in one forward pass (SG-BERT, figure 1)."""
     from sentemb._files import check_writable
     from sentemb.evaluation.environment import command_line
     from sentemb.evaluation.layers import evaluate_layers

@@ -34,7 +34,7 @@ def pair_map(
     data_dir: DataDir = None,
     overwrite: Overwrite = False,
 ) -> None:
-    """Map the most and the least similar pairs to the plane by t-SNE (SG-BERT, figures 5 and 6)."""
+    """Draw a t-SNE map of the most and the least similar pairs (SG-BERT, figures 5 and 6)."""
     from sentemb.data.extremes import draw_extremes
     from sentemb.data.sts import load_scored_pairs
     from sentemb.report.figures import png_of
@@ -62,7 +62,7 @@ def class_map(
     data_dir: DataDir = None,
     overwrite: Overwrite = False,
 ) -> None:
-    """Draw texts as dots and label vectors as stars, by t-SNE (SCL, figure 2; LaCon, figure 4)."""
+    """Draw a t-SNE map of texts (dots) and label vectors (stars) (SCL, figure 2; LaCon, figure 4)."""
     from sentemb.classification.maps import map_classes
     from sentemb.data.labelled import load_labelled
     from sentemb.data.sampling import stratified_sample

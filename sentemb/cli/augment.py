@@ -187,8 +187,8 @@ def noisy_copies(
     """Sample noisy copies of labelled rows by back-translation, for the experiment `noise` (SCL).
 
     Pass the result to `sentemb experiment noise --data copies.SET=FILE`. With --seeds 0,1,2,3,4,5,6,7,8,9
-     only the rows that the experiment uses are translated, about 1,000 of a large set. Run the command again
-     to resume after Ctrl-C.
+    only the rows that the experiment uses are translated, about 1,000 of a large set. Run the command again
+    to resume after Ctrl-C.
     """
     from sentemb.data import describe_source
     from sentemb.data.augmented import read_originals

@@ -29,7 +29,7 @@ def classify(
     overwrite: Overwrite = False,
     device: Device = None,
 ) -> None:
-    """Name the class of each text: a CSV row with the label and the probability of every class."""
+    """Predict the class of each text, as CSV with the label and the probability of every class."""
     from sentemb._files import refuse_existing, refuse_unusable_output, write_text
     from sentemb.classification import Classifier, read_own_texts
 

@@ -44,9 +44,9 @@ def compare(
     ] = 2000,
     confidence: Annotated[float, typer.Option(help="Confidence level of the intervals.")] = 0.95,
 ) -> None:
-    """Compare encoders on the items that their records keep, with intervals and p-values.
+    """Compare encoders on the same items of their records, with intervals and p-values.
 
-    Records of one method with several seeds (MODEL-seed-N) are one system, called MODEL.
+    Records of several seeds of a method (MODEL-seed-N) are compared as one system, called MODEL.
     """
     if len(systems) < 2:
         raise InputError("a comparison needs at least two models; got one", "name another model")

@@ -12,7 +12,7 @@ from sentemb.errors import InputError
 
 
 def list_entries(data_dir: DataDir = None) -> None:
-    """List the data sets of the catalogue and where they are."""
+    """List the data sets of the catalogue and their location."""
     from sentemb.data.catalogue import SPLITS, entries
     from sentemb.data.folder import resolve_data_dir
     from sentemb.data.locate import find
@@ -31,7 +31,7 @@ def list_entries(data_dir: DataDir = None) -> None:
 
 
 def info(name: Annotated[str, typer.Argument(help="Name of a data set, as in `sentemb data list`.")]) -> None:
-    """Show all that the catalogue knows of one data set."""
+    """Show the details of one data set: columns, rows, files, license and source."""
     from sentemb.data.catalogue import get
     from sentemb.data.locate import candidates
 
@@ -92,7 +92,7 @@ def verify(
     ] = None,
     data_dir: DataDir = None,
 ) -> None:
-    """Count the rows of the data sets that are here; exit code 2 where a count differs."""
+    """Check the row counts of the data sets in the data folder. Exits with 2 if a count differs."""
     from sentemb.data.catalogue import entries, expand, get
     from sentemb.data.fetch import count
     from sentemb.data.folder import resolve_data_dir

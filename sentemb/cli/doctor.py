@@ -36,9 +36,9 @@ def doctor(
 ) -> None:
     """Show versions, processor and kernels, and check that vectors do not depend on their batch.
 
-    A text must have the same vector, to the last bit, alone and in any batch, by any number of threads:
-    otherwise what is served, cached and indexed would disagree. Whether a kernel keeps that depends on the
-    processor, so it is tried here. Exits with 1 if it does not hold.
+    A text should have the same vector, to the last bit, alone and in any batch, with any number of threads.
+    Otherwise served, cached and indexed vectors differ. This depends on the kernels of the processor, so it
+    is checked here. Exits with 1 if a vector differs.
     """
     from sentemb._machine import cores, describe_processor, memory_gib
     from sentemb.evaluation.environment import library_versions

@@ -186,8 +186,8 @@ def retrieval(
     """Score search on queries with qrels: graded NDCG@10, MRR@10, MAP, recall, precision and hits.
 
     All metrics follow trec_eval. A query without results counts as 0. Encoders are searched exactly, with
-     their own prompts for queries and documents. BM25 is SQLite's. hybrid:MODEL fuses both; its weight is
-     fitted on queries that are generated from the documents.
+    their own prompts for queries and documents. BM25 is SQLite's. hybrid:MODEL fuses both; its weight is
+    fitted on queries that are generated from the documents.
     """
     from functools import cache, partial
 
@@ -247,11 +247,9 @@ def all_suites(
 ) -> None:
     """Evaluate encoders on STS, other languages, geometry, transfer tasks and retrieval.
 
-    Each sentence is encoded once.
-
-    Each suite writes a record to --output. A suite that is already recorded there for the same encoder and
-    settings is skipped, so running the command again resumes it. If a data set is missing, the command stops
-    before anything is encoded, unless you pass --allow-missing.
+    Each sentence is encoded once. Each suite writes a record to --output. A suite that is already recorded
+    there for the same encoder and settings is skipped, so running the command again resumes it. If a data set
+    is missing, the command stops before anything is encoded, unless you pass --allow-missing.
     """
     _run(models, split_names(suites), options, allow_missing=allow_missing, preset=preset)
 

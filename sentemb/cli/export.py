@@ -26,7 +26,7 @@ def export(
         typer.Option(help="Name of the model as organization/model. Requires records of a single model."),
     ] = None,
 ) -> None:
-    """Write result records in another program's format."""
+    """Convert result records to the format of another program."""
     from sentemb._files import check_writable
     from sentemb.evaluation.record import load_records
 

@@ -27,7 +27,10 @@ def fit(
         str | None, typer.Option("--model", "-m", help="Encoder of the index, if its folder has moved.")
     ] = None,
 ) -> None:
-    """Weigh vectors and words in hybrid search by judged queries, or by queries cut from the documents."""
+    """Fit the weight of keyword and dense search in hybrid search on your queries and qrels.
+
+    Without --queries and --qrels, the weight is fitted on queries that are generated from the documents.
+    """
     from sentemb.data.retrieval_files import query_text, read_judgements, read_unique
     from sentemb.search import SearchIndex
 

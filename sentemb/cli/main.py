@@ -94,11 +94,14 @@ def _stand_in(name: str, verb: Verb) -> Callable[[], Any]:
         module, _, attribute = verb.target.partition(":")
         target = getattr(import_module(f"sentemb.cli.{module}"), attribute)
         if isinstance(target, typer.Typer):
-            return get_command(target)
-        app = typer.Typer(add_completion=False, **_PLAIN)
+            command: Any = get_command(target)
+        else:
+            app = typer.Typer(add_completion=False, **_PLAIN)
+            app.command(name)(target)
+            command = get_command(app)
         # The first line keeps the second from being wrapped.
-        app.command(name, epilog=f"\b\nExample: sentemb {verb.example}")(target)
-        return get_command(app)
+        command.epilog = f"\b\nExample: sentemb {verb.example}"
+        return command
 
     return load
 

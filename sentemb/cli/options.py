@@ -38,9 +38,7 @@ def local_output(path: Path | None) -> Path | None:
 
 # Models
 _MODEL = "Model: folder, hub id, bundled model or word-vector file in GloVe format."
-MaybeModels = Annotated[
-    list[str] | None, typer.Argument(metavar="[MODEL]...", help=_MODEL, autocompletion=bundled_models)
-]
+MaybeModels = Annotated[list[str] | None, typer.Argument(help=_MODEL, autocompletion=bundled_models)]
 Models = Annotated[list[str], typer.Argument(help=_MODEL, autocompletion=bundled_models)]
 Systems = Annotated[
     list[str],
@@ -73,7 +71,7 @@ Pooling = Annotated[
 ]
 Precision = Annotated[
     Literal["float32", "reduced"],
-    typer.Option(help="reduced: use bfloat16 where the processor is faster with it."),
+    typer.Option(help="reduced: use fewer bits (bfloat16) where that is faster."),
 ]
 MaxLength = Annotated[
     int | None, typer.Option(min=1, help="Maximum length of a text in tokens. Longer texts are truncated.")

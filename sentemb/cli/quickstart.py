@@ -48,7 +48,7 @@ def quickstart(
     seed: Seed = 1,
     overwrite: Overwrite = False,
 ) -> None:
-    """Search, train and evaluate in minutes, without a download."""
+    """Try search, training and evaluation in minutes, without a download."""
     _check_output(output, [name for name in (data, base, model) if name], overwrite=overwrite)
 
     from rich.console import Console

@@ -61,10 +61,10 @@ def report(
 ) -> None:
     """Make tables of records: STS, transfer tasks, retrieval, geometry and layers.
 
-     HTML reports also have figures and comparisons.
+    HTML reports also have figures and comparisons.
 
     A file `labels.toml` in a folder names its models: a table [MODEL] for each, with base, method and
-     pooling, in the order of the rows.
+    pooling, in the order of the rows.
     """
     from sentemb._files import refuse_existing, refuse_unusable_output, write_text
     from sentemb.report.build import build_report

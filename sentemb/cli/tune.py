@@ -56,7 +56,7 @@ def tune(
     """Tune the options of a recipe by validation score. Run the same command again to resume.
 
     Writes a table of all combinations, and the best one to RECIPE.SET.toml for
-     `sentemb experiment --methods`.
+    `sentemb experiment --methods`.
     """
     from sentemb._files import check_writable
     from sentemb.evaluation.naming import slug

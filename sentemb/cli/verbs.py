@@ -38,7 +38,7 @@ SECTIONS = {
 VERBS: dict[str, Verb | Group] = {
     "quickstart": Verb(
         "quickstart:quickstart",
-        "Try search, training and evaluation in minutes, without a download.",
+        "Try search, training and evaluation, without a download.",
         "quickstart --output quickstart",
     ),
     "train": Verb(
@@ -104,7 +104,7 @@ VERBS: dict[str, Verb | Group] = {
     "export": Verb(
         "export:export",
         "Convert result records to the format of another program.",
-        "export records --output results.csv",
+        "export records --output mteb",
     ),
     "report": Verb(
         "report:report",
@@ -149,7 +149,7 @@ VERBS: dict[str, Verb | Group] = {
             "geometry": Verb(
                 "analyse_geometry:geometry",
                 "Draw alignment, uniformity and spectra from records.",
-                "analyse geometry records --output geometry.html",
+                "analyse geometry records --output figures",
             ),
             "map": Verb(
                 "analyse_maps:pair_map",
@@ -187,7 +187,7 @@ VERBS: dict[str, Verb | Group] = {
             ),
             "split-pairs": Verb(
                 "pairs:split_pairs",
-                "Split labelled pairs into train, dev and test without common texts.",
+                "Split labelled pairs into train, dev and test.",
                 "data split-pairs pairs.csv --output parts",
             ),
             "nli-triples": Verb(
@@ -208,12 +208,16 @@ VERBS: dict[str, Verb | Group] = {
             "back-translate": Verb(
                 "augment:back_translate",
                 "Back-translate texts, to get positives.",
-                "data back-translate sentences.txt --output translated",
+                "data back-translate sentences.txt --forward Helsinki-NLP/opus-mt-en-de --backward "
+                "Helsinki-NLP/opus-mt-de-en -o "
+                "pairs.jsonl",
             ),
             "noisy-copies": Verb(
                 "augment:noisy_copies",
-                "Sample noisy copies of labelled rows by back-translation.",
-                "data noisy-copies labelled.csv --output copies",
+                "Sample noisy copies of labelled rows.",
+                "data noisy-copies train.csv --forward Helsinki-NLP/opus-mt-en-de --backward "
+                "Helsinki-NLP/opus-mt-de-en -o "
+                "copies.jsonl",
             ),
         },
     ),
