@@ -71,7 +71,8 @@ class Answers:
         less, more = self.gain.interval or (self.gain.size, self.gain.size)
         return (
             f"{self.ways[-1].capitalize()} search finds a relevant document among the first ten hits for "
-            f"{found:.0f}% of {self.gain.items} held-out questions (95% interval {low:.0f} to {high:.0f}). The "
+            f"{found:.0f}% of {self.gain.items} held-out questions (95% interval {low:.0f} to {high:.0f}). "
+            "The "
             f"difference from keyword search is {self.gain.size:+.0f} points ({less:+.0f} to {more:+.0f}), "
             f"p = {self.gain.p:.2g}."
         )
