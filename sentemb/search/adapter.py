@@ -134,7 +134,7 @@ def _candidates(new: _Matrix, old: _Matrix) -> Iterator[tuple[str, Adapter]]:
     # word vectors for MiniLM's with a ridge map; of eight, none went better with a map of lower rank.
     origin = np.zeros(new.shape[1]), np.zeros(old.shape[1])
     centres = new.mean(axis=0), old.mean(axis=0)
-    for method, (start, end) in (("procrustes", origin), ("centered Procrustes", centres)):
+    for method, (start, end) in (("procrustes", origin), ("centered procrustes", centres)):
         left, _, right = np.linalg.svd((new - start).T @ (old - end), full_matrices=False)
         yield method, _affine(left @ right, start, end)
     start, end = centres
