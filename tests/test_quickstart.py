@@ -214,7 +214,10 @@ def test_a_stopped_one_says_how_to_go_on_and_leaves_no_hidden_folder(tmp_path: P
 def test_an_interrupted_one_is_called_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     interrupted(tmp_path / "out")
     assert quickstart("--output", str(tmp_path / "out")) == 2
-    assert "was interrupted; choose another --output or add --overwrite" in capsys.readouterr().err
+    assert (
+        "contains an interrupted quickstart; choose another --output, or add --overwrite to replace it"
+        in capsys.readouterr().err
+    )
 
 
 def test_what_is_there_is_kept(made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -242,7 +245,7 @@ def test_an_overwrite_leaves_the_files_beside_and_takes_no_data_from_what_it_rep
     (folder / "model" / "mine.txt").write_text("a cat\na dog\n")
     data = str(folder / "model" / "mine.txt")
     assert quickstart("--data", data, "--output", str(folder), "--overwrite") == 2
-    assert "lies where the quickstart writes" in capsys.readouterr().err
+    assert "would be overwritten by the quickstart" in capsys.readouterr().err
     assert (folder / "model" / "mine.txt").exists()
     _clear(folder)
     assert {path.name for path in folder.iterdir()} == {"mine.txt", MARKER}

@@ -31,7 +31,7 @@ def test_a_file_uri_is_a_path(scheme: str, tmp_path: Path) -> None:
 
 
 def test_a_file_uri_of_another_machine_is_refused() -> None:
-    with pytest.raises(InputError, match=r"file://docs/a\.txt names no file of this machine; write file:///"):
+    with pytest.raises(InputError, match=r"file://docs/a\.txt is not a file on this machine; write file:///"):
         local_path("file://docs/a.txt")
 
 

@@ -50,7 +50,7 @@ def _told(count: int, room: int, name: str) -> str:
     return (
         f"{count:,} text{'' if one else 's'} {'is' if one else 'are'} longer than the {room:,} "
         f"tokens of {name} and {'was' if one else 'were'} truncated; "
-        "raise the maximum length to encode more of them, if the model allows it"
+        "raise the maximum length to encode more, if the model allows it"
     )
 
 

@@ -42,7 +42,7 @@ def test_table_verdict_record_and_next_command(
     values = json.loads(output.read_text())
     assert {one["name"] for one in values["candidates"]} == {"bm25", "tiny"}
     code, _, err = sentemb("choose", "bm25", *given)
-    assert code == 2 and "is there already" in err
+    assert code == 2 and "already exists" in err
 
 
 def test_the_next_command_names_the_columns(sentemb: Command, documents: Path, tmp_path: Path) -> None:
@@ -126,7 +126,7 @@ def test_help_offers_what_is_taken(sentemb: Command) -> None:
         (("bm25", "--texts", "none.txt"), "none.txt"),
         (("no-such-model", "--texts", "docs.txt"), "no-such-model"),
         (("bm25", "--texts", "docs.txt", "--text-column", "body"), "body"),
-        (("bm25", "--judged", "none"), "no data set and no folder is called 'none'"),
+        (("bm25", "--judged", "none"), "no such data set or folder: 'none'"),
         (("bm25", "--texts", "docs.txt", "--leaks", "unknown"), "unknown"),
         (("bm25", "--texts", "docs.txt", "--output", "docs.txt"), "docs.txt"),
         (("bm25", "--texts", "docs.txt", "--output", "docs.txt/x.json"), "cannot be written"),

@@ -168,7 +168,7 @@ def test_a_note_says_where_documents_are_too_few_to_keep_apart(
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
-        (["--write", "float16"], "--write and --output belong together"),
+        (["--write", "float16"], "--write and --output need each other"),
         (["--only", "int4", "--sets", "{texts}"], "texts.txt"),
         (["--write", "float16", "-o", "{texts}/deeper"], "cannot be written"),
         (["--record", "{texts}/deeper.json"], "cannot be written"),

@@ -110,7 +110,7 @@ def test_layers_are_distilled_by_the_same_verb(tmp_path: Path, tiny_bert: Path, 
     code, _, err = sentemb("distill", *arguments, "--steps", 4)
     assert (code, "finished run" in err) == (2, True)
     code, _, err = sentemb("distill", tiny_bert, "--texts", texts, "-o", tmp_path / "new", "--resume")
-    assert (code, "--resume is for --layers" in err) == (2, True)
+    assert (code, "--resume works only with --layers" in err) == (2, True)
 
 
 def test_too_few_documents_are_refused_in_a_line(tmp_path: Path, sentemb: Command) -> None:

@@ -30,7 +30,7 @@ def test_a_corpus_becomes_vectors_and_an_index(documents: Path, tmp_path: Path, 
     )
     assert code == 0
     assert "30 vectors of 256 numbers (float16)" in out
-    assert "1 have no vector, see set-aside.jsonl" in out
+    assert "1 rows were skipped, see set-aside.jsonl" in out
     assert f"next: sentemb index build {output} --output index" in err
     assert len(ShardFolder(output).files) == 4
     assert str(tmp_path) not in (output / "shards.json").read_text()
@@ -61,8 +61,11 @@ def test_an_id_that_comes_again_ends_the_encoding(
         (["documents.csv", "-o", "out", "--text-column", "text", "-m", "absent/model/x"], "absent/model/x"),
         (["documents.csv", "-o", "out", "--text-column", "text", "--cache-dir", "out"], "replace the cache"),
         ([*_ON_RAY, "nonsense"], "--ray nonsense is no address; give local, auto, "),
-        ([*_ON_RAY, "127.0.0.1:1"], "no Ray cluster answers at 127.0.0.1:1: Connection refused"),
-        ([*_ON_RAY, "local", "--device", "cuda"], "--device cuda: with --ray vectors are made on CPUs"),
+        ([*_ON_RAY, "127.0.0.1:1"], "cannot reach a Ray cluster at 127.0.0.1:1: Connection refused"),
+        (
+            [*_ON_RAY, "local", "--device", "cuda"],
+            "--device cuda does not work with --ray, which encodes on CPUs",
+        ),
         ([*_ON_RAY, "local", "--cache-dir", "cache"], "--cache-dir is for one machine"),
     ],
 )

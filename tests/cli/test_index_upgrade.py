@@ -47,7 +47,7 @@ def test_hits_show_percentiles_and_are_filtered_by_them(sentemb: Command, index:
     _, out, _ = sentemb("index", "search", index, "a cat sat on the mat", "-k", 1)
     assert "| score | percentile | id | text |" in out
     code, _, error = sentemb("index", "search", index, "a cat", "--min-score", "100%")
-    assert code == 2 and "random pairs can tell; ask for" in error
+    assert code == 2 and "random pairs; choose" in error
     _, out, _ = sentemb("index", "info", index)
     assert "random pairs of texts, 50 % below" in out
 
@@ -58,7 +58,7 @@ def test_an_index_goes_to_another_model_with_and_without_a_map(
     code, out, error = sentemb(
         "index", "upgrade", index, "-m", tiny_bert, "--pooling", "cls", "--adapter", "--sample", 600
     )
-    assert code == 0 and "searched with 60 texts among 120 that the map was not learned from" in out
+    assert code == 0 and "measured with 60 queries on 120 texts that the map was not trained on" in out
     assert f"next: sentemb index upgrade {index} --model {tiny_bert} --pooling cls  # encodes" in error
     code, out, _ = sentemb("index", "info", index)
     assert code == 0 and "of queries, mapped to" in out
@@ -67,7 +67,7 @@ def test_an_index_goes_to_another_model_with_and_without_a_map(
     _, out, _ = sentemb("index", "search", index, "guitar guitar guitar", "-k", 3, "--json")
     assert len(json.loads(out)["hits"]) == 3
     code, out, error = sentemb("index", "upgrade", index, "-m", tiny_bert, "--pooling", "cls")
-    assert code == 0 and "the documents are encoded with" in out and "index search" in error
+    assert code == 0 and "the documents are now encoded with" in out and "index search" in error
     _, out, _ = sentemb("index", "search", index, "guitar guitar guitar", "-k", 1, "--json")
     assert json.loads(out)["hits"][0]["text"] == "guitar guitar guitar"
     content = (index / "manifest.json").read_bytes()
@@ -81,9 +81,9 @@ def test_an_index_goes_to_another_model_with_and_without_a_map(
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--sample", "600"], "--sample is for --adapter"),
+        (["--sample", "600"], "--sample works only with --adapter"),
         (["--adapter", "--sample", "20"], "a sample of 20 texts is too small; take 500 at least"),
-        (["--adapter", "--kind", "flat"], "--adapter keeps the vectors as they are"),
+        (["--adapter", "--kind", "flat"], "--adapter does not change the documents' vectors"),
         (["--memory-budget", "much"], "'much' is no size"),
     ],
 )

@@ -92,7 +92,7 @@ def test_the_training_text_may_be_encoded_or_indexed(
         (["train.txt", "--columns", "txt"], "has no column 'txt'"),
         (["none.txt"], "no such file: none.txt"),
         (["train.txt", "--sets", "mine.tsv", "--set-column", "three"], "has no column 'three'"),
-        (["train.txt", "--sets", "none"], "no data set is called 'none'"),
+        (["train.txt", "--sets", "none"], "unknown data set 'none'"),
     ],
 )
 def test_user_errors_are_one_line(

@@ -71,7 +71,7 @@ def test_a_file_of_settings_and_flags_over_it(
     ("flags", "message"),
     [
         (["sgopt"], "unknown recipe: sgopt; did you mean sg-opt?"),
-        (["sg-opt"], "no output folder; name one with --output"),
+        (["sg-opt"], "--output is missing; pass --output FOLDER with the records"),
         (["sg-opt", "--output", "o", "--set", "epochs"], "--set epochs sets nothing; write --set KEY=VALUE"),
         (["sg-opt", "--output", "o", "--set", "epoch=2"], "unknown setting: epoch; did you mean epochs?"),
         (["sg-opt", "--output", "o", "--seeds", "1,b"], "seeds is 'b'; it must be a whole number"),

@@ -70,5 +70,5 @@ def test_of_few_or_uneven_documents_texts_are_held_out(
 
 
 def test_too_few_texts_are_refused() -> None:
-    with pytest.raises(InputError, match="40 documents with 440 sentences are too few to learn from"):
+    with pytest.raises(InputError, match="40 documents with 440 sentences are too few for distillation"):
         draw_texts(documents(40, 10), most=10**6)

@@ -68,7 +68,7 @@ def test_pairs(write_file: Write) -> None:
 @pytest.mark.parametrize(
     ("content", "temperature", "fragment"),
     [
-        ("index\taugmented\n5\tx\n", None, "back.tsv:2: sst2 train has no row of number 5, counted from 0"),
+        ("index\taugmented\n5\tx\n", None, "back.tsv:2: sst2 train does not have row 5 (counted from 0)"),
         (
             "index\taugmented\nz\tx\n",
             None,

@@ -62,7 +62,7 @@ def test_families_share_a_table_and_are_no_sets_themselves() -> None:
 
 @pytest.mark.parametrize(
     ("name", "fragment"),
-    [("stbs", "did you mean 'stsb'?"), ("imagenet", "`sentemb data list` shows the names")],
+    [("stbs", "did you mean 'stsb'?"), ("imagenet", "list the names with `sentemb data list`")],
 )
 def test_unknown_names(name: str, fragment: str) -> None:
     with pytest.raises(InputError) as caught:

@@ -38,7 +38,7 @@ def test_judgements_beside_a_corpus_are_not_read(tmp_path: Path) -> None:
 def test_nothing_to_read_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / "docs.jsonl"
     path.write_text('{"text": " "}\n')
-    with pytest.raises(InputError, match="holds no document with a text"):
+    with pytest.raises(InputError, match="does not contain a document with a text"):
         read_own_documents(path)
     path.write_text('{"a": "1", "b": "2"}\n')
     with pytest.raises(InputError, match=r"docs\.jsonl:1: it is not clear which .* a, b .* --text-column"):
@@ -52,7 +52,7 @@ def test_a_table_without_a_header_does_not_lose_its_first_document(tmp_path: Pat
     path = tmp_path / "docs.csv"
     path.write_text("The cat slept all day on the mat\nThe dog ran\n")
     with pytest.raises(
-        InputError, match=r"docs\.csv:2: the only column is called 'The cat slept .* a header"
+        InputError, match=r"docs\.csv:2: the name of the only column, 'The cat slept .* a header"
     ):
         read_own_documents(path)
     path.write_text("what they said\nThe dog ran\n")

@@ -67,7 +67,9 @@ def test_what_is_not_there_is_said(
     write_file: WriteFile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("SENTEMB_DATA", raising=False)
-    with pytest.raises(InputError, match=r"holds no sts22-de .*sentemb data fetch sts22-de --data-dir"):
+    with pytest.raises(
+        InputError, match=r"holds no sts22-de .*download it with `sentemb data fetch sts22-de --data-dir"
+    ):
         load_scored_pairs("sts22-de", data_dir=tmp_path)
     with pytest.raises(InputError, match="sts14-es is not on the hub; name the folder"):
         load_scored_pairs("sts14-es")

@@ -46,7 +46,7 @@ def test_cleaning_counts_what_it_drops() -> None:
     ]  # fmt: skip
     assert (counts.rows, counts.kept, counts.blank, counts.identical) == (10, 5, 1, 1)
     assert (counts.contradictory, counts.repeated, counts.implied) == (2, 1, 1)
-    assert "5 of 10 pairs are left: 1 have a blank text" in str(counts)
+    assert "5 of 10 pairs; skipped 1 have a blank text" in str(counts)
 
 
 def test_components_are_the_texts_that_paraphrases_join() -> None:

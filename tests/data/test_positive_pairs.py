@@ -97,7 +97,7 @@ def test_the_column_of_negatives_is_called_as_its_companions_are() -> None:
             "its columns are ask, answer; name the columns: --columns Q",
         ),
         ("a.jsonl", '{"query": "x", "txt": "y"}\n', None, "no column of the passage, such as 'positive'"),
-        ("a.csv", "question,context,answer\nx,y,z\n", None, "'answer' and 'context' may each be the passage"),
+        ("a.csv", "question,context,answer\nx,y,z\n", None, "'answer' and 'context' could be passage"),
         ("a.csv", "sentence1,sentence2,score\nx,y,0\n", None, "has a column 'score', so that not all of its"),
         ("a.csv", "query,passage\nx,\n", None, "a.csv:2: column 'passage' is empty"),
         ("a.jsonl", '{"query": "x", "passage": ["y"]}\n', None, "column 'passage' holds ['y'] where a text"),

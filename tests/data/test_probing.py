@@ -33,7 +33,7 @@ def test_splits_labels_and_sentences(tmp_path: Path) -> None:
 
 
 def test_absent_files_say_where_they_are(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="no probing file") as caught:
+    with pytest.raises(InputError, match="the probing file") as caught:
         read_probe("past_present.txt", data_dir=tmp_path)
     assert "facebookresearch/SentEval" in str(caught.value.hint)
 
@@ -43,7 +43,7 @@ def test_absent_files_say_where_they_are(tmp_path: Path) -> None:
     [
         ([*LINES, "dev\tPAST\tNo ."], "line 5: not tr, va or te"),
         ([*LINES, "te PAST No ."], "line 5: not tr, va or te"),
-        ([*LINES, "te\tFUTURE\tNo ."], "test, line 5: no training row has the label 'FUTURE'"),
+        ([*LINES, "te\tFUTURE\tNo ."], "test, line 5: the label 'FUTURE'"),
         (LINES[:3], "test: 0 rows, not some"),
     ],
 )

@@ -208,7 +208,7 @@ def test_a_server_that_knows_no_parts(name: str, server: tuple[str, dict[str, by
     assert len(files[f"/{name}"]) > 6 << 20  # more than one block of fsspec
     assert texts(f"{address}/{name}") == lines
     files["/empty.txt"] = b""
-    assert refused(f"{address}/empty.txt") == f"{address}/empty.txt is empty: it holds no text"
+    assert refused(f"{address}/empty.txt") == f"{address}/empty.txt is empty"
 
 
 def parquet_plain(lines: list[str]) -> bytes:
@@ -229,7 +229,7 @@ def test_a_new_file_is_seen(memory: MemoryFileSystem) -> None:
     [
         ("memory://absent.csv", "no such file: memory://absent.csv"),
         ("memory://absent", "no such file or folder: memory://absent"),
-        ("memory://corpus/odd.bin", "cannot tell the format of memory://corpus/odd.bin; name it .txt, .csv"),
+        ("memory://corpus/odd.bin", "the extension of memory://corpus/odd.bin; name it .txt, .csv"),
         (
             "memory://corpus/bad.jsonl",
             "memory://corpus/bad.jsonl, line 2: not valid JSON (Expecting value at col",

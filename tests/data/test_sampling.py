@@ -107,7 +107,7 @@ def test_lacons_imbalance() -> None:
     ]:
         with pytest.raises(InputError, match=fragment):
             imbalanced(LABELS, seed=0, **wrong)
-    with pytest.raises(InputError, match="no row is of class 3, the minority"):
+    with pytest.raises(InputError, match="no row has the minority class 3"):
         imbalanced(LABELS, ratio=2, minority=3, seed=0)
 
 
@@ -119,7 +119,7 @@ def test_sizes_that_the_rows_do_not_allow(size: int) -> None:
 
 def test_scores_are_refused_until_they_are_classes() -> None:
     scores = np.array([0.0, 1.24, 1.2, 5.0, 1.25])
-    with pytest.raises(InputError, match="these labels are scores, not classes; make classes"):
+    with pytest.raises(InputError, match="the labels are scores, not classes; make classes"):
         stratified_sample(scores, 2, seed=0)
     assert score_classes(scores).tolist() == [0, 1, 1, 2, 1]
     assert score_classes(scores, decimals=None).tolist() == [0, 2, 1, 4, 3]

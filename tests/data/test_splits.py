@@ -56,7 +56,7 @@ def test_lacons_validation() -> None:
         (lambda: scl_dev_split(np.array([1.5, 2.5])), "these labels are scores"),
         (
             lambda: lacon_train_split(np.array([0, 1] * 4), seed=0),
-            "0.05 of 8 rows leaves a part without rows",
+            "0.05 of 8 rows leaves a split empty",
         ),
     ],
 )

@@ -143,7 +143,7 @@ def test_too_many_rows_are_refused_too(sets_copy: Path) -> None:
         (
             "STS/STSBenchmark/sts-test.csv",
             "g\tf\ty\ti\t1.0\tonly one\n",
-            "line 1: 6 fields where the header has 9",
+            "line 1: 6 fields, but the header has 9",
         ),
         (
             "STS/STSBenchmark/sts-test.csv",
@@ -262,10 +262,10 @@ def test_reads_mtebs_copy_and_says_that_it_is_not_divided(tmp_path: Path) -> Non
     ("name", "split", "folder", "fragment"),
     [
         ("sts12", "dev", "", "sts12 has no split 'dev'; it has test"),
-        ("sts12b", "test", "", "no data set is called 'sts12b'; did you mean"),
+        ("sts12b", "test", "", "unknown data set 'sts12b'; did you mean"),
         ("sts17", "test", "", "sts17 is a family of data sets; name one of sts17-ar-ar"),
         ("nli-triples", "test", "", "nli-triples holds no scored pairs"),
-        ("stsb", "test", "empty", "sentemb data fetch stsb --data-dir"),
+        ("stsb", "test", "empty", "download it with `sentemb data fetch stsb --data-dir"),
         ("stsb", "test", "absent", "no such data folder"),
     ],
 )
@@ -334,7 +334,7 @@ def test_own_pairs_in_glues_layout(shared_data: Path) -> None:
         ),
         ("sentence1,sentence2,score\n", "own.csv is empty"),
         ("Ein Mann isst.,Jemand isst.,4\nA,B,1\n", "Ein Mann isst., Jemand isst., 4; call them sentence1"),
-        ("sentence1,sentence2,score\na,b\n", "own.csv, line 2: 2 fields where the header has 3"),
+        ("sentence1,sentence2,score\na,b\n", "own.csv, line 2: 2 fields, but the header has 3"),
     ],
 )
 def test_errors_in_own_pairs(write_file: Callable[[str, str], Path], content: str, fragment: str) -> None:

@@ -141,7 +141,7 @@ def test_damage_inside_the_file_is_not_fatal(tmp_path: Path, first_page: int) ->
 
 def test_folder_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(InputError, match=r"cannot keep vectors in .*file"):
+    with pytest.raises(InputError, match=r"cannot use the cache folder .*file"):
         CachedEncoder(Counting(), tmp_path / "file").encode(["a"])
 
 

@@ -232,7 +232,7 @@ def test_vectors_that_are_not_finite_are_named(make_encoder: MakeEncoder) -> Non
     model = make_encoder("mean")
     with torch.no_grad():
         model[0].model.embeddings.word_embeddings.weight[model.tokenizer.vocab["dog"]] = float("nan")
-    with pytest.raises(InputError, match=r"tiny gives NaN or infinity for text 3 \('the dog'\), 2 in all"):
+    with pytest.raises(InputError, match=r"tiny returned NaN or infinity for text 3 \('the dog'\), 2 in all"):
         SentenceEncoder(model, name="tiny").encode(["a", "a cat", "a", "the dog", "a", "the dog"])
 
 

@@ -51,11 +51,11 @@ def test_first_of_repeated_words_counts(write_file: WriteFile) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("g.txt", "", "holds no word vectors"),
-        ("g.txt", "5 3\n", "holds no word vectors"),
+        ("g.txt", "", "does not contain word vectors"),
+        ("g.txt", "5 3\n", "does not contain word vectors"),
         ("g.txt", "cat 1 2\ndog 1\n", "line 2"),
         ("g.txt", "cat 1 2\ndog 1 x\n", "line 2: not 2 numbers"),
-        ("g.txt", "cat 1 2\ndog nan 2\n", "line 2: no word, or a number that is not finite"),
+        ("g.txt", "cat 1 2\ndog nan 2\n", "line 2: the word is missing, or a number is not finite"),
         ("g.txt", "cat\n", "line 1"),
         ("g.txt", "A sentence of prose.\n", "line 1: not 3 numbers"),
         ("g.txt", b"caf\xe9 1 2\n", "line 1: byte 3 is not utf-8"),

@@ -112,7 +112,7 @@ def test_a_text_finds_documents_in_each_mode(tmp_path: Path, mode: Any) -> None:
     assert ("none" in {one.id for one in found}) is (mode != "dense")
     assert all(one.content in [*texts, "w3 w4 w3"] for one in found)
     if mode != "keyword":
-        with pytest.raises(InputError, match="the store has no encoder"):
+        with pytest.raises(InputError, match="the store does not have an encoder"):
             again.run("w3 w4")
     pipeline = Pipeline()
     pipeline.add_component("find", again)
@@ -222,8 +222,8 @@ def test_filters_match_what_they_match_in_the_store_of_haystack() -> None:
         ({"field": "meta.a", "operator": "==", "value": {"x": 1}}, "is no text, number"),
         ({"field": "meta.a", "operator": ">", "value": True}, "is no number and no date"),
         ({"operator": "XOR", "conditions": [{"field": "meta.a", "operator": "==", "value": 1}]}, "'XOR'"),
-        ({"operator": "AND", "conditions": []}, "combines nothing"),
-        ({"operator": "AND", "conditions": ["a"]}, "is no dictionary"),
+        ({"operator": "AND", "conditions": []}, "does not have conditions"),
+        ({"operator": "AND", "conditions": ["a"]}, "is not a dictionary"),
     ],
 )
 def test_what_is_no_filter_is_named(

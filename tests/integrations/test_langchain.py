@@ -155,7 +155,7 @@ def test_texts_of_a_generator_and_blank_ones(caplog: pytest.LogCaptureFixture) -
         store = SentembVectorStore.from_texts(
             (text for text in ["w1", " ", "w2"]), Words(), ids=["a", "b", "c"]
         )
-    assert "1 blank documents are left out" in caplog.text
+    assert "1 blank documents were skipped" in caplog.text
     assert ids(store.get_by_ids(["a", "b", "c"])) == ["a", "c"]
     made = store.add_documents([Document("w3", id="d"), Document("w4")])
     assert made[0] == "d" and len(made[1]) == 36

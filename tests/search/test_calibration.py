@@ -103,7 +103,7 @@ def test_hits_carry_percentiles_and_are_filtered_by_them(kind: str, metric: str)
 @pytest.mark.parametrize(
     ("min_score", "message"),
     [
-        ("99.9999%", "'?99.9999%'? is finer than 1,124,250 random pairs can tell; ask for 99.999% at most"),
+        ("99.9999%", "'?99.9999%'? cannot be resolved with 1,124,250 random pairs; choose 99.999% or less"),
         ("100%", "finer than"),
         ("101%", "no percentile"),
         ("-1%", "no percentile"),
@@ -122,7 +122,7 @@ def test_few_texts_have_no_percentiles(words: BagOfWords) -> None:
     index = SearchIndex.build(["w1", "w2"], words)
     assert index.search("w1", 1)[0].percentile is None
     with pytest.raises(
-        InputError, match="an index of 2 texts has no percentiles; they need 50; give a score"
+        InputError, match="percentiles need at least 50 texts, but the index has 2; pass a score"
     ):
         index.search("w1", min_score="99%")
 

@@ -98,7 +98,7 @@ def test_a_missing_file_is_named(saved: Path, which: int) -> None:
     [
         ("[]", "is not the manifest of an index"),
         ("{}", "is not the manifest of an index"),
-        ('{"format": 7}', "has format 7, this sentemb reads 1 to 6"),
+        ('{"format": 7}', "has format 7, but this version of sentemb reads formats 1 to 6"),
         ('{"format": 1, "checksum": ""}', "does not match its checksum"),
         ('{"format": 1, "checksum": "", "dimension": 1e999}', "does not match its checksum"),
         ("é", "does not match its checksum"),
@@ -125,8 +125,8 @@ def test_a_manifest_cannot_point_outside_its_folder(saved: Path, tmp_path: Path)
         ({"effort": "many"}, "manifest.json, effort: "),
         ({"recall": [1]}, "manifest.json, recall: "),
         ({"kind": "tree"}, "manifest.json, kind: "),
-        ({"files": {}}, "does not name its files"),
-        ({"dimension": 7}, "the vectors of .* are not those of its manifest"),
+        ({"files": {}}, "does not list its files"),
+        ({"dimension": 7}, "the vectors of .* do not match the manifest"),
     ],
 )
 def test_a_sealed_manifest_with_impossible_values_is_refused(
@@ -147,7 +147,7 @@ def test_no_folder_and_a_file_instead(tmp_path: Path) -> None:
 
 
 def test_output_that_cannot_be_is_refused(saved: Path, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="already holds an index; pass --overwrite"):
+    with pytest.raises(InputError, match="already contains an index; pass --overwrite"):
         check_output(saved, overwrite=False)
     check_output(saved, overwrite=True)
     (tmp_path / "file").write_text("x")

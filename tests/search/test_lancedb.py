@@ -168,7 +168,7 @@ def test_metadata_become_values_of_json(open_index: Open) -> None:
 
 @pytest.mark.parametrize("queries", [{"a": 1}, {"a"}, b"a", 5, None])
 def test_what_is_no_text_is_not_searched(open_index: Open, queries: Any) -> None:
-    with pytest.raises(InputError, match=r"the queries are a .*, not texts in an order"):
+    with pytest.raises(InputError, match=r"queries must be a string or a list of strings, not a .*"):
         open_index(documents()).search(queries)
 
 
@@ -232,7 +232,7 @@ def test_an_index_moves_there_and_back(tmp_path: Path) -> None:
     for mode in ("dense", "keyword", "hybrid"):
         assert back.search("cat river", mode=mode) == before.search("cat river", mode=mode)
     for source, target in ((tmp_path / "index", address), (address, tmp_path / "back")):
-        with pytest.raises(InputError, match="already holds an index"):
+        with pytest.raises(InputError, match="already contains an index"):
             move(str(source), str(target))
 
 
@@ -287,7 +287,9 @@ def test_what_is_no_index_is_said(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="are of one kind"):
         move(str(tmp_path / "index"), str(tmp_path / "other"))
     index = LanceIndex(address, BagOfWords())
-    with pytest.raises(InputError, match="is saved with every change"):
+    with pytest.raises(
+        InputError, match="cannot be saved to another place: a LanceDB index saves every change"
+    ):
         index.save(tmp_path / "saved")
     assert json.dumps(index.stats())
 

@@ -229,7 +229,7 @@ def test_ready_vectors_are_taken_as_they_are(index: SearchIndex, words: BagOfWor
         (lambda index: index.delete("text"), "ids must be a collection"),
         (lambda index: index.delete([None]), "id 0: the id None is neither"),
         (lambda index: index.get([2**64]), "more than 64 bits"),
-        (lambda index: index.add(["x"], np.ones((1, 7))), r"shape \(1, 7\), the index has 32 dimensions"),
+        (lambda index: index.add(["x"], np.ones((1, 7))), r"shape \(1, 7\), but the index has 32 dimensions"),
         (lambda index: index.add(["x"], np.ones(32)), r"shape \(32,\)"),
         (lambda index: index.add(["x"], "vectors"), "no matrix of numbers"),
         (lambda index: index.add(["x"], np.full((1, 32), np.nan)), "vector 0 holds NaN"),
@@ -265,7 +265,7 @@ def test_another_index_in_the_folder_is_not_changed(index: SearchIndex, tmp_path
     expected = index.search("w1")
     SearchIndex.build(["w1"], BagOfWords()).save(tmp_path / "index", overwrite=True)
     for change in (lambda: index.add(["w3"]), lambda: index.delete([0])):
-        with pytest.raises(InputError, match="holds another index than the one that was opened"):
+        with pytest.raises(InputError, match="was replaced by another index after it was opened"):
             change()
     assert index.search("w1") == expected
     shutil.rmtree(tmp_path / "index")
@@ -421,5 +421,5 @@ def test_a_missing_vector_is_found(index: SearchIndex, tmp_path: Path, words: Ba
     with connection:
         connection.execute("DELETE FROM vectors")
     connection.close()
-    with pytest.raises(InputError, match="has not one vector for each text"):
+    with pytest.raises(InputError, match="does not have exactly one vector per text"):
         SearchIndex.load(tmp_path / "index", words)

@@ -330,7 +330,9 @@ def test_shards_of_another_role_are_refused(
 ) -> None:
     model = models["prompts"]
     queries = encoded(model, data, tmp_path / "queries", role="query")
-    with pytest.raises(InputError, match="holds vectors of queries, not of documents; encode the documents"):
+    with pytest.raises(
+        InputError, match="contains vectors of queries, not of documents; encode the documents"
+    ):
         index_shards(queries)
     with pytest.raises(InputError, match="holds vectors of queries"):
         evaluate_retrieval(model, [data], vectors=queries.path)

@@ -1,4 +1,4 @@
-"""Texts that are longer than the model reads: split, cut with a warning, or refused."""
+"""Texts that are longer than the model's maximum length: split, truncated with a warning, or refused."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def test_ready_vectors_and_encoders_without_a_limit_never_split(index: SearchInd
     ("options", "message"),
     [
         ({"truncate": "cut"}, "unknown truncate 'cut'; choose split, warn, error"),
-        ({"overlap": 0.6}, "overlap is 0.6; give a share from 0 to 0.5"),
+        ({"overlap": 0.6}, "overlap is 0.6; choose a share from 0 to 0.5"),
         ({"overlap": "x"}, "overlap is 'x'"),
     ],
 )

@@ -132,7 +132,7 @@ def test_the_models_are_listed(client: TestClient, folder: Path) -> None:
         (
             {"model": "tiny", "input": "a", "role": "query", "prompt_name": "document"},
             409,
-            "role says query and prompt_name says document; send one of them",
+            "role is query and prompt_name is document, which are different roles; send one of them",
         ),
         ({"model": "tiny", "input": "a", "input_type": "clustering"}, 422, "input_type"),
         ({"model": "tiny", "input": "a", "prompt_name": "s2s"}, 422, "prompt_name"),
@@ -191,11 +191,11 @@ def test_a_key_opens_the_routes() -> None:
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
-        ({}, "nothing to serve"),
+        ({}, "there is nothing to serve"),
         ({"models": ("static-mini",), "workers": 10**9}, "--workers 1000000000: this machine has"),
         ({"models": ("static-mini",), "host": "0.0.0.0"}, "there is no key"),
         ({"models": ("static-mini", "static-mini")}, "two models are called static-mini"),
-        ({"models": ("static-mini",), "keys": frozenset([KEY]), "no_auth": True}, "give one of them"),
+        ({"models": ("static-mini",), "keys": frozenset([KEY]), "no_auth": True}, "remove one of them"),
     ],
 )
 def test_settings_that_do_not_fit_are_refused(options: dict[str, Any], problem: str) -> None:

@@ -192,10 +192,14 @@ def test_deeply_nested_conditions_are_a_problem(depth: int, client: TestClient) 
 @pytest.mark.parametrize(
     ("where", "warning"),
     [
-        ({"yaer": 2003}, "where: no document has the field 'yaer'"),
+        (
+            {"yaer": 2003},
+            "the conditions cannot match any document: none of the documents has the field 'yaer'",
+        ),
         (
             {"year": True},
-            "where: year is a number in every document, and the condition asks for a truth value",
+            "the conditions cannot match any document: year is a number in every document, but the condition "
+            "needs a boolean",
         ),
         ({"year": 1}, None),
         ({"year": {">": 2003}}, None),
