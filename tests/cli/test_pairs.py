@@ -64,7 +64,11 @@ def test_mine_negatives_makes_triples_that_train(write_file, tiny_bert, tmp_path
     )
     assert error.splitlines()[-1] == f"next: {command}"
     code, _, error = sentemb(*mining, "-o", tmp_path / "other.jsonl")
-    assert code == 2 and "no column of the question" in error and "its columns are one, two, same" in error
+    assert (
+        code == 2
+        and "does not have a column for the question" in error
+        and "its columns are one, two, same" in error
+    )
 
 
 @pytest.mark.parametrize(
@@ -103,9 +107,12 @@ def test_train_pairs_refuses_in_one_line(write_file, tmp_path, sentemb) -> None:
     training = ("train", "pairs", "--output", tmp_path / "mine", "--data")
     few = write_file("few.csv", "question,answer\n" + "".join(f"q{n},a{n}\n" for n in range(9)))
     for arguments, message in (
-        ((write_file("a.csv", "ask,answer\nx,y\n"),), "no column of the question"),
+        ((write_file("a.csv", "ask,answer\nx,y\n"),), "does not have a column for the question"),
         ((few,), "too few questions to tell whether training helps: 9"),
-        ((few, "--columns", "question,reply"), "has no column 'reply'; its columns are question, answer"),
+        (
+            (few, "--columns", "question,reply"),
+            "does not have a column 'reply'; its columns are question, answer",
+        ),
         ((few, "--held-out", "0.9"), "held_out is 0.9; it must be at most 0.3"),
         ((few, "--columns", "question"), "--columns question names 1 column"),
         ((tmp_path / "absent.csv",), "no such file"),

@@ -72,7 +72,7 @@ def test_unknown_names(name: str, fragment: str) -> None:
 
 def test_counts_that_differ_are_spelled_out() -> None:
     check_row_count("stsb test", 1379, 1379)
-    with pytest.raises(InputError, match=r"^stsb test: 1,377 of 1,379 rows: 2 missing; "):
+    with pytest.raises(InputError, match=r"^stsb test has 1,377 rows instead of 1,379: 2 missing; "):
         check_row_count("stsb test", 1377, 1379)
-    with pytest.raises(InputError, match=r"1,380 of 1,379 rows: 1 too many"):
+    with pytest.raises(InputError, match=r"1,380 rows instead of 1,379: 1 more than expected"):
         check_row_count("stsb test", 1380, 1379)

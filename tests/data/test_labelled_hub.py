@@ -93,6 +93,6 @@ def test_sets_by_hub_id(hub: LoopbackHub, tmp_path: Path) -> None:
     assert answers[3] == [277, "t 1", '"q', "not_entailment"]
     assert "the labels of rte test are not published; use one of train, dev" in answers[4]
     assert answers[5] == 3000
-    assert "407 of 408 rows: 1 missing" in answers[6]
+    assert "has 407 rows instead of 408: 1 missing" in answers[6]
     assert len(answers[7]) == 3 and answers[7][0] == "rte/rte/test-00000-of-00001.parquet"
     assert answers[8] == answers[3]

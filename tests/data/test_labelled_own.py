@@ -70,15 +70,15 @@ def test_scores_and_pairs(write_file: Write) -> None:
 @pytest.mark.parametrize(
     ("content", "fragment"),
     [
-        ('{"text": "a", "label": null}\n', "own.jsonl:1: column 'label': no label; remove the row"),
+        ('{"text": "a", "label": null}\n', "own.jsonl:1: column 'label': the label is missing; remove the row"),
         (
             '{"text": "a", "label": 1}\n{"text": "a", "label": "  "}\n',
-            "own.jsonl:2: column 'label': no label",
+            "own.jsonl:2: column 'label': the label is missing",
         ),
         ('{"text": "a", "label": 0.5}\n', "0.5 is not a class; read decimal numbers as scores (scores=True)"),
         ('{"text": "a", "label": [1]}\n', "[1] is not a class"),
-        ('{"text": 3, "label": 1}\n', "own.jsonl:1: column 'text' holds 3 where a text is wanted"),
-        ('{"text": "a", "kind": 1}\n', "no column 'label'; its columns are text, kind"),
+        ('{"text": 3, "label": 1}\n', "own.jsonl:1: expected a text in column 'text', but found 3"),
+        ('{"text": "a", "kind": 1}\n', "does not have a column 'label'; its columns are text, kind"),
         ("", "own.jsonl is empty"),
     ],
 )

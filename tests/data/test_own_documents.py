@@ -25,7 +25,7 @@ def test_blank_and_repeated_documents_are_counted(tmp_path: Path, caplog: pytest
     path.write_text("".join(json.dumps({"text": text}) + "\n" for text in ("a", " ", "b", "a ", "a")))
     with caplog.at_level(logging.WARNING):
         assert [document.text for document in read_own_documents(path)] == ["a", "b"]
-    assert "2 of 5 documents were there before" in caplog.text
+    assert "2 of 5 documents are duplicates" in caplog.text
     assert "1 of 5 documents are blank" in caplog.text
 
 
@@ -41,10 +41,12 @@ def test_nothing_to_read_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="does not contain a document with a text"):
         read_own_documents(path)
     path.write_text('{"a": "1", "b": "2"}\n')
-    with pytest.raises(InputError, match=r"docs\.jsonl:1: it is not clear which .* a, b .* --text-column"):
+    with pytest.raises(
+        InputError, match=r"docs\.jsonl:1: the text could be in any of the columns a, b; .* --text-column"
+    ):
         read_own_documents(path)
     path.write_text('{"text": "a", "title": 3}\n')
-    with pytest.raises(InputError, match=r"docs\.jsonl:1: column 'title' holds 3"):
+    with pytest.raises(InputError, match=r"docs\.jsonl:1: expected a text in column 'title', but found 3"):
         read_own_documents(path)
 
 
