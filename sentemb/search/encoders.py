@@ -141,7 +141,7 @@ def encoder_of(encoder: Any | None, wanted: EncoderFacts, path: Path | str) -> T
         return loaded
     logger.warning(
         "%s was built without the document prompt or route of %s, so queries are encoded without theirs too; "
-        "build the index again to use them",
+        "build it again to use them",
         path,
         loaded.name,
     )

@@ -49,7 +49,7 @@ def check_output(path: Path, *, overwrite: bool) -> None:
         raise InputError(f"{path} is a file", "choose another output folder")
     if (path / NAME).exists():
         if not overwrite:
-            raise InputError(f"{path} already holds an index", "pass --overwrite to replace it")
+            raise InputError(f"{path} already contains an index", "pass --overwrite to replace it")
     elif path.exists() and (strangers := [child.name for child in path.iterdir() if not _is_ours(child)]):
         raise InputError(
             f"{path} is not empty and not an index: it contains {strangers[0]}",

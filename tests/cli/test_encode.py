@@ -96,7 +96,7 @@ def test_without_ray_one_line_names_the_extra(
         monkeypatch.delitem(sys.modules, name, raising=False)
     monkeypatch.setitem(sys.modules, "ray", None)
     code, _, err = sentemb(*arguments, "--ray", "local")
-    assert (code, err) == (2, "sentemb: error: this needs ray; pip install 'sentemb[scale]'\n")
+    assert (code, err) == (2, "sentemb: error: this command needs the package ray; pip install 'sentemb[scale]'\n")
     if arguments[0] == "encode":
         assert sentemb(*arguments)[0] == 0
 

@@ -97,7 +97,7 @@ def test_without_lancedb_one_line_names_the_extra(folder: Path, tmp_path: Path) 
         if arguments[-1] == str(folder):
             assert done.returncode == 0, done.stderr
         else:
-            expected = "sentemb: error: this needs lancedb; pip install 'sentemb[lancedb]'\n"
+            expected = "sentemb: error: this command needs the package lancedb; pip install 'sentemb[lancedb]'\n"
             assert (done.returncode, done.stderr) == (2, expected)
 
 

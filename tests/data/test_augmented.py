@@ -82,7 +82,11 @@ def test_pairs(write_file: Write) -> None:
             0.7,
             "has 0 copies at temperature 0.7, but 3 are needed",
         ),
-        ("index\taugmented\ttemperature\n3\tx\thot\n", 0.7, "expected a number in column 'temperature', but found 'hot'"),
+        (
+            "index\taugmented\ttemperature\n3\tx\thot\n",
+            0.7,
+            "expected a number in column 'temperature', but found 'hot'",
+        ),
         ("index\tback\n3\tx\n", None, "does not have a column 'augmented'; its columns are index, back"),
     ],
 )

@@ -170,7 +170,11 @@ BROKEN = [
     ),
     ("glue/CoLA/dev.tsv", "gj04\t1\t\n", "dev.tsv, line 1: 3 fields, but the header has 4"),
     ("glue/CoLA/dev.tsv", "gj04\t2\t\tA text.\n", "dev.tsv:1: '2' is not a label of cola; its labels"),
-    ("glue/STS-B/dev.tsv", "sentence1\tsentence2\tscore\na\tb\tnan\n", "expected a number in column 'label', but found 'nan'"),
+    (
+        "glue/STS-B/dev.tsv",
+        "sentence1\tsentence2\tscore\na\tb\tnan\n",
+        "expected a number in column 'label', but found 'nan'",
+    ),
     ("glue/MNLI/dev_matched.tsv", MNLI_HEADER + "0\t1\ta\tb\tneutral\t-\n", "'-' is not a label of mnli"),
     ("senteval/downstream/TREC/TREC_10.label", "NUM:dist\n", "line 1: expected a label, a space and a text"),
     ("senteval/downstream/TREC/TREC_10.label", "MUN:dist How far ?\n", "'MUN' is not a label of trec"),
@@ -240,7 +244,8 @@ def test_counts_that_differ_are_errors_unless_allowed(tmp_path: Path, shared_dat
         (
             "qqp",
             "dev",
-            "does not contain qqp (searched for glue/QQP, QQP, qqp); download it with `sentemb data fetch qqp",
+            "does not contain qqp (searched for glue/QQP, QQP, qqp); download it with `sentemb data fetch "
+            "qqp",
         ),
         (
             "tnews",

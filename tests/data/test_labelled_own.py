@@ -70,7 +70,10 @@ def test_scores_and_pairs(write_file: Write) -> None:
 @pytest.mark.parametrize(
     ("content", "fragment"),
     [
-        ('{"text": "a", "label": null}\n', "own.jsonl:1: column 'label': the label is missing; remove the row"),
+        (
+            '{"text": "a", "label": null}\n',
+            "own.jsonl:1: column 'label': the label is missing; remove the row",
+        ),
         (
             '{"text": "a", "label": 1}\n{"text": "a", "label": "  "}\n',
             "own.jsonl:2: column 'label': the label is missing",

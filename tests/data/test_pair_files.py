@@ -80,5 +80,7 @@ def test_what_is_not_there_is_said(
     write_file("stsb-multi-mt/stsb-fr-dev.csv", "un,deux,3\nun,deux,x\n")
     with pytest.raises(InputError, match=r"no such file: .*stsb-fr-test.csv"):
         load_scored_pairs("stsb-fr", data_dir=tmp_path)
-    with pytest.raises(InputError, match=r"stsb-fr-dev.csv:2: expected a number in column 'similarity_score', but found 'x'"):
+    with pytest.raises(
+        InputError, match=r"stsb-fr-dev.csv:2: expected a number in column 'similarity_score', but found 'x'"
+    ):
         load_scored_pairs("stsb-fr", split="dev", data_dir=tmp_path)

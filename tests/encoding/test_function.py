@@ -77,7 +77,7 @@ def test_changing_dimension_is_named() -> None:
     sizes = iter([2, 3])
     encoder = load_encoder(lambda texts: np.zeros((len(texts), next(sizes))))
     encoder.encode(["a"])
-    with pytest.raises(InputError, match="vectors of length 3 after 2 before"):
+    with pytest.raises(InputError, match="vectors of 3 dimensions, after 2 before"):
         encoder.encode(["a"])
 
 

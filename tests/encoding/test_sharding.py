@@ -65,7 +65,7 @@ def test_two_processes_and_an_interrupted_one_make_the_same_bytes(tmp_path: Path
     with pytest.raises(KeyboardInterrupt):
         encode(tmp_path / "three", progress=stop)
     with pytest.raises(
-        InputError, match=r"holds no finished vectors.*run the same `sentemb encode` command again"
+        InputError, match=r"does not contain finished vectors.*run the same `sentemb encode` command again"
     ):
         ShardFolder(tmp_path / "three")
     assert encode(tmp_path / "three").encoded == 100 - 48
@@ -115,7 +115,9 @@ def test_a_worker_that_sees_another_folder_is_refused(tmp_path: Path) -> None:
         make.func(model, tmp_path / "elsewhere" / folder.name, *others, 1)
         yield
 
-    with pytest.raises(InputError, match=r"does not see .*elsewhere.vectors, .* all machines share"):
+    with pytest.raises(
+        InputError, match=r"cannot find .*elsewhere.vectors, .* the same path on all machines"
+    ):
         encode(tmp_path / "vectors", pool=on_another_machine)
     assert not (tmp_path / "vectors").exists()
 

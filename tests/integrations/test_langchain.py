@@ -167,7 +167,7 @@ def test_texts_of_a_generator_and_blank_ones(caplog: pytest.LogCaptureFixture) -
         (["a", "b"], {"ids": ["1"]}, "2 texts and 1 ids"),
         (["a"], {"metadatas": [{}, {}]}, "1 texts and 2 metadatas"),
         (["a", "b"], {"ids": ["1", "1"]}, "'1' occurs twice"),
-        (["a"], {"metadatas": [{"when": {1, 2}}]}, "metadata that JSON cannot hold"),
+        (["a"], {"metadatas": [{"when": {1, 2}}]}, "metadata cannot be written as JSON"),
     ],
 )
 def test_what_cannot_be_added_changes_nothing(

@@ -66,7 +66,7 @@ def test_a_title_stands_before_the_text_as_adapt_reads_it(write_file: Write) -> 
         assert [one.whole for one in read_own_documents(path, title_column=named)] == [text, "Dogs."]
         assert found[0].metadata == {"title": "Cats", "head": "Pets"}
     found = []
-    with pytest.raises(InputError, match=r"c\.jsonl:2 has no column 'head'"):
+    with pytest.raises(InputError, match=r"c\.jsonl:2 does not have a column 'head'"):
         found.extend(read_documents(path, title_column="head"))
     assert [document.text for document in found] == ["Pets They sleep."]
 
@@ -134,8 +134,8 @@ def test_only_column_is_the_text(write_file: Write) -> None:
     ("options", "words"),
     [
         ({}, "the text could be in any of the columns a, b"),
-        ({"text_column": "c"}, "no column 'c'; its columns are a, b"),
-        ({"text_column": "a", "id_column": "c"}, "no column 'c'"),
+        ({"text_column": "c"}, "does not have a column 'c'; its columns are a, b"),
+        ({"text_column": "a", "id_column": "c"}, "does not have a column 'c'"),
     ],
 )
 def test_unknown_columns_are_named(write_file: Write, options: dict[str, str], words: str) -> None:

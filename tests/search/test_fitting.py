@@ -94,7 +94,7 @@ def test_few_documents_weigh_both_alike(words: BagOfWords) -> None:
 def test_what_cannot_be_fitted_is_refused(texts: list[str], words: BagOfWords) -> None:
     index = SearchIndex.build(texts, words)
     for queries, relevant, message in [
-        (["w1"], None, "belong together"),
+        (["w1"], None, "need each other"),
         (["w1"], [[0], [1]], "1 queries, but relevant documents for 2"),
         (["w1", " "], [[0], [1]], "query 1 is blank"),
         (["w1"], [[]], "none of the queries has a relevant document"),

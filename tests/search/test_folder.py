@@ -98,7 +98,7 @@ def test_a_missing_file_is_named(saved: Path, which: int) -> None:
     [
         ("[]", "is not the manifest of an index"),
         ("{}", "is not the manifest of an index"),
-        ('{"format": 7}', "has format 7, but this version of sentemb reads formats 1 to 6"),
+        ('{"format": 7}', "has the format 7, but this version of sentemb reads formats 1 to 6"),
         ('{"format": 1, "checksum": ""}', "does not match its checksum"),
         ('{"format": 1, "checksum": "", "dimension": 1e999}', "does not match its checksum"),
         ("é", "does not match its checksum"),
@@ -139,7 +139,7 @@ def test_a_sealed_manifest_with_impossible_values_is_refused(
 
 
 def test_no_folder_and_a_file_instead(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"no index at .*none"):
+    with pytest.raises(InputError, match=r".*none is not an index"):
         SearchIndex.load(tmp_path / "none", BagOfWords())
     (tmp_path / "file").write_text("x")
     with pytest.raises(InputError, match="is a file, not an index folder"):

@@ -210,7 +210,7 @@ def test_keys_are_read_from_a_file_and_bad_ones_refused(
     monkeypatch.setenv("SENTEMB_API_KEYS", f"{KEY},short")
     with pytest.raises(InputError, match="key 2 of SENTEMB_API_KEYS"):
         read_keys(None)
-    with pytest.raises(InputError, match="holds no key"):
+    with pytest.raises(InputError, match="does not contain a key"):
         read_keys(write_file("empty", "\n"))
 
 
