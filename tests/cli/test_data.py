@@ -112,7 +112,10 @@ def test_verify_names_what_differs(tmp_path: Path, shared_data: Path, sentemb: C
         (["fetch", "sts12", "--data-dir", "."], "which is but HF_HUB_OFFLINE is set; unset HF_HUB_OFFLINE"),
         (["verify", "--data-dir", "missing"], "no such data folder: missing"),
         (["verify", "--data-dir", "."], "does not contain any data set of the catalogue"),
-        (["verify", "stsb", "--data-dir", "."], "holds no stsb (looked for senteval/downstream/STS"),
+        (
+            ["verify", "stsb", "--data-dir", "."],
+            "does not contain stsb (searched for senteval/downstream/STS",
+        ),
         (["list", "--data-dir", "missing"], "no such data folder: missing"),
     ],
 )
@@ -166,7 +169,7 @@ def test_fetch_puts_sets_where_the_readers_find_them(hub: Any, tmp_path: Path, s
     assert verified.returncode == 0, verified.stderr
     assert "sts13 test: 1,500 rows" in verified.stdout
     assert "sickr-mteb test: 9,927 rows" in verified.stdout
-    assert "simcse-wiki train: 2 rows, not counted in the catalogue" in verified.stdout
+    assert "simcse-wiki train: 2 rows (the catalogue does not state a count)" in verified.stdout
 
 
 def test_help_loads_nothing_heavy() -> None:

@@ -60,7 +60,7 @@ def test_an_id_that_comes_again_ends_the_encoding(
         (["documents.csv", "-o", "documents.csv", "--text-column", "text"], "would replace the input"),
         (["documents.csv", "-o", "out", "--text-column", "text", "-m", "absent/model/x"], "absent/model/x"),
         (["documents.csv", "-o", "out", "--text-column", "text", "--cache-dir", "out"], "replace the cache"),
-        ([*_ON_RAY, "nonsense"], "--ray nonsense is no address; give local, auto, "),
+        ([*_ON_RAY, "nonsense"], "--ray nonsense is not an address; pass local, auto, "),
         ([*_ON_RAY, "127.0.0.1:1"], "cannot reach a Ray cluster at 127.0.0.1:1: Connection refused"),
         (
             [*_ON_RAY, "local", "--device", "cuda"],
@@ -96,7 +96,10 @@ def test_without_ray_one_line_names_the_extra(
         monkeypatch.delitem(sys.modules, name, raising=False)
     monkeypatch.setitem(sys.modules, "ray", None)
     code, _, err = sentemb(*arguments, "--ray", "local")
-    assert (code, err) == (2, "sentemb: error: this command needs the package ray; pip install 'sentemb[scale]'\n")
+    assert (code, err) == (
+        2,
+        "sentemb: error: this command needs the package ray; pip install 'sentemb[scale]'\n",
+    )
     if arguments[0] == "encode":
         assert sentemb(*arguments)[0] == 0
 

@@ -90,7 +90,7 @@ def test_keywords_are_searched_without_the_model(
     assert {hit["id"] for hit in json.loads(out)["hits"]} == {2, 3}
     code, out, _ = sentemb("index", "search", index, "?!", "--mode", "keyword", "--json")
     assert code == 0 and json.loads(out)["hits"] == []
-    assert "by the words of" in sentemb("index", "info", index)[1]
+    assert "words, with" in sentemb("index", "info", index)[1]
 
 
 def test_a_terminal_shows_the_words_of_the_query_in_bold(
@@ -259,7 +259,7 @@ def test_integers_are_deleted_too(sentemb: Command, tiny_bert: Path, tmp_path: P
         (["delete", "{index}", "--ids", "{tmp}/none.txt"], "{tmp}/none.txt: No such file"),
         (["compact", "{tmp}/none"], "no index at {tmp}/none"),
         (["compact", "{index}", "--kind", "ivfpq"], "choose flat or hnsw"),
-        (["compact", "{index}", "--memory-budget", "lots"], "'lots' is no size"),
+        (["compact", "{index}", "--memory-budget", "lots"], "'lots' is not a size"),
         (["fit", "{tmp}/none"], "no index at {tmp}/none"),
         (["fit", "{index}", "--queries", "{tmp}/c.txt"], "--queries and --qrels need each other"),
         (["fit", "{index}", "--queries", "{tmp}/no.jsonl", "--qrels", "x"], "no such file: {tmp}/no.jsonl"),
@@ -285,7 +285,7 @@ def test_integers_are_deleted_too(sentemb: Command, tiny_bert: Path, tmp_path: P
         (["build", "{tmp}/c.txt", *MEAN, "-o", "{tmp}/c.txt/out"], "{tmp}/c.txt"),
         (["build", "{tmp}/c.txt", "-m", "{bert}", "--pooling", "sum", "-o", "{out}"], "sum"),
         (["build", "{tmp}/c.txt", "-m", "{tmp}/none", "-o", "{out}"], "{tmp}/none"),
-        (["build", "{tmp}/c.txt", *MEAN, "--memory-budget", "lots", "-o", "{out}"], "'lots' is no size"),
+        (["build", "{tmp}/c.txt", *MEAN, "--memory-budget", "lots", "-o", "{out}"], "'lots' is not a size"),
         (["build", "{tmp}/c.txt", *MEAN, "--memory-budget", "10", "-o", "{out}"], "raise the memory budget"),
         (["build", "{tmp}/c.txt", *MEAN, "--kind", "ivfpq", "-o", "{out}"], "choose flat or hnsw"),
         (["build", "{tmp}/c.txt", *MEAN, "--overlap", "nan", "-o", "{out}"], "overlap is nan; give a share"),

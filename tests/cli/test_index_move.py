@@ -45,7 +45,7 @@ def test_an_index_lives_in_lancedb(sentemb: Any, folder: Path, tmp_path: Path) -
     assert [one.id for one in SearchIndex.load(tmp_path / "back", BagOfWords()).documents()] == ["a"]
     for arguments, message in (
         (("move", folder, "--to", address), f"{address} already contains an index"),
-        (("move", folder, "--to", tmp_path / "new"), "are of one kind"),
+        (("move", folder, "--to", tmp_path / "new"), "are both folders"),
         (("info", f"lancedb:{tmp_path / 'none'}"), "no index at lancedb:"),
         (("info", "lancedb:"), "lancedb: is not a LanceDB address"),
         (("compact", address, "--kind", "flat"), "LanceDB chooses the kind"),
@@ -65,7 +65,7 @@ def test_lancedb_is_filled_from_vectors(sentemb: Any, tmp_path: Path) -> None:
     for arguments, message in (
         ((texts,), f"{texts} is not an output folder of `sentemb encode`"),
         ((tmp_path / "none",), "none is no folder of vectors"),
-        ((unfinished,), "holds no finished vectors"),
+        ((unfinished,), "does not contain finished vectors"),
         ((vectors, "--model", "bert-mini"), "was encoded with static-mini"),
         ((vectors, "--kind", "flat"), "--kind does not apply to a LanceDB index"),
         ((vectors, "--memory-budget", "1GB"), "--memory-budget does not apply to a LanceDB index"),
@@ -97,7 +97,9 @@ def test_without_lancedb_one_line_names_the_extra(folder: Path, tmp_path: Path) 
         if arguments[-1] == str(folder):
             assert done.returncode == 0, done.stderr
         else:
-            expected = "sentemb: error: this command needs the package lancedb; pip install 'sentemb[lancedb]'\n"
+            expected = (
+                "sentemb: error: this command needs the package lancedb; pip install 'sentemb[lancedb]'\n"
+            )
             assert (done.returncode, done.stderr) == (2, expected)
 
 

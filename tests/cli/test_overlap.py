@@ -75,7 +75,7 @@ def test_the_training_text_may_be_encoded_or_indexed(
     unfinished.mkdir()
     (unfinished / "begun.json").write_text("{}")
     for folder, problem in (
-        (unfinished, "holds no finished vectors"),
+        (unfinished, "does not contain finished vectors"),
         (vectors, "does not match its checksum"),
         (tmp_path / "none", "no such file"),
     ):

@@ -29,7 +29,7 @@ def test_prints_laws_verdict_and_commands(texts: Path, tmp_path: Path, sentemb: 
     for line in (written["encoding"], *written["building"]):
         assert line["formula"].replace("|", "\\|") in out
     assert "Verdict: " in out
-    assert "That is below 1: raise --memory-budget" in out
+    assert "This is below --recall 1: raise --memory-budget" in out
     assert f"next: sentemb encode {texts} -o vectors --model static-mini --workers 1 --dtype float16" in err
     assert "next: sentemb index build vectors -o index --kind ivfpq" in err
     code, _, err = sentemb("plan", "1e7", "--texts", texts, "-o", output)
@@ -48,7 +48,7 @@ def test_prints_laws_verdict_and_commands(texts: Path, tmp_path: Path, sentemb: 
         (["1e7", "--texts", "texts.txt", "--sample", 10], "different texts"),
         (["1e7", "--text-column", "x"], "--texts"),
         (["1e7", "--texts", "texts.txt", "--sample", 10**9], "--sample"),
-        (["1e7", "--memory-budget", "much"], "'much' is no size"),
+        (["1e7", "--memory-budget", "much"], "'much' is not a size"),
         (["1e7", "--model", "absent/model/x"], "absent/model/x"),
         (["1e4", "--texts", "texts.txt", "-o", "texts.txt"], "would replace the input"),
     ],

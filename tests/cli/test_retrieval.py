@@ -96,7 +96,7 @@ def test_vectors_of_the_documents_are_taken_from_a_folder(
         (("--sets", other), "has another text than other at row 10"),
         (("--sets", more), "has 60 vectors, more 61 documents"),
         (("--sets", f"{folder},{other}"), "--vectors works with a single data set"),
-        (("--sets", folder, "--vectors", folder), "holds no finished vectors"),
+        (("--sets", folder, "--vectors", folder), "does not contain finished vectors"),
     ):
         place = () if "--vectors" in arguments else ("--vectors", vectors)
         code, _, err = sentemb("eval", "retrieval", "static-mini", *arguments, *place)

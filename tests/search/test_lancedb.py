@@ -151,7 +151,7 @@ def test_nothing_of_a_call_that_fails_is_kept(open_index: Open) -> None:
         assert index.get(["new"]) == [None] and len(index) == 40
     with pytest.raises(InputError, match="vectors"):
         index.add([("new", "text")], np.zeros((2, 32)))
-    with pytest.raises(InputError, match="no document with the id 'nothing'"):
+    with pytest.raises(InputError, match="does not contain a document with the id 'nothing'"):
         index.vectors(["nothing"])
     assert len(index) == 40
 
@@ -162,7 +162,7 @@ def test_metadata_become_values_of_json(open_index: Open) -> None:
     assert index.get(["new"])[0].metadata == {"score": None, "year": 1999, "flag": True}
     index.update([("new", "text", {"score": np.float32("inf"), "list": np.array([2.0])})])
     assert index.get(["new"])[0].metadata == {"score": None, "list": [2.0]}
-    with pytest.raises(InputError, match="document 0 has no id, by which an update"):
+    with pytest.raises(InputError, match="document 0 does not have an id, which an update"):
         index.update(["text"])
 
 

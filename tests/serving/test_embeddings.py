@@ -193,7 +193,7 @@ def test_a_key_opens_the_routes() -> None:
     [
         ({}, "there is nothing to serve"),
         ({"models": ("static-mini",), "workers": 10**9}, "--workers 1000000000: this machine has"),
-        ({"models": ("static-mini",), "host": "0.0.0.0"}, "there is no key"),
+        ({"models": ("static-mini",), "host": "0.0.0.0"}, "no API key is set"),
         ({"models": ("static-mini", "static-mini")}, "two models are called static-mini"),
         ({"models": ("static-mini",), "keys": frozenset([KEY]), "no_auth": True}, "remove one of them"),
     ],
@@ -226,8 +226,8 @@ def test_openai_client(client: TestClient) -> None:
 @pytest.mark.parametrize(
     ("request_body", "reason"),
     [
-        ({"model": "none", "input": "a"}, "there is no model 'none'"),
-        ({"model": "tiny", "input": [[1, 2]]}, "token ids of another vocabulary"),
+        ({"model": "none", "input": "a"}, "unknown model 'none'"),
+        ({"model": "tiny", "input": [[1, 2]]}, "token ids of another tokenizer"),
         ({"model": "tiny", "input": "a", "dimensions": 10**6}, "dimensions"),
         ({"model": "tiny", "input": "cat " * 1000, "extra_body": {"truncate": "error"}}, "longer than"),
         ({"model": "tiny", "input": "a", "extra_body": {"role": "none"}}, "role: "),
