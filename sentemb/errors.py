@@ -40,5 +40,5 @@ def unknown(what: str, name: object, known: Collection[object]) -> InputError:
     """The error for a name that does not exist, with the closest one that does."""
     names = [str(item) for item in known]
     close = difflib.get_close_matches(str(name), names, n=1)
-    hint = f"did you mean {close[0]}?" if close else f"choose one of {', '.join(names)}"
+    hint = f"did you mean {close[0]}?" if close else f"choose among {', '.join(names)}"
     return InputError(f"unknown {what}: {name}", hint)

@@ -104,7 +104,7 @@ def encode(
             say=say,
         )
     folder = found.folder
-    aside = f"; {found.refused:,} rows were skipped, see set-aside.jsonl" if found.refused else ""
+    aside = f"; {found.refused:,} skipped (see set-aside.jsonl)" if found.refused else ""
     speed = found.encoded / max(time.monotonic() - began, 1e-9)
     size = sum(path.stat().st_size for path in folder.files) / 1e6
     typer.echo(

@@ -172,7 +172,7 @@ def read_lines(file: Path | None, what: str, option: str) -> list[str]:
         raise InputError(f"{file or 'standard input'} is not UTF-8: {error}", "convert it to UTF-8") from None
     texts = [line.strip() for line in lines if line.strip()]
     if not texts:
-        raise InputError(f"{file or 'standard input'} does not contain a {what}", "write one per line")
+        raise InputError(f"{file or 'standard input'} is empty", f"write one {what} per line")
     return texts
 
 

@@ -83,7 +83,7 @@ def test_pairs_are_mapped(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--data", "{dev}", "-o", "map.pdf"), "no .png"),
+        (("--data", "{dev}", "-o", "map.pdf"), "is not a .png file"),
         (("--data", "{dev}", "--pairs", "19", "-o", "map.png"), "19 positive"),
     ],
 )

@@ -106,10 +106,10 @@ def test_verify_names_what_differs(tmp_path: Path, shared_data: Path, sentemb: C
     [
         (["info", "stbs"], "did you mean 'stsb'?"),
         (["verify"], "the data folder is not set; pass --data-dir FOLDER or set SENTEMB_DATA"),
-        (["fetch", "stsb"], "fetch needs a folder"),
+        (["fetch", "stsb"], "the data folder is not set"),
         (["fetch", "nothing", "--data-dir", "."], "unknown data set 'nothing'"),
         (["fetch", "nli-triples", "--data-dir", "."], "nli-triples is not on the hub"),
-        (["fetch", "sts12", "--data-dir", "."], "which is but HF_HUB_OFFLINE is set; unset HF_HUB_OFFLINE"),
+        (["fetch", "sts12", "--data-dir", "."], "but HF_HUB_OFFLINE is set; unset HF_HUB_OFFLINE"),
         (["verify", "--data-dir", "missing"], "no such data folder: missing"),
         (["verify", "--data-dir", "."], "does not contain any data set of the catalogue"),
         (

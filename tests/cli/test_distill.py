@@ -87,7 +87,7 @@ def test_help_shows_the_defaults_that_hold(sentemb: Command) -> None:
     # The command says defaults by itself, since it starts without what knows them.
     assert f"[default:({static.dimension});" in told and f"[default:({static.vocabulary});" in told
     assert f"[default:({static.dtype})]" in told and f"[default:({MOST_TEXTS});" in told
-    assert f"[default:({static.steps};alltextsonce);" in told
+    assert f"[default:({static.steps};with--layersoneepoch);" in told
 
 
 def test_layers_are_distilled_by_the_same_verb(tmp_path: Path, tiny_bert: Path, sentemb: Command) -> None:
@@ -95,7 +95,7 @@ def test_layers_are_distilled_by_the_same_verb(tmp_path: Path, tiny_bert: Path, 
     texts.write_text("\n".join(make_sentences(900, seed=3)))
     arguments = [tiny_bert, "--texts", texts, "-o", tmp_path / "out", "--layers", 1, "--pooling", "mean"]
     for wrong, said in (
-        (["--dimension", 64], "--dimension is for static"),
+        (["--dimension", 64], "--dimension does not work with --layers"),
         (["--cache-dir", tmp_path / "kept"], "--cache-dir is for static"),
         (["--precision", "reduced"], "--precision is for static"),
     ):

@@ -29,8 +29,8 @@ def test_a_corpus_becomes_vectors_and_an_index(documents: Path, tmp_path: Path, 
         "encode", documents, "-o", output, *columns, "--dtype", "float16", "--shard-size", 8
     )
     assert code == 0
-    assert "30 vectors of 256 numbers (float16)" in out
-    assert "1 rows were skipped, see set-aside.jsonl" in out
+    assert "30 vectors of 256 dimensions (float16)" in out
+    assert "1 skipped (see set-aside.jsonl)" in out
     assert f"next: sentemb index build {output} --output index" in err
     assert len(ShardFolder(output).files) == 4
     assert str(tmp_path) not in (output / "shards.json").read_text()
@@ -66,7 +66,7 @@ def test_an_id_that_comes_again_ends_the_encoding(
             [*_ON_RAY, "local", "--device", "cuda"],
             "--device cuda does not work with --ray, which encodes on CPUs",
         ),
-        ([*_ON_RAY, "local", "--cache-dir", "cache"], "--cache-dir is for one machine"),
+        ([*_ON_RAY, "local", "--cache-dir", "cache"], "--cache-dir does not work with --ray"),
     ],
 )
 def test_what_cannot_be_encoded_leaves_nothing(
@@ -112,7 +112,7 @@ def test_a_corpus_that_a_uri_names(tmp_path: Path, sentemb: Command) -> None:
     code, out, _ = sentemb("encode", uri, "-o", output)
     memory.store.clear()
     assert code == 0
-    assert "2 vectors of 256 numbers" in out
+    assert "2 vectors of 256 dimensions" in out
     assert ShardFolder(output).source == "memory://corpus/docs.jsonl"
     assert '"memory://corpus/docs.jsonl:3"' in (output / "set-aside.jsonl").read_text()
     code, out, _ = sentemb("index", "build", output.as_uri(), "-o", tmp_path / "index")

@@ -64,13 +64,13 @@ def test_lancedb_is_filled_from_vectors(sentemb: Any, tmp_path: Path) -> None:
     (unfinished / "begun.json").write_text("{}")
     for arguments, message in (
         ((texts,), f"{texts} is not an output folder of `sentemb encode`"),
-        ((tmp_path / "none",), "none is no folder of vectors"),
+        ((tmp_path / "none",), "none is not an output folder of `sentemb encode`"),
         ((unfinished,), "does not contain finished vectors"),
         ((vectors, "--model", "bert-mini"), "was encoded with static-mini"),
         ((vectors, "--kind", "flat"), "--kind does not apply to a LanceDB index"),
         ((vectors, "--memory-budget", "1GB"), "--memory-budget does not apply to a LanceDB index"),
         ((vectors, "--overwrite"), "--overwrite does not apply to a LanceDB index"),
-        ((vectors, "--id-column", "x"), "--id-column is for documents"),
+        ((vectors, "--id-column", "x"), "--id-column applies to documents"),
     ):
         code, _, err = sentemb("index", "build", *arguments, "-o", address)
         assert code == 2 and message in err and err.count("\n") == 1

@@ -82,7 +82,7 @@ def test_an_index_goes_to_another_model_with_and_without_a_map(
     ("options", "message"),
     [
         (["--sample", "600"], "--sample works only with --adapter"),
-        (["--adapter", "--sample", "20"], "a sample of 20 texts is too small; take 500 at least"),
+        (["--adapter", "--sample", "20"], "a sample of 20 texts is too small; choose at least 500"),
         (["--adapter", "--kind", "flat"], "--adapter does not change the documents' vectors"),
         (["--memory-budget", "much"], "'much' is not a size"),
     ],
@@ -95,5 +95,5 @@ def test_what_cannot_be_asked_for_is_refused(
     assert code == 2 and message in error
     assert (index / "manifest.json").read_bytes() == content
     code, _, error = sentemb("index", "upgrade", index.parent, "-m", tiny_bert)
-    assert code == 2 and "no index at" in error
+    assert code == 2 and "is not an index" in error
     assert {path.name for path in index.parent.iterdir()} == {"corpus.txt", "index"}

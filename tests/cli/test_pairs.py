@@ -41,13 +41,13 @@ def test_nli_triples(write_file, tmp_path, sentemb) -> None:
     columns = ["--columns", "p,h,l"]
     source, output = str(write_file("nli.csv", table)), tmp_path / "triples.jsonl"
     code, out, _ = sentemb("data", "nli-triples", source, *columns, "--only", "part=train", "-o", str(output))
-    assert code == 0 and "1 triples of 2 rows" in out
+    assert code == 0 and "1 triples from 2 rows" in out
     assert rows_of(output) == [{"sent0": "A", "sent1": "B", "hard_neg": "C"}]
     other = ("-o", str(tmp_path / "other.jsonl"))
     code, _, error = sentemb("data", "nli-triples", source, *columns, "--only", "train", *other)
     assert (code, "--only train sets nothing; write --only COLUMN=VALUE" in error) == (2, True)
     code, _, error = sentemb("data", "nli-triples", source, *columns, "-o", str(tmp_path / "triples.txt"))
-    assert (code, "name it .csv, .jsonl" in error) == (2, True)
+    assert (code, "use one of .csv, .jsonl" in error) == (2, True)
 
 
 def test_mine_negatives_makes_triples_that_train(write_file, tiny_bert, tmp_path, sentemb) -> None:
@@ -57,7 +57,7 @@ def test_mine_negatives_makes_triples_that_train(write_file, tiny_bert, tmp_path
     mining = ["data", "mine-negatives", source, "--model", tiny_bert, "--pooling", "mean"]
     named = ["--columns", "one,two", "--corpus", corpus.as_uri(), "--margin", "0.01"]
     code, out, error = sentemb(*mining, *named, "-o", output)
-    assert code == 0 and "triples of 10 pairs" in out
+    assert code == 0 and "triples from 10 pairs" in out
     assert load_columns(output, ["one", "two", "negative"]).num_rows == len(rows_of(output)) > 0
     command = (
         f"sentemb train pairs --data {output} --columns one,two,negative --base {tiny_bert} --output mine"

@@ -39,10 +39,10 @@ def test_prints_laws_verdict_and_commands(texts: Path, tmp_path: Path, sentemb: 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["many"], "'many' is no number of texts"),
-        (["nan"], "'nan' is no number of texts"),
-        (["1.5"], "'1.5' is no number of texts"),
-        (["1e30"], "'1e30' is no number of texts"),
+        (["many"], "'many' is not a number of texts"),
+        (["nan"], "'nan' is not a number of texts"),
+        (["1.5"], "'1.5' is not a number of texts"),
+        (["1e30"], "'1e30' is not a number of texts"),
         (["1e7", "--texts", "absent.txt"], "absent.txt"),
         (["1e7", "--texts", "memory://absent.txt"], "no such file: memory://absent.txt"),
         (["1e7", "--texts", "texts.txt", "--sample", 10], "different texts"),

@@ -123,8 +123,8 @@ def test_what_is_recorded_is_not_evaluated_again(sentemb: Command, folder: Path,
     [
         (("bm25", "--sets", "no-such-set"), "no such data set or folder: 'no-such-set'"),
         (("bm25", "--sets", ","), "no list of sets was given"),
-        (("bm25", "--sets", "{folder}", "--split", "dev"), "has no split 'dev'"),
-        (("bm25", "--sets", "{folder},{folder}"), "own is listed twice"),
+        (("bm25", "--sets", "{folder}", "--split", "dev"), "does not have a split 'dev'"),
+        (("bm25", "--sets", "{folder},{folder}"), "own is named twice"),
         (("gone.trec", "--sets", "{folder}"), "no such file: gone.trec"),
         (("hybrid:no-such-model", "--sets", "{folder}"), "no-such-model"),
         # Not after the minutes that the first system takes.

@@ -49,7 +49,7 @@ def test_training_shows_components_scores_and_negatives(
     assert "contrast" in err and "drift" in err and "dev_spearman " in err and "sentences/s" in err
     assert "next: sentemb eval sts " in err
     assert "(base) -> " in out
-    assert "dev Spearman of 2 seeds: " in out and "±" in out and "(range " in out
+    assert "dev Spearman over 2 seeds: " in out and "±" in out and "(range " in out
 
 
 def test_a_file_of_settings_and_flags_over_it(
@@ -71,7 +71,7 @@ def test_a_file_of_settings_and_flags_over_it(
     ("flags", "message"),
     [
         (["sgopt"], "unknown recipe: sgopt; did you mean sg-opt?"),
-        (["sg-opt"], "--output is missing; pass --output FOLDER with the records"),
+        (["sg-opt"], "no output folder; name one with --output"),
         (["sg-opt", "--output", "o", "--set", "epochs"], "--set epochs sets nothing; write --set KEY=VALUE"),
         (["sg-opt", "--output", "o", "--set", "epoch=2"], "unknown setting: epoch; did you mean epochs?"),
         (["sg-opt", "--output", "o", "--seeds", "1,b"], "seeds is 'b'; it must be a whole number"),
