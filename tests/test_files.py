@@ -78,7 +78,7 @@ def test_an_output_over_an_input_is_refused(tmp_path: Path) -> None:
     linked.hardlink_to(source)
     for output in (source, source.parent / ".." / "folder" / "mine.csv", source.parent, linked):
         with pytest.raises(
-            InputError, match=r"the output .* would replace the input .*mine\.csv; name another"
+            InputError, match=r"the output .* would replace the input .*mine\.csv; choose another"
         ):
             refuse_unusable_output(output, [None, "stsb", source])
     refuse_unusable_output(source.parent / "other.csv", [source, "stsb"])

@@ -96,7 +96,7 @@ def test_layers_are_distilled_by_the_same_verb(tmp_path: Path, tiny_bert: Path, 
     arguments = [tiny_bert, "--texts", texts, "-o", tmp_path / "out", "--layers", 1, "--pooling", "mean"]
     for wrong, said in (
         (["--dimension", 64], "--dimension does not work with --layers"),
-        (["--cache-dir", tmp_path / "kept"], "--cache-dir is for static"),
+        (["--cache-dir", tmp_path / "kept"], "--cache-dir does not work with --layers"),
         (["--precision", "reduced"], "--precision is for static"),
     ):
         code, _, err = sentemb("distill", *arguments, *wrong)

@@ -24,7 +24,7 @@ def test_a_kernel_that_does_not_keep_them_is_found(sentemb: Command, monkeypatch
     monkeypatch.setattr(linear, "row_plan", lambda kernel, shape: linear.RowPlan(linear._TRIED))
     code, out, err = sentemb("doctor", "sg-bert-mini", "--markdown")
     assert code == 1
-    assert "texts depend on the batch, by up to" in out and "results agree to rounding" in err
+    assert "texts depend on the batch, by up to" in out and "results agree only up to rounding" in err
 
 
 def test_every_way_of_batching_is_compared() -> None:
