@@ -101,7 +101,6 @@ def check_finite(vectors: Vectors, texts: Sequence[str], *, name: str) -> None:
     if len(bad):
         index = int(bad[0])
         raise NonFiniteError(
-            f"{name} returned NaN or infinity for text {index} ({texts[index][:40]!r}), {len(bad)} texts in "
-            "total",
+            f"{name} returned NaN or infinity for text {index} ({texts[index][:40]!r}), {len(bad)} in total",
             "check the model's weights, or encode in float32",
         )

@@ -87,7 +87,7 @@ def test_processors_of_several_kinds_are_named(tmp_path: Path, monkeypatch: pyte
     resumed = encode(tmp_path / "two", say=said.append)
     assert resumed.folder.processors == sorted([*here.folder.processors, _machine.describe_processor()])
     (line,) = said
-    assert "several kinds of processors" in line and "agree to about 1e-5" in line
+    assert "different processors" in line and "agree to about 1e-5" in line
 
 
 def test_rows_without_a_vector_are_named(tmp_path: Path) -> None:
@@ -185,7 +185,7 @@ def test_a_folder_of_something_else_is_left_alone(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         encode(tmp_path / "begun", progress=_interrupt)
     assert (tmp_path / "begun" / BEGUN).exists()
-    with pytest.raises(InputError, match="an interrupted run with another dtype, shard_size"):
+    with pytest.raises(InputError, match="an interrupted run with a different dtype, shard_size"):
         encode(tmp_path / "begun", dtype="float16", shard_size=7)
     with pytest.raises(
         InputError, match=r"docs\.csv does not contain a row that can be encoded; docs\.csv:2: "
