@@ -45,7 +45,7 @@ def test_another_transformer_or_length_is_refused(tmp_path: Path, tiny_bert: Pat
     changed = load(tiny_bert, pooling="mean")
     with torch.no_grad():
         next(changed[0].parameters()).add_(1)
-    with pytest.raises(InputError, match="changed has another transformer"):
+    with pytest.raises(InputError, match="changed differs from first in its transformer"):
         encode_together({"first": first, "changed": changed})
     with pytest.raises(InputError, match="no model"):
         encode_together({})
