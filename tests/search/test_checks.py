@@ -186,7 +186,7 @@ def test_metadata_nested_too_deeply_is_refused(living: tuple[SearchIndex, Path])
         connection.execute("UPDATE documents SET metadata = ?, checksum = NULL", ('{"x":' + "[" * 100_000,))
     opened = SearchIndex.load(path.parent, BagOfWords())
     for where in (None, {"x": 1}):
-        with pytest.raises(InputError, match="the metadata in .* are damaged"):
+        with pytest.raises(InputError, match=r"the metadata in .* are damaged"):
             opened.search("w30", 3, where=where)
             opened.get(["id30"])
 

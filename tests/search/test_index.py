@@ -159,7 +159,7 @@ def test_another_encoder_is_refused(tmp_path: Path, words: BagOfWords) -> None:
     ):
         SearchIndex.load(tmp_path / "index", BagOfWords(fingerprint="words-2"))
     with pytest.raises(
-        InputError, match="the location of the encoder bag-of-words of .* is not known; pass the encoder"
+        InputError, match=r"the location of the encoder bag-of-words of .* is not known; pass the encoder"
     ):
         SearchIndex.load(tmp_path / "index")
 

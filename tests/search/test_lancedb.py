@@ -284,7 +284,7 @@ def test_what_is_no_index_is_said(tmp_path: Path) -> None:
     move(str(tmp_path / "index"), address)
     with pytest.raises(InputError, match="was built with bag-of-words"):
         SearchIndex.open(address, BagOfWords(fingerprint="other"))
-    with pytest.raises(InputError, match="are both (in LanceDB|folders)"):
+    with pytest.raises(InputError, match=r"are both (in LanceDB|folders)"):
         move(str(tmp_path / "index"), str(tmp_path / "other"))
     index = LanceIndex(address, BagOfWords())
     with pytest.raises(

@@ -64,7 +64,7 @@ def test_one_text_of_many_documents_is_cut_at_the_limit(tmp_path: Path) -> None:
 
 def test_what_is_no_store_is_refused(tmp_path: Path) -> None:
     (tmp_path / "d").write_bytes(b"not a database" * 100)
-    with pytest.raises(InputError, match="the document database .* cannot be read"):
+    with pytest.raises(InputError, match=r"the document database .* cannot be read"):
         DocumentStore(tmp_path / "d")
 
 
