@@ -82,7 +82,7 @@ def choose(
     draws: Annotated[
         int,
         typer.Option(
-            min=100, help="Number of resamples of the judged queries or pairs, for tests and intervals."
+            min=100, help="Number of bootstrap resamples of queries or pairs, for tests and intervals."
         ),
     ] = 2000,
     confidence: Annotated[
