@@ -108,7 +108,7 @@ def test_the_next_command_of_judged_queries_and_of_pairs(sentemb: Command, tmp_p
 def test_help_offers_what_is_taken(sentemb: Command) -> None:
     code, out, _ = sentemb("choose", "--help")
     told = "".join(out.split())  # lines are broken at hyphens, too
-    assert code == 0 and "bm25;hybrid:MODEL" in told and "with--judgedalsohybrid-fitted:MODEL" in told
+    assert code == 0 and "bm25,hybrid:MODEL" in told and "with--judgedhybrid-fitted:MODEL" in told
     assert "trec" not in told.lower() and "folderofruns" not in told
     # The command says defaults by itself, since it starts without what knows them.
     assert f"[default:({QUERIES});" in told and f"[default:({MOST_DOCUMENTS});" in told
@@ -129,7 +129,7 @@ def test_help_offers_what_is_taken(sentemb: Command) -> None:
         (("bm25", "--judged", "none"), "no such data set or folder: 'none'"),
         (("bm25", "--texts", "docs.txt", "--leaks", "unknown"), "unknown"),
         (("bm25", "--texts", "docs.txt", "--output", "docs.txt"), "docs.txt"),
-        (("bm25", "--texts", "docs.txt", "--output", "docs.txt/x.json"), "cannot be written"),
+        (("bm25", "--texts", "docs.txt", "--output", "docs.txt/x.json"), "cannot write"),
     ],
 )
 def test_user_errors_are_one_line(

@@ -158,7 +158,7 @@ def test_output_that_cannot_be_is_refused(saved: Path, tmp_path: Path) -> None:
     check_output(tmp_path / "new" / "deeper", overwrite=False)
     if os.geteuid() != 0:
         (tmp_path / "locked").mkdir(mode=0o500)
-        with pytest.raises(InputError, match="cannot be written"):
+        with pytest.raises(InputError, match="is not writable"):
             check_output(tmp_path / "locked" / "index", overwrite=False)
 
 
