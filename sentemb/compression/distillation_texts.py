@@ -57,7 +57,8 @@ def draw_texts(documents: Sequence[OwnDocument], *, most: int, seed: int = 0) ->
             f"pass documents with at least {LEAST_TEXTS} sentences of {SHORTEST} characters or more",
         )
     logger.warning(
-        "there are too few documents to hold whole ones out: held-out sentences come from training documents"
+        "the documents are too few or too uneven to hold whole ones out: held-out sentences come from "
+        "training ones"
     )
     held = min(_MOST_HELD_OUT, int(_HELD_OUT * len(pool)))
     return Texts(pool[held:], pool[:held])

@@ -153,7 +153,7 @@ def test_output_that_cannot_be_is_refused(saved: Path, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     with pytest.raises(InputError, match="is a file"):
         check_output(tmp_path / "file", overwrite=True)
-    with pytest.raises(InputError, match="no index and not empty: it holds file"):
+    with pytest.raises(InputError, match="is not empty and not an index: it contains file"):
         check_output(tmp_path, overwrite=True)
     check_output(tmp_path / "new" / "deeper", overwrite=False)
     if os.geteuid() != 0:

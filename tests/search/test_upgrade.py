@@ -182,8 +182,8 @@ def test_a_map_of_a_changed_index_is_learned_from_what_is_alive(folder: Path, co
     ("texts", "kind", "options", "message"),
     [
         (300, "flat", {}, "needs at least 500 texts, but .* has 300; run the command without --adapter"),
-        (600, "flat", {"sample": 499}, "a sample of 499 texts is too small; take 500 at least"),
-        (1_500, "ivfpq", {}, "keeps too little of its vectors to learn a map to them"),
+        (600, "flat", {"sample": 499}, "a sample of 499 texts is too small; choose at least 500"),
+        (1_500, "ivfpq", {}, "does not store enough of the vectors to learn an adapter"),
     ],
 )
 def test_what_no_map_can_be_learned_from_is_refused(
